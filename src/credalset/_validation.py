@@ -1,0 +1,262 @@
+"""Checks at the public door. Each error names the argument, what was seen and what to do.
+
+Everything behind the door trusts its arrays: float64, C-ordered, finite where it must be, rows on the simplex.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, cast
+
+import numpy as np
+
+from credalset._typing import ArrayLike, BoolArray, FloatArray
+
+# A row whose sum is this close to one is taken as it is, to the last bit. A row further off, yet within the
+# tolerance of its dtype, is divided by its sum. The gap between the two keeps validation idempotent: validating a
+# validated array changes nothing, so scores (and ties between scores) do not depend on how often it happened.
+EXACT_SUM_TOLERANCE = 1e-10
+SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-5}
+DEFAULT_SUM_TOLERANCE = 1e-6
+
+
+def column_names(value: object) -> tuple[Any, ...] | None:
+    """Return the column labels of a data frame, or None for anything without them."""
+    columns = getattr(value, "columns", None)
+    if columns is None or callable(columns):
+        return None
+    return tuple(columns)
+
+
+def _describe_rows(mask: BoolArray, limit: int = 3) -> str:
+    rows = np.flatnonzero(mask)
+    shown = ", ".join(str(i) for i in rows[:limit])
+    return f"row {shown}" if len(rows) == 1 else f"{len(rows)} rows (first: {shown})"
+
+
+def as_matrix(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
+    """Convert to a finite float64 matrix of shape (N, K), K ≥ 2."""
+    array = np.asarray(value)
+    if array.dtype == object or array.dtype.kind in "USMmcV":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{name} must hold numbers, but its dtype is {array.dtype} and it does not convert: {error}. "
+                "Pass a numeric array of shape (n_items, n_classes)."
+            ) from None
+    if array.ndim != 2:
+        hint = " Use array[None, :] for a single row." if array.ndim == 1 else ""
+        raise ValueError(f"{name} must have shape (n_items, n_classes), but has shape {array.shape}.{hint}")
+    if array.shape[1] < 2:
+        raise ValueError(
+            f"{name} must have at least 2 classes (columns), but has shape {array.shape}. "
+            "For a binary problem pass both columns, e.g. np.column_stack([1 - p, p])."
+        )
+    if n_classes is not None and array.shape[1] != n_classes:
+        raise ValueError(
+            f"{name} has {array.shape[1]} classes (columns), but {n_classes} are expected. "
+            "Pass one column per class, in the same order everywhere."
+        )
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _check_finite(array: FloatArray, name: str) -> None:
+    bad = ~np.isfinite(array).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{name} contains NaN or infinity in {_describe_rows(bad)}. "
+            "Drop or fill these items before passing them."
+        )
+
+
+def _check_non_negative(array: FloatArray, name: str) -> None:
+    bad = (array < 0).any(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{name} contains negative values in {_describe_rows(bad)} (smallest {array.min():.6g}). "
+            "Probabilities and counts cannot be negative."
+        )
+
+
+def _sum_tolerance(value: object) -> float:
+    dtype = getattr(value, "dtype", None)
+    return SUM_TOLERANCE.get(dtype, DEFAULT_SUM_TOLERANCE) if isinstance(dtype, np.dtype) else DEFAULT_SUM_TOLERANCE
+
+
+def sequential_row_sums(array: FloatArray) -> FloatArray:
+    """Sum each row from left to right, the order every kernel of the package uses."""
+    total = array[:, 0].copy()
+    for column in range(1, array.shape[1]):
+        total += array[:, column]
+    return total
+
+
+def _normalise_rows(array: FloatArray, sums: FloatArray) -> FloatArray:
+    off = np.abs(sums - 1.0) > EXACT_SUM_TOLERANCE
+    if off.any():
+        array = array.copy()
+        array[off] /= sums[off, None]
+    return array
+
+
+def as_distributions(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
+    """Check that every row is a probability distribution and return a float64 matrix (N, K).
+
+    Rows may miss the sum one by rounding (1e-6; 1e-5 for float32, 1e-2 for float16): they are divided by their sum.
+    """
+    array = as_matrix(value, name, n_classes=n_classes)
+    _check_finite(array, name)
+    _check_non_negative(array, name)
+    sums = sequential_row_sums(array)
+    bad = np.abs(sums - 1.0) > _sum_tolerance(value)
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise ValueError(
+            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one "
+            f"(row {first} sums to {sums[first]:.6g}). Normalise the rows, or apply a softmax if these are logits."
+        )
+    return _normalise_rows(array, sums)
+
+
+def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
+    """Check that every row holds non-negative whole numbers, at least one of them positive."""
+    array = as_matrix(value, name, n_classes=n_classes)
+    _check_finite(array, name)
+    _check_non_negative(array, name)
+    fractional = (array != np.floor(array)).any(axis=1)
+    if fractional.any():
+        raise ValueError(
+            f"{name} must hold whole-number annotation counts, but {_describe_rows(fractional)} "
+            "contain fractions. Pass the raw counts, not frequencies."
+        )
+    empty = ~array.any(axis=1)
+    if empty.any():
+        raise ValueError(
+            f"{name} has no annotation at all in {_describe_rows(empty)}. "
+            "An item without votes has no label distribution: drop it."
+        )
+    return array
+
+
+def is_count_matrix(array: FloatArray) -> bool:
+    """Tell whether a non-negative matrix holds annotation counts: whole numbers, not all rows summing to one."""
+    return bool((array == np.floor(array)).all())
+
+
+def as_label_distributions(value: Any, name: str, *, n_classes: int | None = None) -> FloatArray:
+    """Turn labels given as distributions, as counts, or as ``Annotations`` into distributions (N, K).
+
+    A matrix of whole numbers is read as counts (a one-hot row is one vote: the same distribution either way);
+    anything else must sum to one row by row.
+    """
+    value = getattr(value, "counts", value) if hasattr(value, "distributions") else value
+    array = as_matrix(value, name, n_classes=n_classes)
+    _check_finite(array, name)
+    _check_non_negative(array, name)
+    if is_count_matrix(array):
+        counts = as_counts(array, name)
+        return counts / sequential_row_sums(counts)[:, None]
+    sums = sequential_row_sums(array)
+    bad = np.abs(sums - 1.0) > _sum_tolerance(value)
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise ValueError(
+            f"{name} must hold label distributions (rows that sum to one) or annotation counts (whole numbers), but "
+            f"{_describe_rows(bad)} are neither (row {first} sums to {sums[first]:.6g}). "
+            "Normalise the rows or pass the raw counts."
+        )
+    return _normalise_rows(array, sums)
+
+
+def as_concentrations(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
+    """Check Dirichlet concentrations: finite and at least one, so that the density has a mode."""
+    array = as_matrix(value, name, n_classes=n_classes)
+    _check_finite(array, name)
+    bad = (array < 1.0).any(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{name} must hold Dirichlet concentrations of at least 1, but {_describe_rows(bad)} go below "
+            f"(smallest {array.min():.6g}). Second-order scores need concentrations such as 1 + relu(output); "
+            "for predicted probabilities use a first-order score (tv, ws, kl, inner)."
+        )
+    return array
+
+
+def as_probability(value: float, name: str) -> float:
+    """Check a number strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number strictly between 0 and 1, but is {value!r}.")
+    number = float(value)
+    if not 0.0 < number < 1.0:
+        hint = " alpha is the miscoverage rate: 0.1 asks for 90 % coverage." if name == "alpha" else ""
+        raise ValueError(f"{name} must lie strictly between 0 and 1, but is {value!r}.{hint}")
+    return number
+
+
+def as_thresholds(value: ArrayLike, n_rows: int) -> FloatArray:
+    """Turn a threshold, one number or one per row, into an array (N,). +inf is legal, NaN is not."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}.") from None
+    if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != n_rows):
+        raise ValueError(
+            f"threshold must be one number or one per prediction ({n_rows}), but has shape {array.shape}."
+        )
+    if np.isnan(array).any():
+        raise ValueError("threshold is NaN. Use +inf for the whole simplex.")
+    return np.array(np.broadcast_to(array, (n_rows,)))
+
+
+def as_positive_int(value: int, name: str) -> int:
+    """Check a whole number of at least one."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number, but is {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, but is {value!r}.")
+    return int(value)
+
+
+def as_finite(value: float, name: str, *, minimum: float = -math.inf) -> float:
+    """Check a finite number, optionally bounded below."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, but is {value!r}.")
+    number = float(value)
+    if not math.isfinite(number) or number < minimum:
+        bound = f" of at least {minimum:g}" if minimum > -math.inf else ""
+        raise ValueError(f"{name} must be a finite number{bound}, but is {value!r}.")
+    return number
+
+
+def check_same_length(first: FloatArray, first_name: str, second: FloatArray, second_name: str) -> None:
+    """Check that two matrices describe the same items over the same classes."""
+    if first.shape != second.shape:
+        raise ValueError(
+            f"{first_name} has shape {first.shape} and {second_name} has shape {second.shape}; both need one row per "
+            "item and one column per class, in the same order."
+        )
+
+
+def check_classes(seen: Sequence[Any] | None, expected: Sequence[Any] | None, name: str, what: str) -> None:
+    """Check that named classes agree, in order. Unnamed ones (None) cannot be checked and pass."""
+    if seen is None or expected is None or tuple(seen) == tuple(expected):
+        return
+    if set(seen) == set(expected):
+        raise ValueError(
+            f"{name} has the classes of {what} in another order: {list(seen)} instead of {list(expected)}. "
+            "Reorder the columns."
+        )
+    raise ValueError(f"{name} has classes {list(seen)}, but {what} has {list(expected)}.")
+
+
+def as_generator(random_state: object) -> np.random.Generator:
+    """Turn a seed, a Generator or None into a Generator."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**32, dtype=np.uint64))
+    try:
+        return np.random.default_rng(cast("int | np.random.Generator | None", random_state))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"random_state must be a seed, a Generator or None, but is {random_state!r}.") from None

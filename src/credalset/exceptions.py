@@ -1,0 +1,21 @@
+"""Errors and warnings that are credalset's own; everything else is a plain ``ValueError`` or ``TypeError``."""
+
+from __future__ import annotations
+
+
+class CredalSetWarning(UserWarning):
+    """A legal but surprising outcome, such as an infinite threshold or an empty set."""
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, feature: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the package {package!r}, which is not installed. "
+            f"Install it with: pip install 'credalset[{extra}]'"
+        )
+
+
+class FileFormatError(ValueError):
+    """A saved file is damaged, foreign, or of a newer format."""

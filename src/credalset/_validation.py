@@ -83,7 +83,11 @@ def _check_non_negative(array: FloatArray, name: str) -> None:
 
 def _sum_tolerance(value: object) -> float:
     dtype = getattr(value, "dtype", None)
-    return SUM_TOLERANCE.get(dtype, DEFAULT_SUM_TOLERANCE) if isinstance(dtype, np.dtype) else DEFAULT_SUM_TOLERANCE
+    return (
+        SUM_TOLERANCE.get(dtype, DEFAULT_SUM_TOLERANCE)
+        if isinstance(dtype, np.dtype)
+        else DEFAULT_SUM_TOLERANCE
+    )
 
 
 def sequential_row_sums(array: FloatArray) -> FloatArray:
@@ -201,7 +205,9 @@ def as_thresholds(value: ArrayLike, n_rows: int) -> FloatArray:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}.") from None
+        raise TypeError(
+            f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}."
+        ) from None
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != n_rows):
         raise ValueError(
             f"threshold must be one number or one per prediction ({n_rows}), but has shape {array.shape}."
@@ -259,4 +265,6 @@ def as_generator(random_state: object) -> np.random.Generator:
     try:
         return np.random.default_rng(cast("int | np.random.Generator | None", random_state))
     except (TypeError, ValueError) as error:
-        raise type(error)(f"random_state must be a seed, a Generator or None, but is {random_state!r}.") from None
+        raise type(error)(
+            f"random_state must be a seed, a Generator or None, but is {random_state!r}."
+        ) from None

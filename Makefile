@@ -1,0 +1,57 @@
+# A machine with Python 3.11 or newer, pip and make is enough: every target sets up what it needs in .venv.
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INPUTS := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint types bench docs slow format clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.ready-run ## Calibrate every first-order score on synthetic data and print the coverage table
+	$(BIN)/credalset demo
+
+test: lint types ## Lint, types, fast tests and every example in docstrings, README and docs
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(VENV)/.ready-test ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready-test ## Check types, strictly
+	$(BIN)/mypy
+
+bench: $(VENV)/.ready-run ## Run every benchmark
+	@set -e; for script in benchmarks/*.py; do \
+		[ -e "$$script" ] || continue; echo "== $$script"; $(BIN)/python "$$script"; done
+
+docs: $(VENV)/.ready-docs ## Build the documentation site into site/, warnings are errors
+	$(BIN)/mkdocs build --strict
+
+slow: $(VENV)/.ready-test ## Run the long statistical tests
+	$(BIN)/python -m pytest -m slow -n $(WORKERS)
+
+format: $(VENV)/.ready-test ## Rewrite the code to the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove the environment, caches and everything built
+	rm -rf $(VENV) site dist build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "credalset needs Python 3.11 or newer; try: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per set of extras: what is installed is redone when pyproject.toml or constraints.txt change.
+$(VENV)/.ready-run: EXTRAS := all
+$(VENV)/.ready-test: EXTRAS := test,lint
+$(VENV)/.ready-docs: EXTRAS := all,docs
+$(VENV)/.ready-%: $(INPUTS) | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@

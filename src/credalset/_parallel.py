@@ -1,0 +1,57 @@
+"""Run a function over blocks of rows, on a few threads when there is enough to do.
+
+NumPy ufuncs and the compiled kernels release the interpreter lock, so threads help. Blocks are small enough to stay
+in cache and to bound memory, and a block's result never depends on which rows share it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+PARALLEL_FROM = 1 << 17  # elements below which starting threads costs more than it gains
+
+
+def n_threads() -> int:
+    """Return the number of worker threads: ``CREDALSET_NUM_THREADS`` or the number of usable cores."""
+    setting = os.environ.get("CREDALSET_NUM_THREADS", "")
+    if setting.isdigit() and int(setting) > 0:
+        return int(setting)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, thread_name_prefix="credalset")
+
+
+if hasattr(os, "register_at_fork"):  # a forked child inherits the pool object but none of its threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def for_each_block(
+    function: Callable[[slice], None], n_rows: int, row_size: int, block_size: int = 1 << 16
+) -> None:
+    """Call ``function(rows)`` for consecutive slices that cover ``range(n_rows)``.
+
+    Parameters
+    ----------
+    function : callable
+        Writes its own result; must not depend on which rows share a block.
+    n_rows, row_size : int
+        Number of rows and elements touched per row.
+    block_size : int
+        Elements a block may touch.
+    """
+    step = max(1, block_size // max(1, row_size))
+    blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+    workers = n_threads()
+    if workers == 1 or len(blocks) < 2 or n_rows * row_size < PARALLEL_FROM:
+        for block in blocks:
+            function(block)
+        return
+    # A few long runs of blocks per worker: little queueing, and a slow core does not hold the others up.
+    runs = [blocks[i :: workers * 4] for i in range(min(len(blocks), workers * 4))]
+    list(_pool(workers).map(lambda run: [function(block) for block in run], runs))

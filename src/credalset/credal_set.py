@@ -1,0 +1,224 @@
+"""The batch of credal sets a user holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from credalset._parallel import for_each_block
+from credalset._typing import ArrayLike, BoolArray, FloatArray
+from credalset._validation import as_distributions
+from credalset.simplex import grid
+
+if TYPE_CHECKING:
+    from credalset.scores.base import Score
+
+PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CredalSet(ABC):
+    """A batch of N credal sets over K classes: {λ : score(prediction, λ) ≤ threshold}, one per prediction.
+
+    Built by `Calibration.predict_set` or by a score's ``region(prediction, threshold)``. Membership is decided in the
+    units of the score, to the last bit; the geometry uses the ``center`` and ``radius`` of the region.
+
+    Attributes
+    ----------
+    score : Score
+        The nonconformity score that defines membership.
+    prediction : ndarray of shape (N, K)
+        What the model predicted: distributions, or Dirichlet concentrations for second-order scores.
+    threshold : ndarray of shape (N,)
+        Largest score a member may have; ``+inf`` makes the set the whole simplex.
+    center : ndarray of shape (N, K)
+        Centre of the region: the predicted distribution, or the mode of the predicted Dirichlet.
+    radius : ndarray of shape (N,)
+        Size of the region in its own units, negative when it is empty.
+    classes : tuple or None
+        Names of the classes, when they are known.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]], threshold=0.2)
+    >>> sets
+    CredalSet: 2 total-variation balls over 3 classes, threshold 0.2 (score tv)
+    >>> sets.contains([[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]])
+    array([ True, False])
+    """
+
+    #: what one such set is called
+    shape: ClassVar[str] = "set"
+
+    score: Score
+    prediction: FloatArray
+    threshold: FloatArray
+    center: FloatArray = field(kw_only=True)
+    radius: FloatArray = field(kw_only=True)
+    classes: tuple[Any, ...] | None = field(default=None, kw_only=True)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.prediction.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Select sets by index, slice, index array or mask; the result is a batch again."""
+        if isinstance(rows, tuple):
+            raise TypeError(f"a batch of sets has one axis, but was indexed with {rows!r}.")
+        if isinstance(rows, int | np.integer):
+            index = int(rows)
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.")
+            rows = [index]
+        changed = {
+            name: getattr(self, name)[rows] for name in ("prediction", "threshold", "center", "radius")
+        }
+        return dataclasses.replace(self, **changed)
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[i] for i in range(len(self)))
+
+    def governed_by(self, score: Score, threshold: FloatArray) -> Self:
+        """Return the same regions with membership decided by another score, whose level sets they also are."""
+        return dataclasses.replace(self, score=score, threshold=threshold)
+
+    def contains(self, distribution: ArrayLike, broadcast: bool = False) -> BoolArray:
+        """Tell which distributions belong to which sets.
+
+        Parameters
+        ----------
+        distribution : array
+            (N, K): one candidate per set. (M, K) with ``broadcast=True``: every candidate against every set.
+            (N, M, K): M candidates for each set.
+        broadcast : bool
+            Whether to compare every row of an (M, K) array with every set.
+
+        Returns
+        -------
+        ndarray of bool
+            (N,) for one candidate per set, otherwise (N, M).
+
+        Examples
+        --------
+        >>> from credalset.scores import KullbackLeibler
+        >>> sets = KullbackLeibler().region([[0.5, 0.5], [0.9, 0.1]], threshold=0.2)
+        >>> sets.contains([[0.6, 0.4], [1.0, 0.0], [0.5, 0.5]], broadcast=True)
+        array([[ True, False,  True],
+               [False,  True, False]])
+        """
+        shape = np.shape(distribution)
+        if len(shape) == 3 and not broadcast:
+            if shape[0] != len(self):
+                raise ValueError(
+                    f"distribution of shape {shape} must hold candidates for each of the {len(self)} sets: "
+                    f"({len(self)}, M, {self.n_classes})."
+                )
+            flat = np.reshape(np.asarray(distribution), (-1, shape[2]))
+            candidates = as_distributions(flat, "distribution", n_classes=self.n_classes).reshape(shape)
+            return self._contains_pairs(candidates)
+        candidates = as_distributions(distribution, "distribution", n_classes=self.n_classes)
+        if broadcast:
+            return self._contains_pairs(candidates[None])
+        if len(candidates) != len(self):
+            raise ValueError(
+                f"distribution has {len(candidates)} rows, but there are {len(self)} sets. "
+                "Pass broadcast=True to compare every row with every set."
+            )
+        return np.asarray(self.score.evaluate_rows(self.prediction, candidates) <= self.threshold)
+
+    def _contains_pairs(self, candidates: FloatArray) -> BoolArray:
+        """Membership of (N or 1, M, K) candidates, a bounded number of pairs at a time."""
+        result = np.empty((len(self), candidates.shape[1]), dtype=bool)
+
+        def one_block(rows: slice) -> None:
+            result[rows] = self._membership(rows, candidates if len(candidates) == 1 else candidates[rows])
+
+        for_each_block(one_block, len(self), candidates.shape[1], block_size=PAIRS_PER_BLOCK)
+        return result
+
+    def _membership(self, rows: slice, candidates: FloatArray) -> BoolArray:
+        prediction = self.prediction[rows].T[:, :, None]
+        scores = self.score.evaluate(prediction, np.moveaxis(candidates, 2, 0))
+        return np.asarray(scores <= self.threshold[rows, None])
+
+    def efficiency(self, resolution: float = 0.005) -> FloatArray:
+        """Return the fraction of the simplex grid that lies in each set, the paper's measure of set size.
+
+        Parameters
+        ----------
+        resolution : float
+            Grid step; 0.005 as in the paper (20 301 points for three classes). The number of points grows with the
+            number of classes as C(1/resolution + K − 1, K − 1): use a coarser grid beyond three classes.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[1.0, 0.0, 0.0]], threshold=0.5).efficiency().round(4)
+        array([0.2537])
+        """
+        points = grid(self.n_classes, resolution)[None]
+        result = np.empty(len(self))
+
+        def one_block(rows: slice) -> None:
+            result[rows] = self._membership(rows, points).mean(axis=1)
+
+        for_each_block(one_block, len(self), points.shape[1], block_size=PAIRS_PER_BLOCK)
+        return result
+
+    def is_empty(self) -> BoolArray:
+        """Tell which sets have no member at all.
+
+        Distance balls are never empty at thresholds a calibration produces; half-spaces and density sets can be.
+
+        Examples
+        --------
+        >>> from credalset.scores import InnerProduct
+        >>> InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.1, 0.0]], threshold=0.5).is_empty()
+        array([ True, False])
+        """
+        best = self.score.best_fit(self.prediction)
+        return np.asarray(self.score.evaluate_rows(self.prediction, best) > self.threshold)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return one column per attribute, ready for a data frame: ``pandas.DataFrame(sets.to_dict())``.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> sorted(TotalVariation().region([[0.7, 0.3]], 0.1).to_dict())
+        ['prediction_0', 'prediction_1', 'radius', 'score', 'set', 'threshold']
+        """
+        names = self.classes if self.classes is not None else range(self.n_classes)
+        columns: dict[str, Any] = {"set": np.arange(len(self)), "score": np.full(len(self), self.score.name)}
+        columns |= {f"prediction_{name}": self.prediction[:, k] for k, name in enumerate(names)}
+        return columns | {"threshold": self.threshold, "radius": self.radius}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one plain dictionary per set, ready for JSON or CSV."""
+        columns = {name: np.asarray(values).tolist() for name, values in self.to_dict().items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def __repr__(self) -> str:
+        noun = self.shape if len(self) == 1 else f"{self.shape}s"
+        text = f"CredalSet: {len(self)} {noun} over {self.n_classes} classes"
+        if len(self) == 0:
+            return f"{text} (score {self.score.name})"
+        low, high = float(self.threshold.min()), float(self.threshold.max())
+        span = f"threshold {low:.4g}" if low == high else f"thresholds {low:.4g} to {high:.4g}"
+        n_empty = int(self.is_empty().sum())
+        empty = f", {n_empty} empty" if n_empty else ""
+        return f"{text}, {span}{empty} (score {self.score.name})"

@@ -1,0 +1,159 @@
+"""What a nonconformity score is, and how it meets its region.
+
+A score is a frozen dataclass with two duties: `Score.__call__` says how badly a label distribution fits a prediction,
+and `Score.region` gives the credal set of all distributions that fit at least as well as a threshold. One law binds
+them: ``score(prediction, λ) <= t`` if and only if λ lies in ``score.region(prediction, t)``.
+
+A new score fills in three methods, `_evaluate`, `_region` and `_best_fit`, and adds itself to the registry in
+``scores/__init__.py``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal, TypeGuard
+
+import numpy as np
+
+from credalset._compiled import kernels
+from credalset._parallel import for_each_block
+from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import (
+    EXACT_SUM_TOLERANCE,
+    as_concentrations,
+    as_distributions,
+    as_thresholds,
+    check_same_length,
+)
+from credalset.credal_set import CredalSet
+
+
+def _is_plain(value: ArrayLike) -> TypeGuard[FloatArray]:
+    return type(value) is np.ndarray and value.dtype == np.float64 and value.ndim == 2
+
+
+class Score(ABC):
+    """A nonconformity score f(x, λ) on the simplex, together with the region {λ : f(x, λ) ≤ t}.
+
+    Subclasses are frozen dataclasses whose fields are the score's parameters.
+    """
+
+    name: ClassVar[str]
+    #: "first": predictions are distributions (N, K). "second": predictions are Dirichlet concentrations (N, K) ≥ 1.
+    order: ClassVar[Literal["first", "second"]]
+    #: whether f(x, ·) is convex in λ for every prediction
+    is_convex: ClassVar[bool] = True
+
+    def __call__(self, prediction: ArrayLike, distribution: ArrayLike) -> FloatArray:
+        """Score each distribution against the prediction in the same row.
+
+        Parameters
+        ----------
+        prediction : array of shape (N, K)
+            Predicted distributions (first order) or Dirichlet concentrations (second order).
+        distribution : array of shape (N, K)
+            Label distributions.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+            Nonconformity; larger is stranger, ``+inf`` is legal.
+        """
+        fused = self._fused_scores(prediction, distribution)
+        if fused is not None:
+            return fused
+        checked = self.check_prediction(prediction)
+        labels = as_distributions(distribution, "distribution")
+        check_same_length(checked, "prediction", labels, "distribution")
+        return self.evaluate_rows(checked, labels)
+
+    def region(self, prediction: ArrayLike, threshold: ArrayLike) -> CredalSet:
+        """Return the batch of credal sets {λ : f(prediction, λ) ≤ threshold}, one per prediction.
+
+        Parameters
+        ----------
+        prediction : array of shape (N, K)
+            Predicted distributions (first order) or Dirichlet concentrations (second order).
+        threshold : float or array of shape (N,)
+            In the units of the score; ``+inf`` gives the whole simplex.
+        """
+        checked = self.check_prediction(prediction)
+        return self._region(checked, as_thresholds(threshold, len(checked)))
+
+    def check_prediction(
+        self, prediction: ArrayLike, name: str = "prediction", n_classes: int | None = None
+    ) -> FloatArray:
+        """Validate predictions of this score's order."""
+        check = as_distributions if self.order == "first" else as_concentrations
+        array = check(prediction, name, n_classes=n_classes)
+        self._check_classes(array.shape[1])
+        return array
+
+    def evaluate_rows(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """Score row against row, for arrays that are already valid."""
+        result = np.empty(len(prediction))
+
+        def one_block(rows: slice) -> None:
+            result[rows] = self.evaluate(prediction[rows].T, distribution[rows].T)
+
+        for_each_block(one_block, *prediction.shape)
+        return result
+
+    def evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """Score class-major arrays of shape (K, …) that broadcast against each other; no checks.
+
+        Classes are summed one after the other, so a score's bits depend neither on the batch it is computed in nor on
+        the memory layout: equal inputs tie exactly, which closed conformal sets rely on.
+        """
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            return self._evaluate(prediction, distribution)
+
+    def params(self) -> dict[str, Any]:
+        """Return the score's parameters as plain values, enough to build it again."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def _check_classes(self, n_classes: int) -> None:
+        """Refuse a number of classes that the score's parameters do not fit."""
+
+    @abstractmethod
+    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """Compute f on class-major arrays; must never be NaN."""
+
+    @abstractmethod
+    def _region(self, prediction: FloatArray, threshold: FloatArray) -> CredalSet:
+        """Build the region for valid arrays (N, K) and (N,)."""
+
+    @abstractmethod
+    def best_fit(self, prediction: FloatArray) -> FloatArray:
+        """Return, per row, a distribution with the smallest possible score."""
+
+    def _fused_scores(self, prediction: ArrayLike, distribution: ArrayLike) -> FloatArray | None:
+        """Validate and score in one compiled pass over large plain arrays; None when that does not apply.
+
+        The kernels add in the same order as `_evaluate`, so both ways give the same bits. Anything unusual, such as
+        rows that do not sum to one, is left to the ordinary way, which normalises or complains.
+        """
+        if not (_is_plain(prediction) and _is_plain(distribution)) or prediction.shape != distribution.shape:
+            return None
+        # Importing Numba takes longer than scoring a million numbers with NumPy.
+        kernel = getattr(
+            kernels("credalset.kernels.scores", prediction.size, at_least=1 << 20), self.name, None
+        )
+        if kernel is None or prediction.shape[1] < 2:
+            return None
+        self._check_classes(prediction.shape[1])
+        weights = self._fused_weights(prediction.shape[1])
+        result = np.empty(len(prediction))
+        unusual = []
+
+        def one_block(rows: slice) -> None:
+            if kernel(prediction[rows], distribution[rows], weights, EXACT_SUM_TOLERANCE, result[rows]):
+                unusual.append(rows)
+
+        for_each_block(one_block, *prediction.shape, block_size=1 << 20)
+        return None if unusual else result
+
+    def _fused_weights(self, n_classes: int) -> FloatArray:
+        """Per-class weights handed to the compiled kernel (class gaps for Wasserstein)."""
+        return np.ones(n_classes)

@@ -1,0 +1,133 @@
+"""Scores for second-order (Dirichlet) predictions, and the reverse-KL ball both of them induce.
+
+With concentrations θ ≥ 1, excess a = θ − 1, weight W = Σ a and mode m = a / W, the Dirichlet density satisfies
+p(λ) = p(m) · exp(−W · KL(m ‖ λ)). Level sets of the density are therefore reverse-KL balls around the mode. W = 0 is
+the uniform density: every λ fits equally well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from scipy.special import gammaln
+
+from credalset._typing import FloatArray
+from credalset.credal_set import CredalSet
+from credalset.scores.base import Score
+
+
+def mode_and_weight(concentration: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mode m (N, K) and weight W (N,); the mode of a uniform Dirichlet is taken to be the centre."""
+    excess = concentration - 1.0
+    weight = excess.sum(axis=1)
+    safe = np.where(weight > 0, weight, 1.0)
+    mode = np.where(weight[:, None] > 0, excess / safe[:, None], 1.0 / concentration.shape[1])
+    return mode, weight
+
+
+def _log_likelihood_drop(concentration: FloatArray, distribution: FloatArray) -> FloatArray:
+    """Log p(m) − log p(λ) = W · KL(m ‖ λ) on class-major arrays; zero where W = 0."""
+    excess = concentration - 1.0
+    log_weight = np.log(_class_sum(excess))
+    drop: FloatArray | None = None
+    for a, y in zip(excess, distribution, strict=True):
+        log_y = np.log(np.ascontiguousarray(y))
+        term = np.where(a > 0, a * (np.log(np.ascontiguousarray(a)) - log_weight - log_y), 0.0)
+        drop = term if drop is None else drop + term
+    assert drop is not None
+    return np.maximum(drop, 0.0)
+
+
+def _negative_log_peak(concentration: FloatArray) -> FloatArray:
+    """−log p(m) = log B(θ) − Σ a_k log m_k on class-major arrays."""
+    excess = concentration - 1.0
+    log_weight = np.log(_class_sum(excess))
+    peak = -gammaln(_class_sum(concentration))
+    for a, theta in zip(excess, concentration, strict=True):
+        log_mode = np.where(a > 0, np.log(np.ascontiguousarray(a)) - log_weight, 0.0)
+        peak = peak + (gammaln(theta) - a * log_mode)
+    return peak
+
+
+def _class_sum(values: FloatArray) -> FloatArray:
+    total = values[0].copy()
+    for row in values[1:]:
+        total += row
+    return total
+
+
+class _DirichletScore(Score):
+    order: ClassVar[Literal["first", "second"]] = "second"
+
+    def best_fit(self, prediction: FloatArray) -> FloatArray:
+        """The mode of the predicted Dirichlet."""
+        return mode_and_weight(prediction)[0]
+
+    def _ball(
+        self, prediction: FloatArray, threshold: FloatArray, drop: FloatArray
+    ) -> ReverseKullbackLeiblerBall:
+        """Build the ball of all λ whose log-likelihood lies at most ``drop`` below the peak."""
+        mode, weight = mode_and_weight(prediction)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            radius = np.where(weight > 0, drop / weight, np.where(drop >= 0, np.inf, -np.inf))
+        return ReverseKullbackLeiblerBall(self, prediction, threshold, center=mode, radius=radius)
+
+
+@dataclass(frozen=True)
+class RelativeLikelihood(_DirichletScore):
+    r"""One minus relative likelihood, :math:`f = 1 - p(\lambda | \theta) / p(m | \theta)` (paper name: SO).
+
+    Between 0 (at the mode m) and 1. For all-ones concentrations every distribution scores 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> RelativeLikelihood()(np.array([[3.0, 2.0, 1.0]]), np.array([[2 / 3, 1 / 3, 0.0]])).round(12)
+    array([0.])
+    """
+
+    name: ClassVar[str] = "so"
+    is_convex: ClassVar[bool] = False
+
+    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        return -np.expm1(-_log_likelihood_drop(prediction, distribution)) + 0.0
+
+    def _region(self, prediction: FloatArray, threshold: FloatArray) -> ReverseKullbackLeiblerBall:
+        with np.errstate(divide="ignore"):
+            drop = np.where(threshold < 1.0, -np.log1p(-np.minimum(threshold, 1.0)), np.inf)
+        return self._ball(prediction, threshold, drop)
+
+
+@dataclass(frozen=True)
+class NegativeLogDensity(_DirichletScore):
+    r"""Negative log density, :math:`f = -\log p(\lambda | \theta)`, of the predicted Dirichlet.
+
+    Thresholding the density itself, rather than the density relative to its peak, gives the smallest sets on average
+    when the predicted density is right: where the model is sure the set is small, where it is not the set is large.
+    A prediction flatter than the threshold density has an empty set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NegativeLogDensity()(np.ones((1, 3)), np.array([[0.2, 0.3, 0.5]])).round(4)  # the uniform density is 2
+    array([-0.6931])
+    """
+
+    name: ClassVar[str] = "density"
+
+    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        return _negative_log_peak(prediction) + _log_likelihood_drop(prediction, distribution)
+
+    def _region(self, prediction: FloatArray, threshold: FloatArray) -> ReverseKullbackLeiblerBall:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            drop = threshold - _negative_log_peak(prediction.T)
+        return self._ball(prediction, threshold, drop)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReverseKullbackLeiblerBall(CredalSet):
+    """{λ : KL(center ‖ λ) ≤ radius}, radius in nats; the centre is the mode of the predicted Dirichlet."""
+
+    shape: ClassVar[str] = "reverse-KL ball"

@@ -1,0 +1,90 @@
+"""A first-order score divided by the entropy of the prediction ("adaptive" in the published notebooks)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from credalset._typing import FloatArray
+from credalset._validation import as_finite
+from credalset.credal_set import CredalSet
+from credalset.scores.base import Score
+from credalset.scores.total_variation import TotalVariation
+
+
+@dataclass(frozen=True)
+class Normalized(Score):
+    r"""A score relative to how ambiguous the prediction is: :math:`f / (H_K(g) + c)`.
+
+    :math:`H_K` is the entropy of the prediction in base K, between 0 and 1. Sets around confident predictions get
+    smaller, sets around ambiguous ones larger. A one-hot prediction with ``offset=0`` fits only itself: its score is
+    0 there and ``+inf`` everywhere else.
+
+    Parameters
+    ----------
+    score : Score
+        Any first-order score.
+    offset : float
+        c ≥ 0; the published experiments use 0 on ChaosNLI and 0.1 on CIFAR-10H.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> score = Normalized(TotalVariation(), offset=0.1)
+    >>> score(np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])).round(4)
+    array([0.4545])
+    """
+
+    score: Score = field(default_factory=TotalVariation)
+    offset: float = 0.0
+    name: ClassVar[str] = "normalized"
+    order: ClassVar[Literal["first", "second"]] = "first"
+
+    def __post_init__(self) -> None:
+        from credalset.scores import get_score
+
+        score = get_score(self.score)
+        if score.order != "first" or isinstance(score, Normalized):
+            raise ValueError(
+                f"Normalized needs a first-order score (tv, ws, kl, inner) that is not normalised yet, but got "
+                f"{score!r}. Second-order scores adapt to the instance by themselves."
+            )
+        object.__setattr__(self, "score", score)
+        object.__setattr__(self, "offset", as_finite(self.offset, "offset", minimum=0.0))
+
+    @property
+    def is_convex(self) -> bool:  # type: ignore[override]
+        """Dividing by a number that depends only on the prediction keeps the score's convexity."""
+        return self.score.is_convex
+
+    def scale(self, prediction: FloatArray) -> FloatArray:
+        """H_K(g) + c on a class-major array."""
+        total = np.zeros(prediction.shape[1:])
+        for g in prediction:
+            packed = np.ascontiguousarray(g)
+            total = total - np.where(packed > 0, packed * np.log(packed), 0.0)
+        return np.maximum(total, 0.0) / np.log(len(prediction)) + self.offset
+
+    def params(self) -> dict[str, Any]:
+        """Return the inner score and the offset."""
+        return {"score": self.score, "offset": self.offset}
+
+    def _check_classes(self, n_classes: int) -> None:
+        self.score._check_classes(n_classes)
+
+    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        raw = self.score._evaluate(prediction, distribution)
+        return np.where(raw > 0, raw / self.scale(prediction), 0.0)
+
+    def _region(self, prediction: FloatArray, threshold: FloatArray) -> CredalSet:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scaled = threshold * self.scale(prediction.T)
+        # A negative threshold means empty and an infinite one everything, also where the scale is zero.
+        inner = np.where((threshold < 0) | np.isinf(threshold), threshold, scaled)
+        return self.score._region(prediction, inner).governed_by(self, threshold)
+
+    def best_fit(self, prediction: FloatArray) -> FloatArray:
+        """Where the inner score is smallest."""
+        return self.score.best_fit(prediction)

@@ -12,7 +12,7 @@ import numpy as np
 from credalset._typing import FloatArray
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@nb.njit(cache=True, nogil=True)
 def tv(p: FloatArray, q: FloatArray, weights: FloatArray, tolerance: float, out: FloatArray) -> bool:
     """½ Σ |q − p|."""
     unusual = False
@@ -31,7 +31,7 @@ def tv(p: FloatArray, q: FloatArray, weights: FloatArray, tolerance: float, out:
     return unusual
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@nb.njit(cache=True, nogil=True)
 def inner(p: FloatArray, q: FloatArray, weights: FloatArray, tolerance: float, out: FloatArray) -> bool:
     """1 − Σ p q."""
     unusual = False
@@ -50,7 +50,7 @@ def inner(p: FloatArray, q: FloatArray, weights: FloatArray, tolerance: float, o
     return unusual
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@nb.njit(cache=True, nogil=True)
 def ws(p: FloatArray, q: FloatArray, weights: FloatArray, tolerance: float, out: FloatArray) -> bool:
     """Σ gap_k |Q_k − P_k| over the cumulative sums, with ``weights`` the gaps between class positions."""
     unusual = False

@@ -97,7 +97,7 @@ class Score(ABC):
         def one_block(rows: slice) -> None:
             result[rows] = self.evaluate(prediction[rows].T, distribution[rows].T)
 
-        for_each_block(one_block, *prediction.shape)
+        for_each_block(one_block, len(prediction), prediction.shape[1])
         return result
 
     def evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
@@ -115,6 +115,7 @@ class Score(ABC):
 
     def _check_classes(self, n_classes: int) -> None:
         """Refuse a number of classes that the score's parameters do not fit."""
+        return
 
     @abstractmethod
     def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
@@ -151,7 +152,7 @@ class Score(ABC):
             if kernel(prediction[rows], distribution[rows], weights, EXACT_SUM_TOLERANCE, result[rows]):
                 unusual.append(rows)
 
-        for_each_block(one_block, *prediction.shape, block_size=1 << 20)
+        for_each_block(one_block, len(prediction), prediction.shape[1], block_size=1 << 20)
         return None if unusual else result
 
     def _fused_weights(self, n_classes: int) -> FloatArray:

@@ -5,7 +5,7 @@ Tables are read by duck typing, so pandas, polars and pyarrow are never imported
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,22 +16,22 @@ from credalset._validation import as_counts, as_distributions, as_matrix
 
 __all__ = ["Annotations"]
 
+Names = Iterable[Hashable]
+
 # Recovered counts may miss a whole number by this much. A wrong n_votes misses by at least 1 / (true votes),
 # so mistakes are noticed up to a thousand votes per item, while float32 frequencies still pass.
 WHOLE_TOLERANCE = 1e-3
 LARGEST_EXACT_COUNT = 2.0**53
+TABLES = "a pandas, polars or pyarrow table, a dict of columns, or a list of (task, worker, label) tuples"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Annotations:
     r"""Annotation counts of n items over K classes, and the label distributions they estimate.
 
-    With :math:`c_{ik}` votes for class k on item i, the label distribution of the item is the share of votes
-
-    .. math:: \lambda_{ik} = c_{ik} / \sum_{j=1}^{K} c_{ij}.
-
-    Build one with `from_table`, `from_counts` or `from_distributions`; instances do not change. Arrays are handed
-    out as copies: keep ``d = votes.distributions`` in a variable rather than asking for it in a loop.
+    With $c_{ik}$ votes for class k on item i, the label distribution of the item is the share of votes
+    $\lambda_{ik} = c_{ik} / \sum_j c_{ij}$. Build instances with `from_table`, `from_counts` or
+    `from_distributions`; they do not change, and arrays are handed out as copies.
 
     Attributes
     ----------
@@ -51,9 +51,6 @@ class Annotations:
     >>> votes = Annotations.from_table(table)
     >>> votes
     Annotations(2 items, 2 classes: 'cat', 'dog'; 5 votes, 2 to 3 per item)
-    >>> votes.counts
-    array([[2, 1],
-           [0, 2]])
     >>> votes.distributions.round(2)
     array([[0.67, 0.33],
            [0.  , 1.  ]])
@@ -71,31 +68,30 @@ class Annotations:
         task: Hashable = "task",
         worker: Hashable | None = "worker",
         label: Hashable = "label",
-        classes: Iterable[Hashable] | None = None,
-        items: Iterable[Hashable] | None = None,
+        classes: Names | None = None,
+        items: Names | None = None,
         duplicates: Literal["last", "first", "error", "keep"] = "last",
         unknown: Literal["error", "drop"] = "error",
         missing: Literal["error", "drop"] = "error",
     ) -> Annotations:
         """Count the votes of a long table with one row per vote (the crowd-kit convention).
 
-        Rows with missing values are handled first, then unknown labels and tasks, then repeated votes; so an
-        unusable row never overrules a usable one. An item that loses all its votes on the way stays as an empty
-        item: nothing disappears unseen (see `drop_empty`).
+        Missing values are handled first, then unknown labels and tasks, then repeated votes, so that an unusable
+        row never overrules a usable one. An item that loses all its votes stays as an empty item.
 
         Parameters
         ----------
-        table : pandas, polars or pyarrow table, mapping of columns, or sequence of rows
+        table : pandas, polars or pyarrow table, mapping of columns, or list of rows
             Rows are tuples (task, worker, label), or (task, label) where the worker is not known.
         task, worker, label : column names
-            Use ``worker=None``, or a table without a column "worker", if workers are not known. Each row then
-            counts as one vote, as repeated votes cannot be told apart; ``duplicates="error"`` is refused.
+            With ``worker=None``, or in a table without a column "worker", workers are not known: every row is one
+            vote, as repeated votes cannot be told apart, and ``duplicates="error"`` is refused.
         classes : iterable, optional
-            Class names in the wanted order. By default the categories, in their order, of a pandas Categorical,
-            polars Enum or ordered Arrow dictionary; otherwise the labels that occur, sorted.
+            Class names in the wanted order. By default the categories, in their order, of a pandas
+            Categorical, polars Enum or ordered Arrow dictionary; otherwise the labels that occur, sorted.
         items : iterable, optional
-            Item names in the wanted order; those without a vote become empty items (rows of zeros). By default
-            the tasks in order of first appearance.
+            Item names in the wanted order; those without a vote become empty items (rows of zeros, see
+            `drop_empty`). By default the tasks in order of first appearance.
         duplicates : {"last", "first", "error", "keep"}
             Several votes of one worker on one task: count the last in table order (a correction), the first,
             raise, or keep and count every one.
@@ -104,17 +100,9 @@ class Annotations:
         missing : {"error", "drop"}
             Rows where task, worker or label is None, NaN, NaT, ``pandas.NA`` or null: raise or leave out.
 
-        Returns
-        -------
-        Annotations
-            One row per item and one column per class.
-
         Examples
         --------
         >>> rows = [("t1", "ann", "cat"), ("t1", "ann", "dog"), ("t2", "bob", "dog")]
-        >>> Annotations.from_table(rows, classes=["cat", "dog"]).counts
-        array([[0, 1],
-               [0, 1]])
         >>> Annotations.from_table(rows, duplicates="first", items=["t2", "t1", "t3"]).counts
         array([[0, 1],
                [1, 0],
@@ -123,61 +111,47 @@ class Annotations:
         _check_option(duplicates, "duplicates", ("last", "first", "error", "keep"))
         _check_option(unknown, "unknown", ("error", "drop"))
         _check_option(missing, "missing", ("error", "drop"))
-        columns = _columns(table, task, worker, label)
-        coded = {name: _encode(_as_list(column), name) for name, column in columns.items()}
-        present = _present_rows(coded, missing)
-
-        (task_codes, tasks), (label_codes, labels) = coded["task"], coded["label"]
-        if classes is None:
-            classes = _categories(columns["label"])
-        if classes is None:
-            classes = _sorted_labels([value for value in labels if not _is_missing(value)])
-        if items is None:
-            items = [value for value in tasks if not _is_missing(value)]
-        class_names, item_names = _as_names(classes, "classes"), _as_names(items, "items")
-        _check_two_classes(class_names)
-
-        item_of_row = _positions(tasks, item_names)[task_codes]
-        class_of_row = _positions(labels, class_names)[label_codes]
-        known = _known_rows(
-            item_of_row, class_of_row, present, (tasks, task_codes), (labels, label_codes), unknown
+        raw = _find_columns(table, task, worker, label)
+        columns = {name: _Column.encode(name, column) for name, column in raw.items()}
+        kept = np.ones(len(columns["task"].codes), dtype=np.bool_)
+        for column in columns.values():
+            kept = column.filter(kept, column.missing, missing, "that are missing", "Fill them in, or pass missing")
+        class_names = _as_names(
+            _default_classes(raw["label"], columns["label"]) if classes is None else classes, "classes"
         )
-        rows = np.flatnonzero(present & known)
-        if "worker" in coded:
-            rows = _without_repeats(rows, item_of_row, coded["worker"], item_names, duplicates)
-        elif duplicates == "error":
+        item_names = _as_names(columns["task"].present() if items is None else items, "items")
+        if len(class_names) < 2:
             raise ValueError(
-                "duplicates='error' needs to know who voted, but the table has no worker column. Name the column "
-                "with worker=..., or choose duplicates='keep' to count every row as a vote."
+                f"classes must be at least 2, but there are {len(class_names)}: {list(class_names)}. "
+                "Pass classes=[...] with every label that could have been chosen."
             )
+        cells = []
+        for column, names, argument in (
+            (columns["task"], item_names, "items"),
+            (columns["label"], class_names, "classes"),
+        ):
+            position = _positions(column.values, names)[column.codes]
+            advice = f"Correct them, extend {argument}, or pass unknown"
+            kept = column.filter(kept, position < 0, unknown, f"that are not in {argument}", advice)
+            cells.append(position)
+        rows = _counted_rows(np.flatnonzero(kept), columns, duplicates)
         shape = (len(item_names), len(class_names))
-        cells = item_of_row[rows] * shape[1] + class_of_row[rows]
-        counts = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
+        flat = cells[0][rows] * shape[1] + cells[1][rows]
+        counts = np.bincount(flat, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
         return cls(classes=class_names, items=item_names, _matrix=counts)
 
     @classmethod
-    def from_counts(
-        cls,
-        counts: Any,
-        *,
-        classes: Iterable[Hashable] | None = None,
-        items: Iterable[Hashable] | None = None,
-    ) -> Annotations:
+    def from_counts(cls, counts: Any, *, classes: Names | None = None, items: Names | None = None) -> Annotations:
         """Wrap a count matrix of shape (n, K). Rows of zeros become empty items (see `drop_empty`).
 
         Parameters
         ----------
         counts : array-like or data frame of shape (n, K)
-            Non-negative whole numbers. The column names of a data frame name the classes, the index of a pandas
-            one names the items.
+            Non-negative whole numbers. The column names of a data frame name the classes, the index of a
+            pandas one names the items.
         classes, items : iterable, optional
-            Names; 0, 1, 2, … by default. If the data frame has the same names in another order, its columns or
-            rows are put into the order given here; default names 0, 1, 2, … are replaced.
-
-        Returns
-        -------
-        Annotations
-            One row per item and one column per class.
+            Names; 0, 1, 2, … by default. Columns or rows of a data frame that has the same names in another
+            order are put into the order given here; its default names 0, 1, 2, … are replaced.
 
         Examples
         --------
@@ -185,12 +159,10 @@ class Annotations:
         Annotations(2 items, 2 classes: 'no', 'yes'; 9 votes, 4 to 5 per item)
         """
         matrix = as_matrix(counts, "counts")
-        # Only empty items are more welcome here than in as_counts, so they are hidden from its check.
+        # as_counts refuses empty items, which are welcome here: hide them from its check.
         as_counts(np.where(matrix.any(axis=1, keepdims=True), matrix, 1.0), "counts")
         if matrix.size and matrix.max() >= LARGEST_EXACT_COUNT:
-            raise ValueError(
-                f"counts holds {matrix.max():.6g}, too large to be a number of votes. Check the units."
-            )
+            raise ValueError(f"counts holds {matrix.max():.6g}, too large for a number of votes. Check the units.")
         return cls._named(counts, matrix.astype(np.int64), classes, items)
 
     @classmethod
@@ -199,8 +171,8 @@ class Annotations:
         distributions: Any,
         *,
         n_votes: ArrayLike | None = None,
-        classes: Iterable[Hashable] | None = None,
-        items: Iterable[Hashable] | None = None,
+        classes: Names | None = None,
+        items: Names | None = None,
     ) -> Annotations:
         """Wrap label distributions of shape (n, K), with or without the numbers of votes behind them.
 
@@ -209,41 +181,28 @@ class Annotations:
         distributions : array-like or data frame of shape (n, K)
             Rows sum to one. Names are read from a data frame as in `from_counts`.
         n_votes : int or array-like of shape (n,), optional
-            Votes per item. The counts are then ``distributions * n_votes``, which must be whole numbers to within
-            0.001. Without it the counts stay unknown and `counts` raises.
+            Votes per item. The counts are then ``distributions * n_votes``, which must be whole numbers to
+            within 0.001. Without it the counts stay unknown and `counts` raises.
         classes, items : iterable, optional
             Names, as in `from_counts`.
-
-        Returns
-        -------
-        Annotations
-            One row per item and one column per class.
 
         Examples
         --------
         >>> Annotations.from_distributions([[0.75, 0.25], [0.5, 0.5]], n_votes=4).counts
         array([[3, 1],
                [2, 2]])
-        >>> Annotations.from_distributions([[0.75, 0.25]], classes=["no", "yes"])
-        Annotations(1 item, 2 classes: 'no', 'yes'; label distributions, vote counts unknown)
         """
         matrix = as_distributions(distributions, "distributions")
-        if n_votes is None:
-            return cls._named(distributions, matrix.copy(), classes, items)
-        return cls._named(distributions, _recover_counts(matrix, n_votes), classes, items)
+        values = matrix if n_votes is None else _recover_counts(matrix, n_votes)
+        return cls._named(distributions, values, classes, items)
 
     @classmethod
-    def _named(
-        cls,
-        source: Any,
-        matrix: AnyArray,
-        classes: Iterable[Hashable] | None,
-        items: Iterable[Hashable] | None,
-    ) -> Annotations:
+    def _named(cls, source: Any, matrix: AnyArray, classes: Names | None, items: Names | None) -> Annotations:
         columns = getattr(source, "column_names", getattr(source, "columns", None))
         index = None if columns is None else getattr(source, "index", None)
         class_names, column_order = _align(columns, classes, "classes", matrix.shape[1])
         item_names, row_order = _align(index, items, "items", matrix.shape[0])
+        # Indexing by arrays copies, so later changes to the source do not reach the annotations.
         return cls(classes=class_names, items=item_names, _matrix=matrix[row_order][:, column_order])
 
     @property
@@ -307,19 +266,16 @@ class Annotations:
         >>> votes.select(["b"]).counts
         array([[0, 3]])
         """
-        position = {name: row for row, name in enumerate(self.items)}
-        if len(position) != len(self.items):
-            raise ValueError(
-                "items repeat here, so names do not tell them apart. Take them by position: votes[...]."
-            )
+        if len(set(self.items)) < len(self):
+            raise ValueError("items repeat here, so names do not tell them apart. Take positions: votes[...].")
         wanted = _as_names(items, "items")
-        unknown = [name for name in wanted if name not in position]
-        if unknown:
+        rows = _positions(wanted, self.items)
+        if (rows < 0).any():
             raise ValueError(
-                f"items names {len(unknown)} that are not among the {len(self)} annotated items "
-                f"(first: {unknown[0]!r}). For positions or a mask use votes[...]."
+                f"items has {(rows < 0).sum()} name(s) that are not among the {len(self)} annotated items "
+                f"(first: {wanted[int(rows.argmin())]!r}). For positions or a mask use votes[...]."
             )
-        return self[np.array([position[name] for name in wanted], dtype=np.int64)]
+        return self[rows]
 
     def reorder(self, classes: Iterable[Hashable]) -> Annotations:
         """Put the classes, and with them the columns, into the order given.
@@ -329,8 +285,13 @@ class Annotations:
         >>> Annotations.from_counts([[3, 1]], classes=["no", "yes"]).reorder(["yes", "no"]).counts
         array([[1, 3]])
         """
-        names, order = _align(self.classes, classes, "classes", self.n_classes, rename=False)
-        return replace(self, classes=names, _matrix=self._matrix[:, order])
+        names = _as_names(classes, "classes")
+        if set(names) != set(self.classes):
+            raise ValueError(
+                f"classes must be the names {list(self.classes)} in some order, but is {list(names)}. "
+                "To rename classes, pass the counts to Annotations.from_counts."
+            )
+        return replace(self, classes=names, _matrix=self._matrix[:, _positions(names, self.classes)])
 
     def to_dict(
         self, values: Literal["counts", "distributions"] = "counts", *, item: str = "item"
@@ -344,9 +305,7 @@ class Annotations:
         """
         _check_option(values, "values", ("counts", "distributions"))
         if item in self.classes:
-            raise ValueError(
-                f"item={item!r} is also the name of a class. Choose another name for the item column."
-            )
+            raise ValueError(f"item={item!r} is also the name of a class. Choose another name for the item column.")
         matrix = self.counts if values == "counts" else self.distributions
         return {item: list(self.items), **dict(zip(self.classes, matrix.T.tolist(), strict=True))}
 
@@ -375,11 +334,7 @@ class Annotations:
         if not isinstance(other, Annotations):
             return NotImplemented
         named_alike = self.classes == other.classes and self.items == other.items
-        return (
-            named_alike
-            and self.has_counts == other.has_counts
-            and np.array_equal(self._matrix, other._matrix)
-        )
+        return named_alike and self.has_counts == other.has_counts and np.array_equal(self._matrix, other._matrix)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -397,39 +352,61 @@ class Annotations:
         return f"Annotations({text}{f', {empty} without votes' if empty else ''})"
 
 
+@dataclass(frozen=True)
+class _Column:
+    """A column as codes into its distinct values, which stand in order of first appearance."""
+
+    name: str
+    codes: IntArray
+    values: list[Any]
+
+    @classmethod
+    def encode(cls, name: str, column: Any) -> _Column:
+        entries = _as_list(column)
+        try:
+            code = {value: number for number, value in enumerate(dict.fromkeys(entries))}
+        except TypeError as error:
+            raise TypeError(f"{name} holds values that do not hash ({error}). Use numbers or strings.") from None
+        return cls(name, np.fromiter(map(code.__getitem__, entries), np.int64, len(entries)), list(code))
+
+    @property
+    def missing(self) -> BoolArray:
+        absent = np.fromiter(map(_is_missing, self.values), np.bool_, len(self.values))
+        return absent[self.codes]
+
+    def present(self) -> list[Any]:
+        return [value for value in self.values if not _is_missing(value)]
+
+    def filter(self, kept: BoolArray, bad: BoolArray, option: str, fault: str, advice: str) -> BoolArray:
+        """Drop the bad rows, or report them if the option says so; rows already dropped are not reported."""
+        if option == "error" and (kept & bad).any():
+            row = int((kept & bad).argmax())
+            raise ValueError(
+                f"The {self.name} column has {(kept & bad).sum()} value(s) {fault} (first: "
+                f"{self.values[self.codes[row]]!r} in row {row}). {advice}='drop' to leave these rows out."
+            )
+        return kept & ~bad
+
+
 def _check_option(value: object, name: str, options: tuple[str, ...]) -> None:
     if value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, but is {value!r}.")
 
 
-def _check_two_classes(classes: tuple[Hashable, ...]) -> None:
-    if len(classes) < 2:
-        raise ValueError(
-            f"At least 2 classes are needed, but there are {len(classes)}: {list(classes)}. "
-            "Pass classes=[...] with every label that could have been chosen."
-        )
-
-
-def _columns(table: Any, task: Hashable, worker: Hashable | None, label: Hashable) -> dict[str, Any]:
-    """Find the columns of any supported table, under the names task, worker (if there is one) and label."""
-    get: Any = table.__getitem__ if hasattr(table, "__getitem__") else None
-    if isinstance(table, Mapping):
-        available = list(table)
-    elif hasattr(table, "column_names") or hasattr(table, "columns"):
-        available = list(getattr(table, "column_names", None) or table.columns)
-    else:
-        return _columns_from_rows(table, worker)
-    if not hasattr(table, "__len__") or hasattr(table, "collect_schema") and not hasattr(table, "to_numpy"):
-        raise TypeError(f"table is a lazy {type(table).__name__}. Call .collect() or .compute() on it first.")
+def _find_columns(table: Any, task: Hashable, worker: Hashable | None, label: Hashable) -> dict[str, Any]:
+    """Pick the columns under the names task, worker (if there is one) and label."""
+    if isinstance(table, str) or not hasattr(table, "__len__"):
+        raise TypeError(f"table cannot be a {type(table).__name__}. Pass {TABLES}; collect a lazy frame first.")
+    if not (isinstance(table, Mapping) or hasattr(table, "columns")):
+        table = _columns_of_rows(table, task, worker, label)
+    available = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
     wanted = {"task": task, "worker": worker, "label": label}
     if worker is None or (worker == "worker" and worker not in available):
         del wanted["worker"]
     for argument, name in wanted.items():
         if name not in available:
-            raise ValueError(
-                f"table has no column {name!r}; its columns are {available}. Name the right one with {argument}=..."
-            )
-    columns = {argument: get(name) for argument, name in wanted.items()}
+            raise ValueError(f"table has no column {name!r}, only {available}. Name the right one: {argument}=...")
+    columns = {argument: table[name] for argument, name in wanted.items()}
     for argument, column in columns.items():
         if getattr(column, "ndim", 1) != 1:
             raise ValueError(f"{argument}={wanted[argument]!r} must name one column with one value per row.")
@@ -439,20 +416,15 @@ def _columns(table: Any, task: Hashable, worker: Hashable | None, label: Hashabl
     return columns
 
 
-def _columns_from_rows(rows: Any, worker: Hashable | None) -> dict[str, Any]:
-    advice = "Pass a pandas, polars or pyarrow table, a dict of columns, or a list of (task, worker, label) tuples."
-    if isinstance(rows, str) or not isinstance(rows, Sequence | np.ndarray):
-        raise TypeError(f"table cannot be a {type(rows).__name__}. {advice}")
-    if any(isinstance(row, str | Mapping) or not hasattr(row, "__len__") for row in rows):
-        raise TypeError(f"table is a list whose elements are not tuples. {advice}")
-    widths = {len(row) for row in rows} or {3}
+def _columns_of_rows(rows: Any, *names: Hashable) -> dict[Hashable, Any]:
+    widths = {len(row) if isinstance(row, tuple | list | np.ndarray) else 0 for row in rows} or {3}
     if widths not in ({2}, {3}):
         raise ValueError(
-            f"table has rows of {sorted(widths)} values, where 3 (or 2, without worker) are needed. {advice}"
+            f"table is a {type(rows).__name__} whose elements are not all rows of 3 (or 2, without worker) values. "
+            f"Pass {TABLES}."
         )
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    named = {"task": columns[0], "label": columns[-1]}
-    return named if worker is None or len(columns) == 2 else {**named, "worker": columns[1]}
+    return dict(zip(names if len(columns) == 3 else names[::2], columns, strict=True))
 
 
 def _as_list(column: Any) -> list[Any]:
@@ -466,17 +438,6 @@ def _as_list(column: Any) -> list[Any]:
     return list(column)
 
 
-def _encode(values: list[Any], name: str) -> tuple[IntArray, list[Any]]:
-    """Number the distinct values in order of first appearance."""
-    try:
-        code = {value: number for number, value in enumerate(dict.fromkeys(values))}
-    except TypeError as error:
-        raise TypeError(
-            f"The {name} column holds values that cannot be told apart by equality ({error}). Use numbers or strings."
-        ) from None
-    return np.fromiter(map(code.__getitem__, values), np.int64, len(values)), list(code)
-
-
 def _is_missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value)
@@ -484,150 +445,101 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def _present_rows(coded: dict[str, tuple[IntArray, list[Any]]], missing: str) -> BoolArray:
-    """Mark the rows where nothing is missing."""
-    present = np.ones(len(coded["task"][0]), dtype=np.bool_)
-    for name, (codes, values) in coded.items():
-        absent = np.fromiter(map(_is_missing, values), np.bool_, len(values))[codes]
-        if absent.any() and missing == "error":
-            raise ValueError(
-                f"The {name} column has {absent.sum()} missing value(s) (first in row {absent.argmax()}). "
-                "Fill them in, or pass missing='drop' to leave these votes out."
-            )
-        present &= ~absent
-    return present
-
-
-def _categories(column: Any) -> list[Any] | None:
-    """Return the category order that a label column carries, if it does."""
-    categories = getattr(getattr(column, "dtype", None), "categories", None)
+def _default_classes(raw: Any, column: _Column) -> list[Any]:
+    """Return the category order that the label column carries, else its labels sorted."""
+    categories = getattr(getattr(raw, "dtype", None), "categories", None)
     if categories is not None and hasattr(categories, "__len__"):
         return _as_list(categories)
-    if getattr(getattr(column, "type", None), "ordered", False) and len(column):
-        unified = column.unify_dictionaries().chunk(0) if hasattr(column, "unify_dictionaries") else column
+    if getattr(getattr(raw, "type", None), "ordered", False) and len(raw):
+        unified = raw.unify_dictionaries().chunk(0) if hasattr(raw, "unify_dictionaries") else raw
         return _as_list(unified.dictionary)
-    return None
-
-
-def _sorted_labels(labels: list[Any]) -> list[Any]:
     try:
-        return sorted(labels)
+        return sorted(column.present())
     except TypeError:
-        kinds = sorted({type(value).__name__ for value in labels})
+        kinds = ", ".join(sorted({type(value).__name__ for value in column.present()}))
         raise TypeError(
-            f"The label column mixes types that have no common order ({', '.join(kinds)}). "
+            f"The label column mixes types that have no common order ({kinds}). "
             "Convert the labels to one type, or pass classes=[...] in the order you want."
         ) from None
 
 
-def _as_names(names: Iterable[Hashable], argument: str) -> tuple[Hashable, ...]:
+def _as_names(names: Names, argument: str) -> tuple[Hashable, ...]:
     """Check that names are distinct and present."""
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
         raise TypeError(f"{argument} must be a list of names, but is {names!r}.")
-    values = _as_list(names)
-    codes, distinct = _encode(values, argument)
-    if any(map(_is_missing, distinct)):
+    column = _Column.encode(argument, names if hasattr(names, "__len__") else list(names))
+    if column.missing.any():
         raise ValueError(f"{argument} contains a missing value (None or NaN). Give every one of them a name.")
-    if len(distinct) < len(values):
-        repeated = distinct[int(np.argmax(np.bincount(codes) > 1))]
+    if len(column.values) < len(column.codes):
+        repeated = column.values[int(np.argmax(np.bincount(column.codes) > 1))]
         raise ValueError(f"{argument} must be distinct, but {repeated!r} occurs more than once.")
-    return tuple(values)
+    return tuple(column.values)
 
 
-def _positions(values: list[Any], names: tuple[Hashable, ...]) -> IntArray:
-    """Place of each value among the names, -1 where it is none of them."""
+def _positions(values: Iterable[Any], names: Iterable[Hashable]) -> IntArray:
+    """Place each value among the names, at -1 where it is none of them."""
     position = {name: number for number, name in enumerate(names)}
-    return np.fromiter((position.get(value, -1) for value in values), np.int64, len(values))
+    return np.array([position.get(value, -1) for value in values], dtype=np.int64)
 
 
-def _known_rows(
-    item_of_row: IntArray,
-    class_of_row: IntArray,
-    present: BoolArray,
-    tasks: tuple[list[Any], IntArray],
-    labels: tuple[list[Any], IntArray],
-    unknown: str,
-) -> BoolArray:
-    """Mark the rows whose task is among the items and whose label is among the classes."""
-    checks = (("label", "classes", class_of_row, labels), ("task", "items", item_of_row, tasks))
-    for column, argument, positions, (values, codes) in checks:
-        strange = present & (positions < 0)
-        if strange.any() and unknown == "error":
-            first = values[codes[strange.argmax()]]
-            raise ValueError(
-                f"The {column} column has {strange.sum()} row(s) that are not in {argument} (first: {first!r}, row "
-                f"{strange.argmax()}). Correct them, extend {argument}, or pass unknown='drop' to leave them out."
-            )
-    return (item_of_row >= 0) & (class_of_row >= 0)
-
-
-def _without_repeats(
-    rows: IntArray,
-    item_of_row: IntArray,
-    workers: tuple[IntArray, list[Any]],
-    items: tuple[Hashable, ...],
-    duplicates: str,
-) -> IntArray:
-    """Keep one vote per worker and item, or say where there are more."""
-    if duplicates == "keep":
+def _counted_rows(rows: IntArray, columns: dict[str, _Column], duplicates: str) -> IntArray:
+    """Keep the votes that count where one worker has several on one task."""
+    if "worker" not in columns and duplicates == "error":
+        raise ValueError(
+            "duplicates='error' needs to know who voted, but the table has no worker column. "
+            "Name it with worker=..., or choose duplicates='keep' to count every row as a vote."
+        )
+    if "worker" not in columns or duplicates == "keep":
         return rows
-    worker_of_row, names = workers
+    task, worker = columns["task"], columns["worker"]
     if duplicates == "last":
         rows = rows[::-1]  # np.unique reports the first occurrence
-    _, first = np.unique(item_of_row[rows] * max(len(names), 1) + worker_of_row[rows], return_index=True)
+    pairs = task.codes[rows] * len(worker.values) + worker.codes[rows]
+    first = np.unique(pairs, return_index=True)[1]
     if duplicates == "error" and len(first) < len(rows):
-        row = rows[np.setdiff1d(np.arange(len(rows)), first)[0]]
+        row = np.delete(rows, first)[0]
         raise ValueError(
-            f"{len(rows) - len(first)} vote(s) repeat a worker on a task (first: worker {names[worker_of_row[row]]!r} "
-            f"on task {items[item_of_row[row]]!r}, row {row}). Pass duplicates='last', 'first' or 'keep' to say what "
-            "counts."
+            f"The table has {len(rows) - len(first)} further vote(s) of a worker on the same task (first: worker "
+            f"{worker.values[worker.codes[row]]!r} on task {task.values[task.codes[row]]!r} in row {row}). "
+            "Pass duplicates='last', 'first' or 'keep' to say what counts."
         )
-    kept: IntArray = rows[first]
-    return kept
+    return rows[first]
 
 
 def _recover_counts(distributions: FloatArray, n_votes: ArrayLike) -> IntArray:
-    votes = np.asarray(n_votes)
-    n_items = len(distributions)
+    votes, n_items = np.asarray(n_votes), len(distributions)
     if votes.dtype.kind not in "iuf" or votes.shape not in ((), (n_items,)):
         raise ValueError(
-            f"n_votes must be one whole number or one per item ({n_items}), but has shape {votes.shape} and dtype "
-            f"{votes.dtype}."
+            f"n_votes must be one whole number or one per item ({n_items}), but has shape {votes.shape} "
+            f"and dtype {votes.dtype}."
         )
     if not np.all((votes >= 1) & (votes < LARGEST_EXACT_COUNT) & (votes == np.floor(votes))):
         raise ValueError("n_votes must hold whole numbers of at least 1. Leave out items without votes.")
     votes = np.broadcast_to(votes, (n_items,)).astype(np.float64)
     exact = distributions * votes[:, None]
-    counts = np.rint(exact)
+    counts: FloatArray = np.rint(exact)
     wrong = (np.abs(exact - counts) > WHOLE_TOLERANCE).any(axis=1) | (counts.sum(axis=1) != votes)
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(
-            f"distributions and n_votes do not fit: in {wrong.sum()} row(s) their product is not whole (row {row}: "
-            f"{exact[row].round(4).tolist()}). Check n_votes, or leave it out if the numbers are rounded."
+            f"n_votes does not fit distributions: in {wrong.sum()} row(s) their product is not whole (row {row}: "
+            f"{exact[row].round(4).tolist()}). Check n_votes, or leave it out if the shares are rounded."
         )
     return counts.astype(np.int64)
 
 
-def _align(
-    own: Iterable[Hashable] | None,
-    wanted: Iterable[Hashable] | None,
-    argument: str,
-    size: int,
-    *,
-    rename: bool = True,
-) -> tuple[tuple[Hashable, ...], IntArray]:
-    """Settle on names and the order that brings the table's own names into theirs."""
+def _align(own: Names | None, wanted: Names | None, argument: str, size: int) -> tuple[tuple[Hashable, ...], IntArray]:
+    """Settle on names, and on the order that brings the names a table has into theirs."""
     default = tuple(range(size))
     own_names = default if own is None else tuple(_as_list(own))
     names = _as_names(own_names if wanted is None else wanted, argument)
     if len(names) != size:
-        raise ValueError(f"{argument} holds {len(names)} names, but {size} are needed: one for each.")
+        raise ValueError(f"{argument} holds {len(names)} names, but {size} are needed.")
     if own is not None and set(names) == set(own_names):
-        return names, _positions(list(names), own_names)
-    if rename and own_names == default:
+        return names, _positions(names, own_names)
+    if own_names == default:
         return names, np.arange(size)
     raise ValueError(
-        f"{argument} {list(names[:6])} do not match the names that are there, {list(own_names[:6])}. "
+        f"{argument} {list(names[:6])} do not match the names in the table, {list(own_names[:6])}. "
         "Pass the same names in the order you want, or rename them first."
     )

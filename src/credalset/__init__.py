@@ -1,0 +1,75 @@
+"""Credal sets with a coverage guarantee, learned from label distributions by conformal calibration.
+
+Examples
+--------
+>>> import credalset as cs
+>>> data = cs.datasets.make_synthetic(600, n_classes=3, n_votes=50, random_state=0)
+>>> calibration = cs.conformalize(data.distributions[:500], data.counts[:500], score="tv")
+>>> calibration.predict_set(data.distributions[500:], alpha=0.1)
+CredalSet: 100 total-variation balls over 3 classes, threshold 0.09964 (score tv)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from credalset import datasets, metrics, scores, simplex
+from credalset._version import __version__
+from credalset.annotations import Annotations
+from credalset.calibration import Calibration, CoverageDistribution, conformalize
+from credalset.credal_set import CredalSet
+from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
+from credalset.scores import Score, get_score
+
+if TYPE_CHECKING:
+    from credalset import predictors
+    from credalset.classifier import ConformalCredalClassifier, train_conformalize_test_split
+    from credalset.persistence import load
+    from credalset.predictors import SoftLabelClassifier
+
+# scikit-learn takes a while to import; whoever only has arrays does not wait for it.
+_LAZY = {
+    "ConformalCredalClassifier": "credalset.classifier",
+    "train_conformalize_test_split": "credalset.classifier",
+    "SoftLabelClassifier": "credalset.predictors",
+    "load": "credalset.persistence",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "predictors":
+        return import_module("credalset.predictors")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'credalset' has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, "predictors"})
+
+
+__all__ = [
+    "Annotations",
+    "Calibration",
+    "ConformalCredalClassifier",
+    "CoverageDistribution",
+    "CredalSet",
+    "CredalSetWarning",
+    "FileFormatError",
+    "MissingExtraError",
+    "Score",
+    "SoftLabelClassifier",
+    "__version__",
+    "conformalize",
+    "datasets",
+    "get_score",
+    "load",
+    "metrics",
+    "predictors",
+    "scores",
+    "simplex",
+    "train_conformalize_test_split",
+]

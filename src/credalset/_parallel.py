@@ -31,9 +31,7 @@ if hasattr(os, "register_at_fork"):  # a forked child inherits the pool object b
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def for_each_block(
-    function: Callable[[slice], None], n_rows: int, row_size: int, block_size: int = 1 << 16
-) -> None:
+def for_each_block(function: Callable[[slice], None], n_rows: int, row_size: int, block_size: int = 1 << 16) -> None:
     """Call ``function(rows)`` for consecutive slices that cover ``range(n_rows)``.
 
     Parameters
@@ -54,4 +52,9 @@ def for_each_block(
         return
     # A few long runs of blocks per worker: little queueing, and a slow core does not hold the others up.
     runs = [blocks[i :: workers * 4] for i in range(min(len(blocks), workers * 4))]
-    list(_pool(workers).map(lambda run: [function(block) for block in run], runs))
+
+    def one_run(run: list[slice]) -> None:
+        for block in run:
+            function(block)
+
+    list(_pool(workers).map(one_run, runs))

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from credalset._typing import ArrayLike, BoolArray, FloatArray
+from credalset._typing import AnyArray, ArrayLike, FloatArray
 
 # A row whose sum is this close to one is taken as it is, to the last bit. A row further off, yet within the
 # tolerance of its dtype, is divided by its sum. The gap between the two keeps validation idempotent: validating a
@@ -30,7 +30,7 @@ def column_names(value: object) -> tuple[Any, ...] | None:
     return tuple(columns)
 
 
-def _describe_rows(mask: BoolArray, limit: int = 3) -> str:
+def _describe_rows(mask: AnyArray | np.bool_, limit: int = 3) -> str:
     rows = np.flatnonzero(mask)
     shown = ", ".join(str(i) for i in rows[:limit])
     return f"row {shown}" if len(rows) == 1 else f"{len(rows)} rows (first: {shown})"
@@ -67,8 +67,7 @@ def _check_finite(array: FloatArray, name: str) -> None:
     bad = ~np.isfinite(array).all(axis=1)
     if bad.any():
         raise ValueError(
-            f"{name} contains NaN or infinity in {_describe_rows(bad)}. "
-            "Drop or fill these items before passing them."
+            f"{name} contains NaN or infinity in {_describe_rows(bad)}. Drop or fill these items before passing them."
         )
 
 
@@ -83,11 +82,7 @@ def _check_non_negative(array: FloatArray, name: str) -> None:
 
 def _sum_tolerance(value: object) -> float:
     dtype = getattr(value, "dtype", None)
-    return (
-        SUM_TOLERANCE.get(dtype, DEFAULT_SUM_TOLERANCE)
-        if isinstance(dtype, np.dtype)
-        else DEFAULT_SUM_TOLERANCE
-    )
+    return SUM_TOLERANCE.get(dtype, DEFAULT_SUM_TOLERANCE) if isinstance(dtype, np.dtype) else DEFAULT_SUM_TOLERANCE
 
 
 def sequential_row_sums(array: FloatArray) -> FloatArray:
@@ -205,13 +200,9 @@ def as_thresholds(value: ArrayLike, n_rows: int) -> FloatArray:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}."
-        ) from None
+        raise TypeError(f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}.") from None
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != n_rows):
-        raise ValueError(
-            f"threshold must be one number or one per prediction ({n_rows}), but has shape {array.shape}."
-        )
+        raise ValueError(f"threshold must be one number or one per prediction ({n_rows}), but has shape {array.shape}.")
     if np.isnan(array).any():
         raise ValueError("threshold is NaN. Use +inf for the whole simplex.")
     return np.array(np.broadcast_to(array, (n_rows,)))
@@ -265,6 +256,4 @@ def as_generator(random_state: object) -> np.random.Generator:
     try:
         return np.random.default_rng(cast("int | np.random.Generator | None", random_state))
     except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"random_state must be a seed, a Generator or None, but is {random_state!r}."
-        ) from None
+        raise type(error)(f"random_state must be a seed, a Generator or None, but is {random_state!r}.") from None

@@ -137,7 +137,7 @@ def log_base(base: float | str | None, n_classes: int) -> float:
 
 
 def entropy(distribution: ArrayLike, base: float | str | None = None) -> FloatArray:
-    r"""Shannon entropy :math:`H(\lambda) = -\sum_k \lambda_k \log \lambda_k` of each row.
+    r"""Shannon entropy $H(\lambda) = -\sum_k \lambda_k \log \lambda_k$ of each row.
 
     Parameters
     ----------

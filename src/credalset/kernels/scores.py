@@ -1,7 +1,7 @@
 """One-pass kernels that validate and score large arrays at memory speed.
 
-Each adds class after class, exactly as the readable NumPy form in the score's own file does, so both give the same bits,
-and reports whether any row was unusual (negative, NaN, not summing to one).
+Each adds class after class, exactly as the readable NumPy form in the score's own file does, so both give the same
+bits, and reports whether any row was unusual (negative, NaN, not summing to one).
 """
 
 from __future__ import annotations

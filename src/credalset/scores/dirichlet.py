@@ -65,9 +65,7 @@ class _DirichletScore(Score):
         """The mode of the predicted Dirichlet."""
         return mode_and_weight(prediction)[0]
 
-    def _ball(
-        self, prediction: FloatArray, threshold: FloatArray, drop: FloatArray
-    ) -> ReverseKullbackLeiblerBall:
+    def _ball(self, prediction: FloatArray, threshold: FloatArray, drop: FloatArray) -> ReverseKullbackLeiblerBall:
         """Build the ball of all λ whose log-likelihood lies at most ``drop`` below the peak."""
         mode, weight = mode_and_weight(prediction)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -77,7 +75,7 @@ class _DirichletScore(Score):
 
 @dataclass(frozen=True)
 class RelativeLikelihood(_DirichletScore):
-    r"""One minus relative likelihood, :math:`f = 1 - p(\lambda | \theta) / p(m | \theta)` (paper name: SO).
+    r"""One minus relative likelihood, $f = 1 - p(\lambda | \theta) / p(m | \theta)$ (paper name: SO).
 
     Between 0 (at the mode m) and 1. For all-ones concentrations every distribution scores 0.
 
@@ -102,7 +100,7 @@ class RelativeLikelihood(_DirichletScore):
 
 @dataclass(frozen=True)
 class NegativeLogDensity(_DirichletScore):
-    r"""Negative log density, :math:`f = -\log p(\lambda | \theta)`, of the predicted Dirichlet.
+    r"""Negative log density, $f = -\log p(\lambda | \theta)$, of the predicted Dirichlet.
 
     Thresholding the density itself, rather than the density relative to its peak, gives the smallest sets on average
     when the predicted density is right: where the model is sure the set is small, where it is not the set is large.

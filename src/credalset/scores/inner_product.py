@@ -14,7 +14,7 @@ from credalset.scores.base import Score
 
 @dataclass(frozen=True)
 class InnerProduct(Score):
-    r"""One minus the inner product, :math:`f = 1 - \sum_k \lambda_k g_k` (paper name: Inner).
+    r"""One minus the inner product, $f = 1 - \sum_k \lambda_k g_k$ (paper name: Inner).
 
     Even a perfect prediction scores above zero unless it is one-hot, and the set can be empty: it is so exactly when
     the largest predicted probability lies below one minus the threshold.

@@ -16,7 +16,7 @@ from credalset.scores.base import Score
 
 @dataclass(frozen=True)
 class KullbackLeibler(Score):
-    r"""Kullback–Leibler divergence :math:`f = \sum_k \lambda_k \log(\lambda_k / g_k)` (paper name: KL).
+    r"""Kullback–Leibler divergence $f = \sum_k \lambda_k \log(\lambda_k / g_k)$ (paper name: KL).
 
     ``+inf`` when λ gives mass to a class that the prediction rules out.
 
@@ -39,9 +39,7 @@ class KullbackLeibler(Score):
     def __post_init__(self) -> None:
         base = as_finite(self.base, "base")
         if base <= 1.0:
-            raise ValueError(
-                f"base must be above 1, but is {self.base!r}. Use 2 for bits or math.e for nats."
-            )
+            raise ValueError(f"base must be above 1, but is {self.base!r}. Use 2 for bits or math.e for nats.")
         object.__setattr__(self, "base", base)
 
     def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:

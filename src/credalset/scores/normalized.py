@@ -16,9 +16,9 @@ from credalset.scores.total_variation import TotalVariation
 
 @dataclass(frozen=True)
 class Normalized(Score):
-    r"""A score relative to how ambiguous the prediction is: :math:`f / (H_K(g) + c)`.
+    r"""A score relative to how ambiguous the prediction is: $f / (H_K(g) + c)$.
 
-    :math:`H_K` is the entropy of the prediction in base K, between 0 and 1. Sets around confident predictions get
+    $H_K$ is the entropy of the prediction in base K, between 0 and 1. Sets around confident predictions get
     smaller, sets around ambiguous ones larger. A one-hot prediction with ``offset=0`` fits only itself: its score is
     0 there and ``+inf`` everywhere else.
 

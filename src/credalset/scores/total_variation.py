@@ -14,7 +14,7 @@ from credalset.scores.base import Score
 
 @dataclass(frozen=True)
 class TotalVariation(Score):
-    r"""Total variation distance :math:`f = \tfrac12 \sum_k |\lambda_k - g_k|` (paper name: TV).
+    r"""Total variation distance $f = \tfrac12 \sum_k |\lambda_k - g_k|$ (paper name: TV).
 
     The largest difference in probability that the two distributions give to any event; between 0 and 1.
 

@@ -16,9 +16,9 @@ from credalset.scores.base import Score
 class Wasserstein(Score):
     r"""1-Wasserstein distance on a line (paper name: WS).
 
-    .. math:: f = \sum_{k<K} (x_{k+1} - x_k) \, |F_k - G_k|
+    $$f = \sum_{k<K} (x_{k+1} - x_k) \, |F_k - G_k|$$
 
-    with :math:`F, G` the cumulative sums of λ and g, and class positions :math:`x_1 < \dots < x_K`: the cheapest way
+    with $F, G$ the cumulative sums of λ and g, and class positions $x_1 < \dots < x_K$: the cheapest way
     to move one distribution into the other when moving mass costs its distance. Use it when classes are ordered.
 
     Parameters

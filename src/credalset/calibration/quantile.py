@@ -1,0 +1,128 @@
+"""The arithmetic of split conformal prediction: exact ranks, and what coverage a rank gives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from credalset._typing import FloatArray
+from credalset._validation import as_probability
+
+# Levels are read as the decimal fraction that was meant: 0.3, 1 - 0.7 and float32(0.3) all become 3/10. A level is
+# changed by less than 1e-9 this way; without it, (n + 1)(1 − α) lands on the wrong side of whole numbers.
+LARGEST_DENOMINATOR = {np.dtype(np.float16): 10**2, np.dtype(np.float32): 10**5}
+
+
+def exact_level(level: float) -> Fraction:
+    """Return the fraction that a floating-point level stands for.
+
+    Examples
+    --------
+    >>> exact_level(1 - 0.9)
+    Fraction(1, 10)
+    """
+    largest = LARGEST_DENOMINATOR.get(getattr(level, "dtype", np.dtype(np.float64)), 10**9)
+    nearest = Fraction(float(level)).limit_denominator(largest)
+    return nearest if 0 < nearest < 1 else Fraction(float(level))
+
+
+def conformal_rank(n: int, alpha: float) -> int:
+    """Return ⌈(n + 1)(1 − α)⌉, computed in whole numbers.
+
+    Examples
+    --------
+    >>> conformal_rank(9, 0.1), conformal_rank(9, 0.3), conformal_rank(9, 0.05)
+    (9, 7, 10)
+    """
+    as_probability(alpha, "alpha")
+    return math.ceil((n + 1) * (1 - exact_level(alpha)))
+
+
+def smallest_alpha(n: int) -> float:
+    """Return the smallest miscoverage rate for which n calibration items give a finite threshold: 1 / (n + 1)."""
+    return 1.0 / (n + 1)
+
+
+def score_at_rank(sorted_scores: FloatArray, rank: int) -> float:
+    """Return the rank-th smallest score, +inf when there are fewer scores than that."""
+    return float(sorted_scores[rank - 1]) if rank <= len(sorted_scores) else math.inf
+
+
+def pac_rank(n: int, alpha: float, delta: float) -> int:
+    """Return the smallest rank whose coverage is at least 1 − α with probability at least 1 − δ over calibration sets.
+
+    With continuous scores, the k-th smallest of n gives coverage Beta(k, n + 1 − k); ties only add coverage. The
+    result is n + 1 (an infinite threshold) when even the largest score does not suffice.
+
+    Examples
+    --------
+    >>> pac_rank(500, 0.1, 0.05), conformal_rank(500, 0.1)
+    (462, 451)
+    """
+    from scipy.special import betainc
+
+    as_probability(alpha, "alpha")
+    as_probability(delta, "delta")
+    ranks = np.arange(1, n + 1)
+    failure = betainc(ranks, n + 1 - ranks, float(1 - exact_level(alpha)))  # P(coverage < 1 − α), falling in the rank
+    good = np.flatnonzero(failure <= float(exact_level(delta)))
+    return int(ranks[good[0]]) if len(good) else n + 1
+
+
+@dataclass(frozen=True)
+class CoverageDistribution:
+    """Distribution of the coverage over calibration sets: Beta(rank, n + 1 − rank).
+
+    Given a calibration set, the coverage of its predictions on fresh data is a random number. For exchangeable data
+    with continuous scores it follows this distribution exactly; with ties it is larger (stochastically). A rank
+    beyond n means an infinite threshold, hence coverage one.
+
+    Examples
+    --------
+    >>> coverage = CoverageDistribution(rank=451, n=500)
+    >>> round(coverage.mean(), 4)
+    0.9002
+    >>> [round(x, 3) for x in coverage.interval(0.9)]
+    [0.877, 0.921]
+    """
+
+    rank: int
+    n: int
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the threshold is infinite and every distribution is covered."""
+        return self.rank > self.n
+
+    def _beta(self) -> Any:
+        from scipy.stats import beta
+
+        return beta(self.rank, self.n + 1 - self.rank)
+
+    def mean(self) -> float:
+        """Expected coverage, rank / (n + 1): the marginal guarantee."""
+        return min(self.rank, self.n + 1) / (self.n + 1)
+
+    def std(self) -> float:
+        """Standard deviation of the coverage between calibration sets."""
+        return 0.0 if self.is_certain else float(self._beta().std())
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Central interval that holds the coverage with probability ``level``."""
+        level = as_probability(level, "level")
+        if self.is_certain:
+            return 1.0, 1.0
+        low, high = self._beta().interval(level)
+        return float(low), float(high)
+
+    def cdf(self, coverage: float) -> float:
+        """Probability that the coverage is at most this number."""
+        return float(coverage >= 1.0) if self.is_certain else float(self._beta().cdf(coverage))
+
+    def ppf(self, probability: float) -> float:
+        """Quantile of the coverage."""
+        return 1.0 if self.is_certain else float(self._beta().ppf(probability))

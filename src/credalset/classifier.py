@@ -1,0 +1,279 @@
+"""The scikit-learn face: an estimator that predicts credal sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import validate_data
+
+from credalset._typing import AnyArray, FloatArray
+from credalset.calibration import Calibration, conformalize
+from credalset.credal_set import CredalSet
+from credalset.evaluation import Evaluation, evaluate_predictions
+from credalset.predictors.labels import encode_labels
+from credalset.predictors.protocol import is_fitted, predict_for, prepare
+from credalset.scores import Score, get_score
+
+
+class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Predict credal sets that contain the true label distribution with probability at least 1 − α.
+
+    ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on data the estimator
+    has not seen, ``predict_set`` answers at any level. An estimator that is already fitted needs no ``fit``.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        First-order scores need ``predict_proba``, second-order ones ``predict_concentration``. A plain scikit-learn
+        classifier is wrapped in `SoftLabelClassifier` so that it learns from distributions. By default standardised
+        logistic regression on soft labels.
+    score : str or Score
+        ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, or an object from `credalset.scores`.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator.
+    calibration_ : Calibration
+        The calibrated score, after ``conformalize``.
+    classes_ : ndarray of shape (K,)
+        Class names in column order.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> data = cs.datasets.make_synthetic(1500, n_classes=3, random_state=0)
+    >>> X_train, X_calib, X_test, Y_train, Y_calib, Y_test = cs.train_conformalize_test_split(
+    ...     data.X, data.counts, train_size=500, conformalize_size=500, test_size=500, random_state=0)
+    >>> clf = cs.ConformalCredalClassifier(LogisticRegression(), score="kl")
+    >>> sets = clf.fit(X_train, Y_train).conformalize(X_calib, Y_calib).predict_set(X_test, alpha=0.1)
+    >>> len(sets), sets.n_classes
+    (500, 3)
+    """
+
+    def __init__(self, estimator: Any = None, score: str | Score = "tv") -> None:
+        self.estimator = estimator
+        self.score = score
+
+    def fit(self, X: Any, Y: Any) -> Self:
+        """Train the estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Label distributions, annotation counts, or one label per item (read as one vote).
+        """
+        score = get_score(self.score)
+        estimator = prepare(self.estimator, score)
+        validate_data(self, X, skip_check_array=True)
+        distributions, classes = encode_labels(Y)
+        self.estimator_ = estimator.fit(X, distributions)
+        self.classes_ = classes
+        # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
+        self.__dict__.pop("calibration_", None)
+        return self
+
+    def conformalize(self, X: Any, Y: Any) -> Self:
+        """Calibrate the score on items that the estimator was not trained on.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the calibration items.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Their labels, over the same classes in the same order as in ``fit``.
+        """
+        score = get_score(self.score)
+        self._adopt_fitted_estimator()
+        prediction = predict_for(score, self.estimator_, X)
+        distributions, classes = self._encode(Y)
+        if prediction.shape[1] != distributions.shape[1]:
+            raise ValueError(
+                f"the estimator predicts {prediction.shape[1]} classes, but Y has {distributions.shape[1]} columns. "
+                "Calibrate with the classes the estimator was trained on."
+            )
+        calibration = conformalize(prediction, distributions, score)
+        self.classes_ = classes
+        self.calibration_ = replace(calibration, classes=tuple(classes.tolist()))
+        return self
+
+    def fit_conformalize(
+        self, X: Any, Y: Any, calibration_size: float | int = 0.25, random_state: int | None = None
+    ) -> Self:
+        """Split the data at random, fit on one part and conformalize on the other.
+
+        Parameters
+        ----------
+        X, Y
+            As in ``fit``.
+        calibration_size : float or int
+            Share or number of items kept for calibration.
+        random_state : int or None
+            Seed of the split.
+        """
+        distributions, classes = encode_labels(Y)
+        indices = np.arange(len(distributions))
+        train, calib = train_test_split(indices, test_size=calibration_size, random_state=random_state)
+        self.fit(_safe_indexing(X, train), distributions[train])
+        self.classes_ = classes
+        return self.conformalize(_safe_indexing(X, calib), distributions[calib])
+
+    def predict_set(self, X: Any, alpha: float = 0.1) -> CredalSet:
+        """Predict one credal set per item, at miscoverage rate ``alpha``."""
+        return self._calibrated().predict_set(self._predict(X), alpha)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Predict label distributions (n, K); the Dirichlet mean for a second-order score."""
+        prediction = self._predict(X)
+        if get_score(self.score).order == "second":
+            return prediction / prediction.sum(axis=1, keepdims=True)
+        return prediction
+
+    def predict(self, X: Any) -> AnyArray:
+        """Predict the most probable class."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    def evaluate(self, X: Any, Y: Any, alpha: float | Sequence[float] = (0.05, 0.1, 0.2)) -> Evaluation:
+        """Compare nominal and observed coverage on labelled items.
+
+        Parameters
+        ----------
+        X, Y
+            Test items and their labels.
+        alpha : float or sequence of floats
+            Miscoverage rates.
+
+        Returns
+        -------
+        Evaluation
+            One row per level: nominal and observed coverage with its interval, mean size, threshold. Prints as a
+            table; ``pandas.DataFrame(rows)`` makes a frame of it.
+        """
+        return evaluate_predictions(self._calibrated(), self._predict(X), self._encode(Y)[0], alpha)
+
+    def save(self, path: str | Path) -> None:
+        """Write the classifier to a directory without pickle; read it with `credalset.load`."""
+        from credalset.persistence import save_classifier
+
+        save_classifier(self, path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether predictions can be made."""
+        return hasattr(self, "estimator_")
+
+    def _adopt_fitted_estimator(self) -> None:
+        if hasattr(self, "estimator_"):
+            return
+        if self.estimator is None or not is_fitted(self.estimator):
+            raise NotFittedError(
+                "This ConformalCredalClassifier has no fitted estimator. Call fit first, or pass an estimator that is "
+                "already fitted."
+            )
+        self.estimator_ = self.estimator
+
+    def _encode(self, Y: Any) -> tuple[FloatArray, AnyArray]:
+        known = getattr(self, "classes_", getattr(self.estimator_, "classes_", None))
+        return encode_labels(Y, classes=known)
+
+    def _predict(self, X: Any) -> FloatArray:
+        if not hasattr(self, "estimator_"):
+            raise NotFittedError(
+                "This ConformalCredalClassifier is not fitted yet. Call fit (and conformalize for credal sets) first."
+            )
+        validate_data(self, X, reset=not hasattr(self, "n_features_in_"), skip_check_array=True)
+        return predict_for(get_score(self.score), self.estimator_, X)
+
+    def _calibrated(self) -> Calibration:
+        if not hasattr(self, "calibration_"):
+            raise NotFittedError(
+                "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) with items that the "
+                "estimator was not trained on."
+            )
+        return self.calibration_
+
+
+class Split(NamedTuple):
+    """Six arrays in scikit-learn's order."""
+
+    X_train: Any
+    X_conformalize: Any
+    X_test: Any
+    Y_train: Any
+    Y_conformalize: Any
+    Y_test: Any
+
+
+def train_conformalize_test_split(
+    X: Any,
+    Y: Any,
+    *,
+    train_size: float | int,
+    conformalize_size: float | int,
+    test_size: float | int,
+    random_state: int | None = None,
+) -> Split:
+    """Split items at random into training, calibration and test parts.
+
+    Parameters
+    ----------
+    X, Y : array-like
+        Features and labels with one row per item; Y may be `Annotations`.
+    train_size, conformalize_size, test_size : float or int
+        Shares that sum to at most one, or numbers of items.
+    random_state : int or None
+        Seed of the shuffle.
+
+    Returns
+    -------
+    tuple
+        ``X_train, X_conformalize, X_test, Y_train, Y_conformalize, Y_test``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> parts = train_conformalize_test_split(
+    ...     np.arange(10)[:, None], np.eye(2)[[0, 1] * 5], train_size=0.5, conformalize_size=0.3, test_size=0.2,
+    ...     random_state=0)
+    >>> [len(part) for part in parts]
+    [5, 3, 2, 5, 3, 2]
+    """
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n != len(Y):
+        raise ValueError(f"X has {n} items, but Y has {len(Y)}.")
+    sizes = {"train_size": train_size, "conformalize_size": conformalize_size, "test_size": test_size}
+    numbers = [_part_size(value, n, name) for name, value in sizes.items()]
+    if sum(numbers) > n:
+        raise ValueError(f"the parts {numbers} add up to {sum(numbers)} items, but there are only {n}.")
+    order = np.random.default_rng(random_state).permutation(n)
+    bounds = np.cumsum([0, *numbers])
+    parts = [order[start:stop] for start, stop in pairwise(bounds)]
+    return Split(*(_take(X, part) for part in parts), *(_take(Y, part) for part in parts))
+
+
+def _take(data: Any, rows: AnyArray) -> Any:
+    return data[rows] if hasattr(data, "distributions") else _safe_indexing(data, rows)
+
+
+def _part_size(value: float | int, n: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} must be a share or a number of items, but is {value!r}.")
+    if isinstance(value, int | np.integer):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1 item, but is {value}.")
+        return int(value)
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{name} as a share must lie strictly between 0 and 1, but is {value!r}.")
+    return max(1, int(np.floor(value * n + 1e-9)))

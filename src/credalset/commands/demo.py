@@ -1,0 +1,107 @@
+"""``credalset demo``: the main job on built-in data, from annotation counts to credal sets."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from credalset import conformalize
+from credalset._typing import FloatArray
+from credalset.calibration import Calibration
+from credalset.classifier import Split, train_conformalize_test_split
+from credalset.datasets import make_synthetic
+from credalset.evaluation import Evaluation, evaluate_predictions
+from credalset.exceptions import CredalSetWarning
+from credalset.predictors.protocol import default_estimator
+from credalset.scores import REGISTRY
+
+ALPHAS = (0.05, 0.1, 0.2)
+
+
+def demo(
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the split.")] = 0,
+    items: Annotated[int, typer.Option(min=30, help="Items, split evenly into train / calibration / test.")] = 1500,
+    votes: Annotated[int, typer.Option(min=1, help="Simulated annotators per item.")] = 100,
+    alpha: Annotated[float, typer.Option(min=0.001, max=0.999, help="Level of the sets that are written.")] = 0.1,
+    out: Annotated[Path, typer.Option(help="Directory for the predicted sets.")] = Path("demo-output"),
+) -> None:
+    """Train on synthetic votes, calibrate every first-order score, compare coverage, write the sets."""
+    # The table has a column for empty sets; no need to warn of them as well.
+    warnings.simplefilter("ignore", CredalSetWarning)
+    console = Console()
+    parts = _split(items, votes, seed)
+    scores = [score() for score in REGISTRY.values() if score.order == "first"]
+    model = default_estimator(scores[0]).fit(parts.X_train, parts.Y_train)
+    calib, test = model.predict_proba(parts.X_conformalize), model.predict_proba(parts.X_test)
+    truth = parts.Y_test / parts.Y_test.sum(axis=1, keepdims=True)
+
+    rows = Evaluation()
+    calibrations = []
+    for score in track(scores, description="Calibrating", console=console, transient=True):
+        calibrations.append(conformalize(calib, parts.Y_conformalize, score))
+        rows += evaluate_predictions(calibrations[-1], test, truth, ALPHAS)
+
+    third = items // 3
+    console.print(f"Synthetic data: 3 classes, {votes} votes per item, {third} items each to train, calibrate, test.")
+    console.print(_table(rows))
+    path = out / "sets.jsonl"
+    _write_sets(path, calibrations, test, alpha)
+    console.print(f"Wrote the {len(test)} predicted sets of every score at alpha={alpha:g} to {path}")
+
+
+def _split(items: int, votes: int, seed: int) -> Split:
+    data = make_synthetic(items, n_classes=3, n_votes=votes, random_state=seed)
+    third = items // 3
+    return train_conformalize_test_split(
+        data.X, data.counts, train_size=third, conformalize_size=third, test_size=third, random_state=seed
+    )
+
+
+def _table(rows: Evaluation) -> Table:
+    table = Table(title="Coverage and size of the sets on the test items", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("score", "alpha", "nominal", "coverage", "95% interval", "efficiency", "threshold", "empty"):
+        table.add_column(heading, justify="left" if heading == "score" else "right", no_wrap=True)
+    for previous, row in zip([None, *rows], rows, strict=False):
+        is_first = previous is None or previous["score"] != row["score"]
+        if is_first and previous is not None:
+            table.add_section()
+        coverage = [f"{row[key]:.3f}" for key in ("nominal", "coverage")]
+        interval = f"{row['coverage_low']:.3f}-{row['coverage_high']:.3f}"
+        sizes = [f"{row[key]:.3f}" for key in ("efficiency", "threshold")]
+        name = row["score"] if is_first else ""
+        table.add_row(name, f"{row['alpha']:g}", *coverage, interval, *sizes, str(row["empty"]))
+    return table
+
+
+def _set_rows(calibrations: list[Calibration], prediction: FloatArray, alpha: float) -> Iterator[dict[str, Any]]:
+    for calibration in calibrations:
+        sets = calibration.predict_set(prediction, alpha)
+        efficiency, empty = sets.efficiency(), sets.is_empty()
+        for i, row in enumerate(sets.to_rows()):
+            finite = {k: v if not isinstance(v, float) or np.isfinite(v) else None for k, v in row.items()}
+            yield {**finite, "alpha": alpha, "efficiency": float(efficiency[i]), "empty": bool(empty[i])}
+
+
+def _write_sets(path: Path, calibrations: list[Calibration], prediction: FloatArray, alpha: float) -> None:
+    """Write one JSON object per line, atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as stream:
+        try:
+            for row in _set_rows(calibrations, prediction, alpha):
+                stream.write(json.dumps(row, allow_nan=False) + "\n")
+        except BaseException:
+            Path(stream.name).unlink()
+            raise
+    os.replace(stream.name, path)

@@ -1,0 +1,74 @@
+"""The paper's synthetic data: a softmax model with known label distributions and simulated annotators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from credalset._typing import FloatArray, IntArray, RandomState
+from credalset._validation import as_generator, as_positive_int
+
+
+@dataclass(frozen=True, repr=False)
+class SyntheticData:
+    """Features, true label distributions and simulated votes.
+
+    Attributes
+    ----------
+    X : ndarray of shape (N, d)
+        Standard normal features.
+    distributions : ndarray of shape (N, K)
+        The true label distributions.
+    counts : ndarray of shape (N, K)
+        Votes of simulated annotators.
+    """
+
+    X: FloatArray
+    distributions: FloatArray
+    counts: IntArray
+
+    def __repr__(self) -> str:
+        n_items, n_classes = self.distributions.shape
+        votes = int(self.counts[0].sum()) if n_items else 0
+        return f"SyntheticData: {n_items} items, {self.X.shape[1]} features, {n_classes} classes, {votes} votes each"
+
+
+def make_synthetic(
+    n_items: int = 1500,
+    n_classes: int = 3,
+    *,
+    n_features: int = 10,
+    n_votes: int = 100,
+    random_state: RandomState = None,
+) -> SyntheticData:
+    r"""Generate the paper's synthetic data.
+
+    $x \sim N(0, I_d)$, $\beta \sim N(0, 1)^{d \times K}$, $\lambda = \mathrm{softmax}(x^T \beta)$, and
+    ``n_votes`` multinomial annotations per item.
+
+    Parameters
+    ----------
+    n_items, n_classes, n_features : int
+        Size of the problem; the paper uses 1500 items, 3 to 10 classes and 10 features.
+    n_votes : int
+        Simulated annotators per item.
+    random_state : int, Generator or None
+        Source of randomness.
+
+    Examples
+    --------
+    >>> make_synthetic(100, n_classes=4, n_votes=5, random_state=0)
+    SyntheticData: 100 items, 10 features, 4 classes, 5 votes each
+    """
+    for name, value in [("n_items", n_items), ("n_features", n_features), ("n_votes", n_votes)]:
+        as_positive_int(value, name)
+    if as_positive_int(n_classes, "n_classes") < 2:
+        raise ValueError(f"n_classes must be at least 2, but is {n_classes}.")
+    generator = as_generator(random_state)
+    X = generator.standard_normal((n_items, n_features))
+    logits = X @ generator.standard_normal((n_features, n_classes))
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    distributions = weights / weights.sum(axis=1, keepdims=True)
+    counts = generator.multinomial(n_votes, distributions).astype(np.int64)
+    return SyntheticData(X, distributions, counts)

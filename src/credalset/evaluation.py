@@ -1,0 +1,70 @@
+"""Rows of nominal against observed coverage, which print as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from credalset import metrics
+from credalset._typing import FloatArray
+from credalset.calibration import Calibration
+from credalset.calibration.quantile import exact_level
+from credalset.credal_set import CredalSet
+
+
+class Evaluation(list[dict[str, Any]]):
+    """A list of plain rows (one per level and score) that prints as a table."""
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the rows as columns, ready for a data frame."""
+        names = list(dict.fromkeys(name for row in self for name in row))
+        return {name: [row.get(name) for row in self] for name in names}
+
+    def __str__(self) -> str:
+        columns = self.to_dict()
+        texts = {name: [name, *map(_format, values)] for name, values in columns.items()}
+        widths = {name: max(map(len, cells)) for name, cells in texts.items()}
+        lines = ["  ".join(texts[name][i].rjust(widths[name]) for name in texts).rstrip() for i in range(len(self) + 1)]
+        return "\n".join([lines[0], "  ".join("-" * widths[name] for name in texts), *lines[1:]])
+
+    __repr__ = __str__
+
+
+def _format(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def evaluate_predictions(
+    calibration: Calibration, prediction: FloatArray, distributions: FloatArray, alphas: float | Sequence[float]
+) -> Evaluation:
+    """Evaluate a calibration on labelled predictions, one row per level.
+
+    Each row holds ``score``, ``alpha``, ``nominal`` (1 − α), observed ``coverage`` with its exact binomial interval
+    ``coverage_low`` to ``coverage_high``, the mean ``efficiency`` (three classes only), the ``threshold``, the number
+    of ``empty`` sets and the number of items ``n``.
+    """
+    levels: Iterable[float] = [alphas] if np.ndim(alphas) == 0 else alphas  # type: ignore[assignment, list-item]
+    rows = Evaluation()
+    for alpha in levels:
+        sets = calibration.predict_set(prediction, alpha)
+        head = {"score": calibration.score.name, "alpha": float(alpha), "nominal": float(1 - exact_level(alpha))}
+        rows.append(head | _row(sets, distributions))
+    return rows
+
+
+def _row(sets: CredalSet, distributions: FloatArray) -> dict[str, Any]:
+    observed = metrics.coverage(sets, distributions)
+    efficiency = float(metrics.mean_efficiency(sets)) if sets.n_classes == 3 else None
+    return {
+        "coverage": float(observed),
+        "coverage_low": observed.low,
+        "coverage_high": observed.high,
+        "efficiency": efficiency,
+        "threshold": float(sets.threshold[0]) if len(sets) else np.nan,
+        "empty": int(sets.is_empty().sum()),
+        "n": len(sets),
+    }

@@ -1,0 +1,177 @@
+"""How well credal sets do on labelled data: coverage and size, with confidence intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from credalset._typing import ArrayLike, BoolArray, FloatArray
+from credalset._validation import as_label_distributions, as_positive_int, as_probability
+from credalset.credal_set import CredalSet
+from credalset.simplex import entropy_of_valid
+
+
+class Estimate(float):
+    """A number that carries its confidence interval: ``value``, ``low``, ``high`` and the sample size ``n``."""
+
+    low: float
+    high: float
+    n: int
+
+    def __new__(cls, value: float, low: float, high: float, n: int) -> Estimate:
+        """Create the estimate; it behaves like the plain number ``value``."""
+        self = super().__new__(cls, value)
+        self.low, self.high, self.n = float(low), float(high), int(n)
+        return self
+
+    def __repr__(self) -> str:
+        return f"{float(self):.4f} [{self.low:.4f}, {self.high:.4f}] (n={self.n})"
+
+    def __reduce__(self) -> tuple[type[Estimate], tuple[float, float, float, int]]:
+        return Estimate, (float(self), self.low, self.high, self.n)
+
+
+def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:
+    """Return a share with its exact (Clopper–Pearson) confidence interval.
+
+    Examples
+    --------
+    >>> proportion(90, 100)
+    0.9000 [0.8238, 0.9510] (n=100)
+    """
+    from scipy.stats import beta
+
+    if n == 0:
+        return Estimate(np.nan, 0.0, 1.0, 0)
+    tail = (1.0 - as_probability(level, "level")) / 2.0
+    low = beta.ppf(tail, successes, n - successes + 1) if successes > 0 else 0.0
+    high = beta.ppf(1.0 - tail, successes + 1, n - successes) if successes < n else 1.0
+    return Estimate(successes / n, low, high, n)
+
+
+def mean(values: ArrayLike, level: float = 0.95) -> Estimate:
+    """Return an average with its normal-theory confidence interval."""
+    from scipy.stats import t
+
+    array = np.asarray(values, dtype=np.float64)
+    n = len(array)
+    if n < 2:
+        only = float(array[0]) if n else np.nan
+        return Estimate(only, -np.inf, np.inf, n)
+    half = t.ppf(0.5 + as_probability(level, "level") / 2.0, n - 1) * array.std(ddof=1) / np.sqrt(n)
+    return Estimate(array.mean(), array.mean() - half, array.mean() + half, n)
+
+
+def coverage(sets: CredalSet, Y: Any, level: float = 0.95) -> Estimate:
+    """Return the share of sets that contain their label distribution.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        A batch of N sets.
+    Y : array of shape (N, K) or Annotations
+        Label distributions or annotation counts.
+    level : float
+        Confidence level of the interval.
+
+    Returns
+    -------
+    Estimate
+        A float that also carries ``low`` and ``high``, an exact binomial interval.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.5, 0.5], [1.0, 0.0]], threshold=0.3)
+    >>> float(coverage(sets, [[3, 7], [0, 10]]))
+    0.5
+    """
+    covered = _covered(sets, Y)
+    return proportion(int(covered.sum()), len(covered), level)
+
+
+def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float = 0.95) -> dict[Any, Estimate]:
+    """Return the coverage within each group.
+
+    Parameters
+    ----------
+    sets, Y, level
+        As in `coverage`.
+    groups : array of shape (N,)
+        Any key per item: predicted class, source, annotator count band.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.5, 0.5], [1.0, 0.0]], threshold=0.3)
+    >>> coverage_by_group(sets, [[3, 7], [0, 10]], ["easy", "hard"])
+    {'easy': 1.0000 [0.0250, 1.0000] (n=1), 'hard': 0.0000 [0.0000, 0.9750] (n=1)}
+    """
+    keys = np.asarray(groups)
+    if keys.shape != (len(sets),):
+        raise ValueError(f"groups must hold one key for each of the {len(sets)} sets, but has shape {keys.shape}.")
+    covered = _covered(sets, Y)
+    labels, index = np.unique(keys, return_inverse=True)
+    hits, totals = np.bincount(index, weights=covered), np.bincount(index)
+    return {
+        key: proportion(int(hit), int(total), level)
+        for key, hit, total in zip(labels.tolist(), hits, totals, strict=True)
+    }
+
+
+def coverage_by_size(
+    sets: CredalSet, Y: Any, *, n_bins: int = 5, sizes: ArrayLike | None = None, level: float = 0.95
+) -> list[dict[str, Any]]:
+    """Return the coverage within bins of set size (equal counts), smallest sets first.
+
+    Parameters
+    ----------
+    sets, Y, level
+        As in `coverage`.
+    n_bins : int
+        Number of quantile bins; fewer are returned when many sizes tie.
+    sizes : array of shape (N,), optional
+        Size of each set; grid efficiency by default (three classes).
+    """
+    values = sets.efficiency() if sizes is None else np.asarray(sizes, dtype=np.float64)
+    return _coverage_by_bins(sets, Y, values, n_bins, level)
+
+
+def coverage_by_entropy(sets: CredalSet, Y: Any, *, n_bins: int = 5, level: float = 0.95) -> list[dict[str, Any]]:
+    """Return the coverage within bins of the predicted entropy (base K), least ambiguous predictions first."""
+    return _coverage_by_bins(sets, Y, entropy_of_valid(sets.center) / np.log(sets.n_classes), n_bins, level)
+
+
+def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0.95) -> Estimate:
+    """Return the average share of the simplex grid that the sets cover, the paper's efficiency."""
+    return mean(sets.efficiency(resolution), level)
+
+
+def _covered(sets: CredalSet, Y: Any) -> BoolArray:
+    distributions = as_label_distributions(Y, "Y", n_classes=sets.n_classes)
+    if len(distributions) != len(sets):
+        raise ValueError(f"Y has {len(distributions)} rows, but there are {len(sets)} sets.")
+    return sets.contains(distributions)
+
+
+def _coverage_by_bins(sets: CredalSet, Y: Any, values: FloatArray, n_bins: int, level: float) -> list[dict[str, Any]]:
+    if values.shape != (len(sets),):
+        raise ValueError(f"sizes must hold one number for each of the {len(sets)} sets, but has shape {values.shape}.")
+    covered = _covered(sets, Y)
+    rows = []
+    for low, high, members in _quantile_bins(values, as_positive_int(n_bins, "n_bins")):
+        rows.append(
+            {"low": low, "high": high, "coverage": proportion(int(covered[members].sum()), int(members.sum()), level)}
+        )
+    return rows
+
+
+def _quantile_bins(values: FloatArray, n_bins: int) -> Sequence[tuple[float, float, BoolArray]]:
+    edges = np.unique(np.quantile(values, np.linspace(0.0, 1.0, n_bins + 1))) if len(values) else np.empty(0)
+    if len(edges) < 2:
+        return [(float(values.min()), float(values.max()), np.ones(len(values), dtype=bool))] if len(values) else []
+    index = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
+    bins = [(float(edges[b]), float(edges[b + 1]), index == b) for b in range(len(edges) - 1)]
+    return [entry for entry in bins if entry[2].any()]

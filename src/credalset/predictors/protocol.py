@@ -1,0 +1,64 @@
+"""What credalset asks of an estimator, and how it reads predictions from one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from credalset._typing import FloatArray
+from credalset.predictors.soft_label import SoftLabelClassifier
+from credalset.scores import Score
+
+
+def default_estimator(score: Score) -> Any:
+    """Return the estimator that is used when the user names none."""
+    if score.order == "second":
+        raise ValueError(
+            f"score {score.name!r} needs a second-order estimator, one with predict_concentration. "
+            "Pass one as estimator, or use a first-order score (tv, ws, kl, inner)."
+        )
+    return make_pipeline(StandardScaler(), SoftLabelClassifier(LogisticRegression(max_iter=1000)))
+
+
+def accepts_label_distributions(estimator: Any) -> bool:
+    """Tell whether ``estimator.fit`` understands (n, K) label distributions."""
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    return bool(getattr(last, "accepts_label_distributions", False)) or isinstance(last, FrozenEstimator)
+
+
+def prepare(estimator: Any, score: Score) -> Any:
+    """Return a fresh estimator that learns from label distributions."""
+    if estimator is None:
+        return default_estimator(score)
+    fresh = clone(estimator)
+    return fresh if accepts_label_distributions(fresh) else SoftLabelClassifier(fresh)
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Tell whether an estimator can predict; objects without ``fit`` are taken to be ready."""
+    if not hasattr(estimator, "fit"):
+        return True
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    return True
+
+
+def predict_for(score: Score, estimator: Any, X: Any) -> FloatArray:
+    """Return the predictions that a score takes: distributions, or concentrations for a second-order score."""
+    method = "predict_proba" if score.order == "first" else "predict_concentration"
+    if not hasattr(estimator, method):
+        other = "first-order score (tv, ws, kl, inner)" if score.order == "second" else "second-order score"
+        raise TypeError(
+            f"score {score.name!r} needs an estimator with {method}, but {type(estimator).__name__} has none. "
+            f"Use another estimator or a {other}."
+        )
+    return score.check_prediction(getattr(estimator, method)(X), f"the output of {method}")

@@ -1,0 +1,109 @@
+"""Let any scikit-learn classifier learn from label distributions."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
+
+from credalset._typing import AnyArray, ArrayLike, FloatArray
+from credalset.predictors.labels import encode_labels
+
+
+class SoftLabelClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Fit a scikit-learn classifier to label distributions by weighting each item's classes.
+
+    An item with label distribution λ becomes up to K training rows, one per class with weight λ_k > 0, so that the
+    base classifier minimises the soft cross-entropy $-\sum_i \sum_k \lambda_{ik} \log g(x_i)_k$ (or whatever its
+    own loss becomes under these weights).
+
+    Parameters
+    ----------
+    base : estimator, optional
+        A classifier with ``predict_proba`` whose ``fit`` takes ``sample_weight``, or a pipeline that ends in one;
+        logistic regression by default.
+
+    Attributes
+    ----------
+    base_ : estimator
+        The fitted clone of ``base``.
+    classes_ : ndarray of shape (K,)
+        Class names, in the column order of Y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> Y = np.array([[9, 1], [5, 5], [1, 9]])  # ten votes per item
+    >>> SoftLabelClassifier(LogisticRegression()).fit(X, Y).predict_proba([[1.0]]).round(2)
+    array([[0.5, 0.5]])
+    """
+
+    #: tells `ConformalCredalClassifier` that ``fit`` takes label distributions
+    accepts_label_distributions = True
+
+    def __init__(self, base: Any = None) -> None:
+        self.base = base
+
+    def fit(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to distributions, counts, Annotations or plain class labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features, of any kind the base classifier takes.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Every item weighs the same, however many votes it has.
+        sample_weight : array of shape (n,), optional
+            Weight of each item, e.g. its number of votes.
+        """
+        base = LogisticRegression() if self.base is None else clone(self.base)
+        weight_name = _sample_weight_name(base)
+        validate_data(self, X, skip_check_array=True)
+        distributions, self.classes_ = encode_labels(Y)
+        n_items = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n_items != len(distributions):
+            raise ValueError(f"X has {n_items} items, but Y has {len(distributions)}.")
+        items, codes = np.nonzero(distributions)
+        weights = distributions[items, codes]
+        if sample_weight is not None:
+            weights = weights * _check_sample_weight(sample_weight, np.empty((n_items, 1)))[items]
+        self.base_ = base.fit(_safe_indexing(X, items), codes, **{weight_name: weights})
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Predict label distributions (n, K); a class without any training mass gets probability zero."""
+        check_is_fitted(self)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        predicted = self.base_.predict_proba(X)
+        if predicted.shape[1] == len(self.classes_):
+            return np.asarray(predicted)
+        result = np.zeros((len(predicted), len(self.classes_)))
+        result[:, np.asarray(self.base_.classes_, dtype=int)] = predicted
+        return result
+
+    def predict(self, X: Any) -> AnyArray:
+        """Predict the most probable class."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+
+def _sample_weight_name(base: Any) -> str:
+    """Return the keyword by which ``base.fit`` takes weights, looking through pipelines."""
+    if isinstance(base, Pipeline):
+        step, last = base.steps[-1]
+        return f"{step}__{_sample_weight_name(last)}"
+    if not hasattr(base, "predict_proba") and not hasattr(type(base), "predict_proba"):
+        raise TypeError(f"base must be a classifier with predict_proba, but {type(base).__name__} has none.")
+    if not has_fit_parameter(base, "sample_weight"):
+        raise TypeError(
+            f"base must accept sample_weight in fit, but {type(base).__name__} does not. "
+            "Use a classifier that does, such as LogisticRegression or HistGradientBoostingClassifier."
+        )
+    return "sample_weight"

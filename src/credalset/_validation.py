@@ -151,7 +151,7 @@ def as_label_distributions(value: Any, name: str, *, n_classes: int | None = Non
     A matrix of whole numbers is read as counts (a one-hot row is one vote: the same distribution either way);
     anything else must sum to one row by row.
     """
-    value = getattr(value, "counts", value) if hasattr(value, "distributions") else value
+    value = getattr(value, "distributions", value)
     array = as_matrix(value, name, n_classes=n_classes)
     _check_finite(array, name)
     _check_non_negative(array, name)

@@ -5,24 +5,29 @@ Tables are read by duck typing, so pandas, polars and pyarrow are never imported
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from credalset._validation import as_counts, as_distributions, as_matrix
+from credalset._vote_table import (
+    LARGEST_EXACT_COUNT,
+    Column,
+    Names,
+    align,
+    as_names,
+    check_option,
+    counted_rows,
+    default_classes,
+    find_columns,
+    positions,
+    recover_counts,
+)
 
 __all__ = ["Annotations"]
-
-Names = Iterable[Hashable]
-
-# Recovered counts may miss a whole number by this much. A wrong n_votes misses by at least 1 / (true votes),
-# so mistakes are noticed up to a thousand votes per item, while float32 frequencies still pass.
-WHOLE_TOLERANCE = 1e-3
-LARGEST_EXACT_COUNT = 2.0**53
-TABLES = "a pandas, polars or pyarrow table, a dict of columns, or a list of (task, worker, label) tuples"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -108,18 +113,18 @@ class Annotations:
                [1, 0],
                [0, 0]])
         """
-        _check_option(duplicates, "duplicates", ("last", "first", "error", "keep"))
-        _check_option(unknown, "unknown", ("error", "drop"))
-        _check_option(missing, "missing", ("error", "drop"))
-        raw = _find_columns(table, task, worker, label)
-        columns = {name: _Column.encode(name, column) for name, column in raw.items()}
+        check_option(duplicates, "duplicates", ("last", "first", "error", "keep"))
+        check_option(unknown, "unknown", ("error", "drop"))
+        check_option(missing, "missing", ("error", "drop"))
+        raw = find_columns(table, task, worker, label)
+        columns = {name: Column.encode(name, column) for name, column in raw.items()}
         kept = np.ones(len(columns["task"].codes), dtype=np.bool_)
         for column in columns.values():
             kept = column.filter(kept, column.missing, missing, "that are missing", "Fill them in, or pass missing")
-        class_names = _as_names(
-            _default_classes(raw["label"], columns["label"]) if classes is None else classes, "classes"
+        class_names = as_names(
+            default_classes(raw["label"], columns["label"]) if classes is None else classes, "classes"
         )
-        item_names = _as_names(columns["task"].present() if items is None else items, "items")
+        item_names = as_names(columns["task"].present() if items is None else items, "items")
         if len(class_names) < 2:
             raise ValueError(
                 f"classes must be at least 2, but there are {len(class_names)}: {list(class_names)}. "
@@ -130,11 +135,11 @@ class Annotations:
             (columns["task"], item_names, "items"),
             (columns["label"], class_names, "classes"),
         ):
-            position = _positions(column.values, names)[column.codes]
+            position = positions(column.values, names)[column.codes]
             advice = f"Correct them, extend {argument}, or pass unknown"
             kept = column.filter(kept, position < 0, unknown, f"that are not in {argument}", advice)
             cells.append(position)
-        rows = _counted_rows(np.flatnonzero(kept), columns, duplicates)
+        rows = counted_rows(np.flatnonzero(kept), columns, duplicates)
         shape = (len(item_names), len(class_names))
         flat = cells[0][rows] * shape[1] + cells[1][rows]
         counts = np.bincount(flat, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
@@ -193,15 +198,15 @@ class Annotations:
                [2, 2]])
         """
         matrix = as_distributions(distributions, "distributions")
-        values = matrix if n_votes is None else _recover_counts(matrix, n_votes)
+        values = matrix if n_votes is None else recover_counts(matrix, n_votes)
         return cls._named(distributions, values, classes, items)
 
     @classmethod
     def _named(cls, source: Any, matrix: AnyArray, classes: Names | None, items: Names | None) -> Annotations:
         columns = getattr(source, "column_names", getattr(source, "columns", None))
         index = None if columns is None else getattr(source, "index", None)
-        class_names, column_order = _align(columns, classes, "classes", matrix.shape[1])
-        item_names, row_order = _align(index, items, "items", matrix.shape[0])
+        class_names, column_order = align(columns, classes, "classes", matrix.shape[1])
+        item_names, row_order = align(index, items, "items", matrix.shape[0])
         # Indexing by arrays copies, so later changes to the source do not reach the annotations.
         return cls(classes=class_names, items=item_names, _matrix=matrix[row_order][:, column_order])
 
@@ -268,8 +273,8 @@ class Annotations:
         """
         if len(set(self.items)) < len(self):
             raise ValueError("items repeat here, so names do not tell them apart. Take positions: votes[...].")
-        wanted = _as_names(items, "items")
-        rows = _positions(wanted, self.items)
+        wanted = as_names(items, "items")
+        rows = positions(wanted, self.items)
         if (rows < 0).any():
             raise ValueError(
                 f"items has {(rows < 0).sum()} name(s) that are not among the {len(self)} annotated items "
@@ -285,13 +290,13 @@ class Annotations:
         >>> Annotations.from_counts([[3, 1]], classes=["no", "yes"]).reorder(["yes", "no"]).counts
         array([[1, 3]])
         """
-        names = _as_names(classes, "classes")
+        names = as_names(classes, "classes")
         if set(names) != set(self.classes):
             raise ValueError(
                 f"classes must be the names {list(self.classes)} in some order, but is {list(names)}. "
                 "To rename classes, pass the counts to Annotations.from_counts."
             )
-        return replace(self, classes=names, _matrix=self._matrix[:, _positions(names, self.classes)])
+        return replace(self, classes=names, _matrix=self._matrix[:, positions(names, self.classes)])
 
     def to_dict(
         self, values: Literal["counts", "distributions"] = "counts", *, item: str = "item"
@@ -303,7 +308,7 @@ class Annotations:
         >>> Annotations.from_counts([[3, 1]], classes=["no", "yes"], items=["a"]).to_dict()
         {'item': ['a'], 'no': [3], 'yes': [1]}
         """
-        _check_option(values, "values", ("counts", "distributions"))
+        check_option(values, "values", ("counts", "distributions"))
         if item in self.classes:
             raise ValueError(f"item={item!r} is also the name of a class. Choose another name for the item column.")
         matrix = self.counts if values == "counts" else self.distributions
@@ -350,196 +355,3 @@ class Annotations:
             text += f", {low} per item" if low == high else f", {low} to {high} per item"
         empty = int((votes == 0).sum())
         return f"Annotations({text}{f', {empty} without votes' if empty else ''})"
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column as codes into its distinct values, which stand in order of first appearance."""
-
-    name: str
-    codes: IntArray
-    values: list[Any]
-
-    @classmethod
-    def encode(cls, name: str, column: Any) -> _Column:
-        entries = _as_list(column)
-        try:
-            code = {value: number for number, value in enumerate(dict.fromkeys(entries))}
-        except TypeError as error:
-            raise TypeError(f"{name} holds values that do not hash ({error}). Use numbers or strings.") from None
-        return cls(name, np.fromiter(map(code.__getitem__, entries), np.int64, len(entries)), list(code))
-
-    @property
-    def missing(self) -> BoolArray:
-        absent = np.fromiter(map(_is_missing, self.values), np.bool_, len(self.values))
-        return absent[self.codes]
-
-    def present(self) -> list[Any]:
-        return [value for value in self.values if not _is_missing(value)]
-
-    def filter(self, kept: BoolArray, bad: BoolArray, option: str, fault: str, advice: str) -> BoolArray:
-        """Drop the bad rows, or report them if the option says so; rows already dropped are not reported."""
-        if option == "error" and (kept & bad).any():
-            row = int((kept & bad).argmax())
-            raise ValueError(
-                f"The {self.name} column has {(kept & bad).sum()} value(s) {fault} (first: "
-                f"{self.values[self.codes[row]]!r} in row {row}). {advice}='drop' to leave these rows out."
-            )
-        return kept & ~bad
-
-
-def _check_option(value: object, name: str, options: tuple[str, ...]) -> None:
-    if value not in options:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, but is {value!r}.")
-
-
-def _find_columns(table: Any, task: Hashable, worker: Hashable | None, label: Hashable) -> dict[str, Any]:
-    """Pick the columns under the names task, worker (if there is one) and label."""
-    if isinstance(table, str) or not hasattr(table, "__len__"):
-        raise TypeError(f"table cannot be a {type(table).__name__}. Pass {TABLES}; collect a lazy frame first.")
-    if not (isinstance(table, Mapping) or hasattr(table, "columns")):
-        table = _columns_of_rows(table, task, worker, label)
-    available = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
-    wanted = {"task": task, "worker": worker, "label": label}
-    if worker is None or (worker == "worker" and worker not in available):
-        del wanted["worker"]
-    for argument, name in wanted.items():
-        if name not in available:
-            raise ValueError(f"table has no column {name!r}, only {available}. Name the right one: {argument}=...")
-    columns = {argument: table[name] for argument, name in wanted.items()}
-    for argument, column in columns.items():
-        if getattr(column, "ndim", 1) != 1:
-            raise ValueError(f"{argument}={wanted[argument]!r} must name one column with one value per row.")
-    lengths = {argument: len(column) for argument, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"table must have columns of one length, but they have {lengths}.")
-    return columns
-
-
-def _columns_of_rows(rows: Any, *names: Hashable) -> dict[Hashable, Any]:
-    widths = {len(row) if isinstance(row, tuple | list | np.ndarray) else 0 for row in rows} or {3}
-    if widths not in ({2}, {3}):
-        raise ValueError(
-            f"table is a {type(rows).__name__} whose elements are not all rows of 3 (or 2, without worker) values. "
-            f"Pass {TABLES}."
-        )
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    return dict(zip(names if len(columns) == 3 else names[::2], columns, strict=True))
-
-
-def _as_list(column: Any) -> list[Any]:
-    """Turn a column of any library into a list of Python values; nulls become None, NaN, NaT or NA."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
-        return list(column)  # tolist would turn nanosecond times into bare integers
-    for method in ("to_pylist", "to_list", "tolist"):
-        if hasattr(column, method):
-            values: list[Any] = getattr(column, method)()
-            return values
-    return list(column)
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # only pandas.NA refuses to say whether it differs from itself
-        return True
-
-
-def _default_classes(raw: Any, column: _Column) -> list[Any]:
-    """Return the category order that the label column carries, else its labels sorted."""
-    categories = getattr(getattr(raw, "dtype", None), "categories", None)
-    if categories is not None and hasattr(categories, "__len__"):
-        return _as_list(categories)
-    if getattr(getattr(raw, "type", None), "ordered", False) and len(raw):
-        unified = raw.unify_dictionaries().chunk(0) if hasattr(raw, "unify_dictionaries") else raw
-        return _as_list(unified.dictionary)
-    try:
-        return sorted(column.present())
-    except TypeError:
-        kinds = ", ".join(sorted({type(value).__name__ for value in column.present()}))
-        raise TypeError(
-            f"The label column mixes types that have no common order ({kinds}). "
-            "Convert the labels to one type, or pass classes=[...] in the order you want."
-        ) from None
-
-
-def _as_names(names: Names, argument: str) -> tuple[Hashable, ...]:
-    """Check that names are distinct and present."""
-    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
-        raise TypeError(f"{argument} must be a list of names, but is {names!r}.")
-    column = _Column.encode(argument, names if hasattr(names, "__len__") else list(names))
-    if column.missing.any():
-        raise ValueError(f"{argument} contains a missing value (None or NaN). Give every one of them a name.")
-    if len(column.values) < len(column.codes):
-        repeated = column.values[int(np.argmax(np.bincount(column.codes) > 1))]
-        raise ValueError(f"{argument} must be distinct, but {repeated!r} occurs more than once.")
-    return tuple(column.values)
-
-
-def _positions(values: Iterable[Any], names: Iterable[Hashable]) -> IntArray:
-    """Place each value among the names, at -1 where it is none of them."""
-    position = {name: number for number, name in enumerate(names)}
-    return np.array([position.get(value, -1) for value in values], dtype=np.int64)
-
-
-def _counted_rows(rows: IntArray, columns: dict[str, _Column], duplicates: str) -> IntArray:
-    """Keep the votes that count where one worker has several on one task."""
-    if "worker" not in columns and duplicates == "error":
-        raise ValueError(
-            "duplicates='error' needs to know who voted, but the table has no worker column. "
-            "Name it with worker=..., or choose duplicates='keep' to count every row as a vote."
-        )
-    if "worker" not in columns or duplicates == "keep":
-        return rows
-    task, worker = columns["task"], columns["worker"]
-    if duplicates == "last":
-        rows = rows[::-1]  # np.unique reports the first occurrence
-    pairs = task.codes[rows] * len(worker.values) + worker.codes[rows]
-    first = np.unique(pairs, return_index=True)[1]
-    if duplicates == "error" and len(first) < len(rows):
-        row = np.delete(rows, first)[0]
-        raise ValueError(
-            f"The table has {len(rows) - len(first)} further vote(s) of a worker on the same task (first: worker "
-            f"{worker.values[worker.codes[row]]!r} on task {task.values[task.codes[row]]!r} in row {row}). "
-            "Pass duplicates='last', 'first' or 'keep' to say what counts."
-        )
-    return rows[first]
-
-
-def _recover_counts(distributions: FloatArray, n_votes: ArrayLike) -> IntArray:
-    votes, n_items = np.asarray(n_votes), len(distributions)
-    if votes.dtype.kind not in "iuf" or votes.shape not in ((), (n_items,)):
-        raise ValueError(
-            f"n_votes must be one whole number or one per item ({n_items}), but has shape {votes.shape} "
-            f"and dtype {votes.dtype}."
-        )
-    if not np.all((votes >= 1) & (votes < LARGEST_EXACT_COUNT) & (votes == np.floor(votes))):
-        raise ValueError("n_votes must hold whole numbers of at least 1. Leave out items without votes.")
-    votes = np.broadcast_to(votes, (n_items,)).astype(np.float64)
-    exact = distributions * votes[:, None]
-    counts: FloatArray = np.rint(exact)
-    wrong = (np.abs(exact - counts) > WHOLE_TOLERANCE).any(axis=1) | (counts.sum(axis=1) != votes)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(
-            f"n_votes does not fit distributions: in {wrong.sum()} row(s) their product is not whole (row {row}: "
-            f"{exact[row].round(4).tolist()}). Check n_votes, or leave it out if the shares are rounded."
-        )
-    return counts.astype(np.int64)
-
-
-def _align(own: Names | None, wanted: Names | None, argument: str, size: int) -> tuple[tuple[Hashable, ...], IntArray]:
-    """Settle on names, and on the order that brings the names a table has into theirs."""
-    default = tuple(range(size))
-    own_names = default if own is None else tuple(_as_list(own))
-    names = _as_names(own_names if wanted is None else wanted, argument)
-    if len(names) != size:
-        raise ValueError(f"{argument} holds {len(names)} names, but {size} are needed.")
-    if own is not None and set(names) == set(own_names):
-        return names, _positions(names, own_names)
-    if own_names == default:
-        return names, np.arange(size)
-    raise ValueError(
-        f"{argument} {list(names[:6])} do not match the names in the table, {list(own_names[:6])}. "
-        "Pass the same names in the order you want, or rename them first."
-    )

@@ -40,7 +40,7 @@ def demo(
     """Train on synthetic votes, calibrate every first-order score, compare coverage, write the sets."""
     # The table has a column for empty sets; no need to warn of them as well.
     warnings.simplefilter("ignore", CredalSetWarning)
-    console = Console()
+    console = Console(soft_wrap=True)
     parts = _split(items, votes, seed)
     scores = [score() for score in REGISTRY.values() if score.order == "first"]
     model = default_estimator(scores[0]).fit(parts.X_train, parts.Y_train)
@@ -70,7 +70,7 @@ def _split(items: int, votes: int, seed: int) -> Split:
 
 
 def _table(rows: Evaluation) -> Table:
-    table = Table(title="Coverage and size of the sets on the test items", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title="Coverage and size of the sets on the test items", box=SIMPLE_HEAD, collapse_padding=True)
     for heading in ("score", "alpha", "nominal", "coverage", "95% interval", "efficiency", "threshold", "empty"):
         table.add_column(heading, justify="left" if heading == "score" else "right", no_wrap=True)
     for previous, row in zip([None, *rows], rows, strict=False):

@@ -1,0 +1,51 @@
+"""Fixtures and strategies that several test files share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+from credalset.scores import (
+    InnerProduct,
+    KullbackLeibler,
+    NegativeLogDensity,
+    Normalized,
+    RelativeLikelihood,
+    Score,
+    TotalVariation,
+    Wasserstein,
+)
+
+settings.register_profile(
+    "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.load_profile("default")
+
+#: every score in every variant that behaves differently; the laws run over all of them
+SCORES: dict[str, Score] = {
+    "tv": TotalVariation(),
+    "ws": Wasserstein(),
+    "kl": KullbackLeibler(),
+    "kl-nats": KullbackLeibler(base=float(np.e)),
+    "inner": InnerProduct(),
+    "so": RelativeLikelihood(),
+    "density": NegativeLogDensity(),
+    "normalized-tv": Normalized(TotalVariation()),
+    "normalized-ws": Normalized(Wasserstein(), offset=0.1),
+    "normalized-kl": Normalized(KullbackLeibler(), offset=0.1),
+    "normalized-inner": Normalized(InnerProduct(), offset=0.05),
+}
+
+
+@pytest.fixture(params=SCORES, ids=str)
+def score(request: pytest.FixtureRequest) -> Score:
+    return SCORES[request.param]
+
+
+def random_predictions(score: Score, n: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
+    """Predictions of the right order, some sharp, some flat, none degenerate."""
+    distributions = rng.dirichlet(np.ones(n_classes), n)
+    if score.order == "first":
+        return distributions
+    return 1.0 + distributions * rng.gamma(2.0, 5.0, (n, 1))

@@ -13,13 +13,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _num_samples
 
 from credalset._typing import AnyArray, FloatArray
 from credalset.calibration import Calibration, conformalize
 from credalset.credal_set import CredalSet
 from credalset.evaluation import Evaluation, evaluate_predictions
-from credalset.predictors.labels import encode_labels
+from credalset.predictors.labels import accepts_sparse, encode_labels, note_features
 from credalset.predictors.protocol import is_fitted, predict_for, prepare
 from credalset.scores import Score, get_score
 
@@ -77,7 +77,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         score = get_score(self.score)
         estimator = prepare(self.estimator, score)
-        validate_data(self, X, skip_check_array=True)
+        note_features(self, X, reset=True)
         distributions, classes = encode_labels(Y)
         self.estimator_ = estimator.fit(X, distributions)
         self.classes_ = classes
@@ -174,6 +174,11 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """Whether predictions can be made."""
         return hasattr(self, "estimator_")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = accepts_sparse(self.estimator)
+        return tags
+
     def _adopt_fitted_estimator(self) -> None:
         if hasattr(self, "estimator_"):
             return
@@ -193,7 +198,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raise NotFittedError(
                 "This ConformalCredalClassifier is not fitted yet. Call fit (and conformalize for credal sets) first."
             )
-        validate_data(self, X, reset=not hasattr(self, "n_features_in_"), skip_check_array=True)
+        note_features(self, X, reset=not hasattr(self, "n_features_in_"))
         return predict_for(get_score(self.score), self.estimator_, X)
 
     def _calibrated(self) -> Calibration:
@@ -250,7 +255,7 @@ def train_conformalize_test_split(
     >>> [len(part) for part in parts]
     [5, 3, 2, 5, 3, 2]
     """
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    n = _num_samples(X)
     if n != len(Y):
         raise ValueError(f"X has {n} items, but Y has {len(Y)}.")
     sizes = {"train_size": train_size, "conformalize_size": conformalize_size, "test_size": test_size}

@@ -80,9 +80,7 @@ class CredalSet(ABC):
             if not -len(self) <= index < len(self):
                 raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.")
             rows = [index]
-        changed = {
-            name: getattr(self, name)[rows] for name in ("prediction", "threshold", "center", "radius")
-        }
+        changed = {name: getattr(self, name)[rows] for name in ("prediction", "threshold", "center", "radius")}
         return dataclasses.replace(self, **changed)
 
     def __iter__(self) -> Iterator[Self]:

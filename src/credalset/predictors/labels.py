@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.utils import assert_all_finite, column_or_1d, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import as_label_distributions, check_classes, column_names
@@ -30,8 +33,14 @@ def encode_labels(Y: Any, name: str = "Y", classes: Sequence[Any] | None = None)
            [0., 1.],
            [1., 0.]]), array(['no', 'yes'], dtype='<U3'))
     """
-    if not hasattr(Y, "distributions") and np.ndim(Y) == 1:
-        return _one_hot(np.asarray(Y), name, classes)
+    if Y is None:
+        raise ValueError(
+            f"fitting requires y to be passed, but the target y is None. Pass label distributions as {name}."
+        )
+    if not hasattr(Y, "distributions"):
+        array = np.asarray(Y)
+        if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
+            return _one_hot(array, name, classes)
     own = getattr(Y, "classes", None)
     named = tuple(own) if own is not None else column_names(Y)
     # Columns that are called 0..K−1 (a data frame without names) name nothing.
@@ -44,17 +53,30 @@ def encode_labels(Y: Any, name: str = "Y", classes: Sequence[Any] | None = None)
     return distributions, np.asarray(named if named is not None else range(distributions.shape[1]))
 
 
-def _one_hot(labels: AnyArray, name: str, classes: Sequence[Any] | None) -> tuple[FloatArray, AnyArray]:
-    from sklearn.utils.multiclass import check_classification_targets
+def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
+    """Remember, or check, the number and names of the features; what X holds is the inner estimator's business."""
+    if getattr(X, "ndim", 2) == 2:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
 
+
+def accepts_sparse(estimator: Any) -> bool:
+    """Tell whether an estimator declares that it takes sparse features."""
+    return hasattr(estimator, "__sklearn_tags__") and bool(get_tags(estimator).input_tags.sparse)
+
+
+def _one_hot(labels: AnyArray, name: str, classes: Sequence[Any] | None) -> tuple[FloatArray, AnyArray]:
+    labels = column_or_1d(labels, warn=True)
     if len(labels) == 0:
         raise ValueError(f"{name} is empty: there is nothing to learn from.")
+    assert_all_finite(labels, input_name=name)
     check_classification_targets(labels)
     order = np.unique(labels) if classes is None else np.asarray(classes)
     if classes is None and len(order) < 2:
-        raise ValueError(f"{name} contains only one class ({order[0]!r}): at least 2 are needed.")
+        raise ValueError(f"{name} contains only one class ({order.tolist()[0]!r}): at least 2 are needed.")
     matches = labels[:, None] == order[None, :]
     unknown = ~matches.any(axis=1)
     if unknown.any():
-        raise ValueError(f"{name} contains the label {labels[unknown][0]!r}, which is not one of {order.tolist()}.")
+        raise ValueError(
+            f"{name} contains the label {labels[unknown].tolist()[0]!r}, which is not one of {order.tolist()}."
+        )
     return matches.astype(np.float64), order

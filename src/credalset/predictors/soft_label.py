@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray
-from credalset.predictors.labels import encode_labels
+from credalset.predictors.labels import accepts_sparse, encode_labels, note_features
 
 
 class SoftLabelClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -65,11 +66,15 @@ class SoftLabelClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """
         base = LogisticRegression() if self.base is None else clone(self.base)
         weight_name = _sample_weight_name(base)
-        validate_data(self, X, skip_check_array=True)
+        note_features(self, X, reset=True)
         distributions, self.classes_ = encode_labels(Y)
-        n_items = X.shape[0] if hasattr(X, "shape") else len(X)
+        n_items = _num_samples(X)
         if n_items != len(distributions):
             raise ValueError(f"X has {n_items} items, but Y has {len(distributions)}.")
+        if sparse.issparse(X):
+            X = X.tocsr()  # the other formats cannot be indexed by rows
+        elif not hasattr(X, "shape") and not isinstance(X, list):
+            X = np.asarray(X)
         items, codes = np.nonzero(distributions)
         weights = distributions[items, codes]
         if sample_weight is not None:
@@ -80,7 +85,7 @@ class SoftLabelClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict label distributions (n, K); a class without any training mass gets probability zero."""
         check_is_fitted(self)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        note_features(self, X, reset=False)
         predicted = self.base_.predict_proba(X)
         if predicted.shape[1] == len(self.classes_):
             return np.asarray(predicted)
@@ -92,6 +97,11 @@ class SoftLabelClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """Predict the most probable class."""
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = accepts_sparse(LogisticRegression() if self.base is None else self.base)
+        return tags
 
 
 def _sample_weight_name(base: Any) -> str:

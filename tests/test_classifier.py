@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import credalset as cs
+from credalset import ConformalCredalClassifier, SoftLabelClassifier
+
+DATA = cs.datasets.make_synthetic(900, n_classes=3, n_votes=20, random_state=0)
+TRAIN, CALIB, TEST = slice(0, 300), slice(300, 600), slice(600, 900)
+
+
+def fitted(estimator: object = None, score: str = "tv") -> ConformalCredalClassifier:
+    clf = ConformalCredalClassifier(estimator, score)
+    return clf.fit(DATA.X[TRAIN], DATA.counts[TRAIN]).conformalize(DATA.X[CALIB], DATA.counts[CALIB])
+
+
+def _why_not(estimator: object) -> dict[str, str]:
+    if isinstance(estimator, SoftLabelClassifier):
+        return {
+            "check_sample_weight_equivalence_on_dense_data": "a solver's path depends on the rows it sees",
+            "check_sample_weight_equivalence_on_sparse_data": "labels are passed as Y, distributions, not as y",
+        }
+    is_parameter = "score names the nonconformity score here, so there is no score method"
+    return dict.fromkeys(
+        ["check_fit_score_takes_y", "check_pipeline_consistency", "check_n_features_in_after_fitting"], is_parameter
+    )
+
+
+@parametrize_with_checks(
+    [ConformalCredalClassifier(LogisticRegression()), ConformalCredalClassifier(), SoftLabelClassifier()],
+    expected_failed_checks=_why_not,
+)
+def test_scikit_learn_estimator_checks(estimator: object, check: object) -> None:
+    check(estimator)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("score", ["tv", "ws", "kl", "inner", "normalized"])
+def test_the_three_steps(score: str) -> None:
+    clf = fitted(score=score)
+    sets = clf.predict_set(DATA.X[TEST], alpha=0.2)
+    assert len(sets) == 300
+    observed = cs.metrics.coverage(sets, DATA.counts[TEST])
+    assert observed.low <= 0.8 <= observed.high or abs(observed - 0.8) < 0.06
+    assert clf.predict_proba(DATA.X[TEST]).shape == (300, 3)
+    assert set(clf.predict(DATA.X[TEST])) <= {0, 1, 2}
+
+
+def test_soft_labels_recover_the_truth() -> None:
+    """Logistic regression on soft labels is the true model of the synthetic data."""
+    data = cs.datasets.make_synthetic(5000, n_classes=3, n_votes=200, random_state=1)
+    model = SoftLabelClassifier(LogisticRegression(C=1e6, max_iter=2000)).fit(data.X, data.counts)
+    error = np.abs(model.predict_proba(data.X) - data.distributions).sum(axis=1).mean() / 2
+    assert error < 0.005
+
+
+def test_soft_labels_equal_repeated_votes() -> None:
+    """Weights λ_k give the same fit as one row per vote."""
+    X, counts = DATA.X[:50], DATA.counts[:50]
+    rows = np.repeat(np.arange(50), 20)
+    votes = np.concatenate([np.repeat(np.arange(3), c) for c in counts])
+    base = LogisticRegression(C=20.0, tol=1e-10, max_iter=5000)
+    soft = SoftLabelClassifier(base).fit(X, counts, sample_weight=np.full(50, 20.0))
+    assert soft.predict_proba(X) == pytest.approx(clone(base).fit(X[rows], votes).predict_proba(X), abs=1e-6)
+
+
+def test_classes_without_mass_get_probability_zero() -> None:
+    model = SoftLabelClassifier().fit(DATA.X[:50], np.column_stack([DATA.counts[:50, :2] + 1, np.zeros(50)]))
+    assert (model.predict_proba(DATA.X)[:, 2] == 0).all()
+
+
+def test_plain_classifiers_and_pipelines_are_wrapped() -> None:
+    for estimator in (
+        RandomForestClassifier(10, random_state=0),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(StandardScaler(), SoftLabelClassifier(LogisticRegression())),
+    ):
+        assert len(fitted(estimator).predict_set(DATA.X[TEST], 0.1)) == 300
+
+
+def test_a_fitted_estimator_needs_no_fit() -> None:
+    model = SoftLabelClassifier().fit(DATA.X[TRAIN], DATA.counts[TRAIN])
+    plain = LogisticRegression().fit(DATA.X[TRAIN], DATA.counts[TRAIN].argmax(axis=1))
+    for estimator in (model, plain, FrozenEstimator(model)):
+        clf = ConformalCredalClassifier(estimator, "kl").conformalize(DATA.X[CALIB], DATA.counts[CALIB])
+        assert clf.estimator_ is estimator
+        assert np.array_equal(clf.predict_proba(DATA.X[TEST]), estimator.predict_proba(DATA.X[TEST]))
+
+
+class ConstantDirichlet:
+    """A second-order predictor that has nothing to fit."""
+
+    def predict_concentration(self, X: np.ndarray) -> np.ndarray:
+        return np.tile([4.0, 3.0, 2.0], (len(X), 1))
+
+
+@pytest.mark.parametrize("score", ["so", "density"])
+def test_second_order_estimators(score: str) -> None:
+    clf = ConformalCredalClassifier(ConstantDirichlet(), score).conformalize(DATA.X[CALIB], DATA.distributions[CALIB])
+    assert clf.predict_proba(DATA.X[:2]) == pytest.approx(np.tile([4 / 9, 3 / 9, 2 / 9], (2, 1)))
+    observed = cs.metrics.coverage(clf.predict_set(DATA.X[TEST], 0.2), DATA.distributions[TEST])
+    assert abs(observed - 0.8) < 0.08
+
+
+def test_scores_and_estimators_of_different_order() -> None:
+    model = LogisticRegression().fit(DATA.X, DATA.counts.argmax(axis=1))
+    with pytest.raises(TypeError, match="needs an estimator with predict_concentration, but LogisticRegression"):
+        ConformalCredalClassifier(model, "so").conformalize(DATA.X, DATA.counts)
+    with pytest.raises(TypeError, match="needs an estimator with predict_proba"):
+        ConformalCredalClassifier(ConstantDirichlet(), "tv").conformalize(DATA.X, DATA.counts)
+
+
+def test_steps_out_of_order() -> None:
+    clf = ConformalCredalClassifier()
+    with pytest.raises(NotFittedError, match=r"has no fitted estimator\. Call fit first"):
+        clf.conformalize(DATA.X, DATA.counts)
+    with pytest.raises(NotFittedError, match=r"not calibrated yet\. Call conformalize"):
+        clf.fit(DATA.X, DATA.counts).predict_set(DATA.X)
+    calibrated = fitted()
+    calibrated.fit(DATA.X[TRAIN], DATA.counts[TRAIN])
+    with pytest.raises(NotFittedError, match="not calibrated"):
+        calibrated.predict_set(DATA.X)
+
+
+def test_estimators_that_cannot_take_weights() -> None:
+    with pytest.raises(TypeError, match="KNeighborsClassifier does not"):
+        ConformalCredalClassifier(KNeighborsClassifier()).fit(DATA.X, DATA.counts)
+    with pytest.raises(TypeError, match="StandardScaler has none"):
+        SoftLabelClassifier(StandardScaler()).fit(DATA.X, DATA.counts)
+
+
+def test_class_names_and_their_order() -> None:
+    names = ["no", "maybe", "yes"]
+    votes = cs.Annotations.from_counts(DATA.counts, classes=names)
+    clf = ConformalCredalClassifier().fit(DATA.X[TRAIN], votes[TRAIN])
+    assert clf.classes_.tolist() == names
+    frame = pd.DataFrame(DATA.counts, columns=["maybe", "no", "yes"])
+    with pytest.raises(ValueError, match="in another order"):
+        clf.conformalize(DATA.X[CALIB], frame[CALIB])
+    clf.conformalize(DATA.X[CALIB], votes[CALIB])
+    assert clf.calibration_.classes == tuple(names)
+    assert set(clf.predict(DATA.X)) <= set(names)
+    assert clf.predict_set(DATA.X[:2]).to_dict().keys() >= {"prediction_no", "prediction_yes"}
+    with pytest.raises(ValueError, match="2 classes"):
+        clf.conformalize(DATA.X[CALIB], DATA.counts[CALIB][:, :2])
+
+
+def test_plain_labels_are_single_votes() -> None:
+    labels = np.array(["a", "b", "c"])[DATA.counts.argmax(axis=1)]
+    clf = ConformalCredalClassifier().fit(DATA.X[TRAIN], labels[TRAIN]).conformalize(DATA.X[CALIB], labels[CALIB])
+    assert (clf.predict(DATA.X[TEST]) == labels[TEST]).mean() > 0.7
+    with pytest.raises(ValueError, match="contains the label 'z'"):
+        clf.conformalize(DATA.X[:2], ["a", "z"])
+
+
+def test_fit_conformalize_splits_once() -> None:
+    clf = ConformalCredalClassifier(score="kl").fit_conformalize(DATA.X, DATA.counts, 0.25, random_state=3)
+    assert len(clf.calibration_) == 225
+    again = ConformalCredalClassifier(score="kl").fit_conformalize(DATA.X, DATA.counts, 0.25, random_state=3)
+    assert np.array_equal(clf.calibration_.scores, again.calibration_.scores)
+    named = cs.Annotations.from_counts(DATA.counts, classes=["a", "b", "c"])
+    assert ConformalCredalClassifier().fit_conformalize(DATA.X, named).classes_.tolist() == ["a", "b", "c"]
+
+
+def test_evaluate_rows_and_table() -> None:
+    rows = fitted(score="kl").evaluate(DATA.X[TEST], DATA.counts[TEST], alpha=[0.05, 0.1, 0.2])
+    assert [row["nominal"] for row in rows] == [0.95, 0.9, 0.8]
+    assert all(row["coverage_low"] <= row["coverage"] <= row["coverage_high"] for row in rows)
+    assert rows[0]["threshold"] > rows[2]["threshold"]
+    assert len(pd.DataFrame(rows)) == 3
+    assert str(rows).splitlines()[0].split()[:3] == ["score", "alpha", "nominal"]
+    assert all(len(line) <= 100 for line in str(rows).splitlines())
+    assert len(fitted().evaluate(DATA.X[TEST], DATA.counts[TEST], alpha=0.1)) == 1
+
+
+def test_parameters_and_clone() -> None:
+    clf = ConformalCredalClassifier(SoftLabelClassifier(LogisticRegression(C=2.0)), "kl")
+    assert clf.get_params()["estimator__base__C"] == 2.0
+    twin = clone(clf).set_params(estimator__base__C=3.0, score="ws")
+    assert twin.estimator.base.C == 3.0
+    assert clf.estimator.base.C == 2.0
+    assert not hasattr(twin, "estimator_")
+
+
+def test_cross_validation_runs() -> None:
+    labels = DATA.counts.argmax(axis=1)
+    scores = cross_val_score(ConformalCredalClassifier(), DATA.X, labels, cv=3, scoring="neg_log_loss")
+    assert (scores > -1.0).all()
+
+
+def test_split_sizes_and_errors() -> None:
+    parts = cs.train_conformalize_test_split(
+        DATA.X, DATA.counts, train_size=0.5, conformalize_size=100, test_size=0.25, random_state=0
+    )
+    assert [len(part) for part in parts] == [450, 100, 225] * 2
+    together = np.concatenate([parts.X_train, parts.X_conformalize, parts.X_test])
+    assert len(np.unique(together, axis=0)) == 775
+    order = {tuple(x): c for x, c in zip(DATA.X, DATA.counts, strict=True)}
+    assert all((order[tuple(x)] == y).all() for x, y in zip(parts.X_test, parts.Y_test, strict=True))
+    for sizes, message in [
+        ({"train_size": 800, "conformalize_size": 100, "test_size": 1}, "add up to 901 items"),
+        ({"train_size": 0, "conformalize_size": 100, "test_size": 1}, "train_size must be at least 1"),
+        ({"train_size": 1.5, "conformalize_size": 0.1, "test_size": 1}, "train_size as a share"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            cs.train_conformalize_test_split(DATA.X, DATA.counts, **sizes)
+    with pytest.raises(ValueError, match="X has 900 items, but Y has 10"):
+        cs.train_conformalize_test_split(DATA.X, DATA.counts[:10], train_size=1, conformalize_size=1, test_size=1)
+    votes = cs.Annotations.from_counts(DATA.counts)
+    parts = cs.train_conformalize_test_split(DATA.X, votes, train_size=0.4, conformalize_size=0.3, test_size=0.3)
+    assert isinstance(parts.Y_test, cs.Annotations)

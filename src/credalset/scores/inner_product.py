@@ -9,6 +9,7 @@ import numpy as np
 
 from credalset._typing import FloatArray
 from credalset.credal_set import CredalSet
+from credalset.geometry import half_space, half_space_volume
 from credalset.scores.base import Score
 
 
@@ -47,6 +48,40 @@ class InnerProduct(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HalfSpace(CredalSet):
-    """{λ : ⟨λ, center⟩ ≥ 1 − radius}, a simplex cut by one hyperplane."""
+    """{λ : ⟨λ, center⟩ ≥ 1 − radius}, a simplex cut by one hyperplane.
+
+    Everything is exact for any number of classes; see `credalset.geometry.half_space` for the formulas. The centre
+    need not be a member.
+    """
 
     shape: ClassVar[str] = "half-space"
+
+    def _divergence(self, points: FloatArray) -> FloatArray:
+        return 1.0 - np.einsum("nmk,nk->nm", points, self.center)
+
+    def _envelope(self) -> tuple[FloatArray, FloatArray]:
+        return half_space.envelope(self.center, self.radius)
+
+    def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        return half_space.support(self.center, self.radius, utility, attaining)
+
+    def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        return half_space.max_entropy(self.center, self.radius, attaining)
+
+    def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """Zero: a non-empty half-space contains the corner of the class with the largest predicted probability."""
+        zero = np.zeros(len(self))
+        return zero, zero, InnerProduct().best_fit(self.center) if attaining else None
+
+    def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str]:
+        return half_space_volume.log_fraction(self.center, self.radius), np.zeros(len(self)), "exact"
+
+    def _vertices(self) -> FloatArray:
+        return half_space.vertices(self.center, self.radius)
+
+    def _sample(self, n: int, generator: np.random.Generator) -> FloatArray:
+        return half_space_volume.sample(self.center, self.radius, n, generator)
+
+    def _closest_with_top(self) -> FloatArray:
+        """Return, for each class, the smallest divergence of a distribution in which no class is more probable."""
+        return half_space.closest_with_top(self.center)

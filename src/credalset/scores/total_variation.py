@@ -9,6 +9,8 @@ import numpy as np
 
 from credalset._typing import FloatArray
 from credalset.credal_set import CredalSet
+from credalset.geometry import total_variation as geometry
+from credalset.geometry import total_variation_volume as volume
 from credalset.scores.base import Score
 
 
@@ -44,6 +46,45 @@ class TotalVariation(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TotalVariationBall(CredalSet):
-    """{λ : ½ ‖λ − center‖₁ ≤ radius}."""
+    """{λ : ½ ‖λ − center‖₁ ≤ radius}.
+
+    Everything about it is exact: envelopes, expectations and both entropies for any number of classes, vertices,
+    the volume and the generalized Hartley measure up to 15 classes. See `credalset.geometry.total_variation`.
+    """
 
     shape: ClassVar[str] = "total-variation ball"
+
+    def _divergence(self, points: FloatArray) -> FloatArray:
+        return geometry.divergence(self.center, points)
+
+    def _envelope(self) -> tuple[FloatArray, FloatArray]:
+        return geometry.envelope(self.center, self.radius)
+
+    def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        return geometry.support(self.center, self.radius, utility, attaining)
+
+    def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        return geometry.max_entropy(self.center, self.radius, attaining)
+
+    def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        least, point = geometry.min_entropy(self.center, self.radius, attaining)
+        return least, least, point
+
+    def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
+        if self.n_classes > volume.MAX_CLASSES:
+            return None
+        return volume.log_fraction(self.center, self.radius), np.zeros(len(self)), "exact"
+
+    def _ray_length(self, directions: FloatArray) -> FloatArray:
+        return geometry.ray_length(self.center, self.radius, directions)
+
+    def _vertices(self) -> FloatArray:
+        return geometry.vertices(self.center[0], float(self.radius[0]))
+
+    def _generalized_hartley(self) -> FloatArray:
+        """Non-specificity in bits of the lower probability max(0, center(A) − radius), at most 15 classes."""
+        return geometry.generalized_hartley(self.center, self.radius)
+
+    def _closest_with_top(self) -> FloatArray:
+        """For each class, the smallest radius at which some member gives it at least as much as any other: (N, K)."""
+        return geometry.closest_with_top(self.center)

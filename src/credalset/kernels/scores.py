@@ -71,3 +71,32 @@ def ws(p: FloatArray, q: FloatArray, weights: FloatArray, tolerance: float, out:
         out[i] = total
         unusual |= not (least >= 0.0 and abs(sum_p - 1.0) <= tolerance and abs(sum_q - 1.0) <= tolerance)
     return unusual
+
+
+@nb.njit(cache=True, nogil=True)
+def kl(
+    p: FloatArray,
+    q: FloatArray,
+    log_p: FloatArray,
+    log_q: FloatArray,
+    log_base: float,
+    tolerance: float,
+    out: FloatArray,
+) -> bool:
+    """Σ q (log q − log p) / log(base), with the logarithms given."""
+    unusual = False
+    for i in range(p.shape[0]):
+        total = 0.0
+        sum_p = 0.0
+        sum_q = 0.0
+        least = np.inf
+        for k in range(p.shape[1]):
+            x, y = p[i, k], q[i, k]
+            if y > 0.0:
+                total += y * (log_q[i, k] - log_p[i, k])
+            sum_p += x
+            sum_q += y
+            least = min(least, x, y)
+        out[i] = max(total, 0.0) / log_base
+        unusual |= not (least >= 0.0 and abs(sum_p - 1.0) <= tolerance and abs(sum_q - 1.0) <= tolerance)
+    return unusual

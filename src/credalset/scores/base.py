@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, TypeGuard
 
 import numpy as np
@@ -142,16 +143,24 @@ class Score(ABC):
         if kernel is None or prediction.shape[1] < 2:
             return None
         self._check_classes(prediction.shape[1])
-        weights = self._fused_weights(prediction.shape[1])
         result = np.empty(len(prediction))
         unusual = []
 
         def one_block(rows: slice) -> None:
-            if kernel(prediction[rows], distribution[rows], weights, EXACT_SUM_TOLERANCE, result[rows]):
+            if self._fused_block(kernel, prediction[rows], distribution[rows], result[rows]):
                 unusual.append(rows)
 
-        for_each_block(one_block, len(prediction), prediction.shape[1], block_size=1 << 20)
+        for_each_block(one_block, len(prediction), prediction.shape[1], block_size=self._fused_block_size)
         return None if unusual else result
+
+    #: elements a block of `_fused_scores` may touch
+    _fused_block_size: ClassVar[int] = 1 << 20
+
+    def _fused_block(
+        self, kernel: Callable[..., bool], prediction: FloatArray, distribution: FloatArray, out: FloatArray
+    ) -> bool:
+        """Run the compiled kernel on a block of rows and tell whether any row is unusual."""
+        return kernel(prediction, distribution, self._fused_weights(prediction.shape[1]), EXACT_SUM_TOLERANCE, out)
 
     def _fused_weights(self, n_classes: int) -> FloatArray:
         """Per-class weights handed to the compiled kernel (class gaps for Wasserstein)."""

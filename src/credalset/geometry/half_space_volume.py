@@ -54,7 +54,7 @@ def _log_fraction(margin: FloatArray) -> FloatArray:
     x, y = _sides(margin)
     result = _log_recursion(x, y)
     large = result > np.log(0.5)
-    result[large] = np.log1p(-np.exp(_log_recursion(y[large], x[large])))
+    result[large] = np.log1p(-np.exp(_log_recursion(y[large], x[large]))) + 0.0  # never −0
     result[margin.min(axis=1) >= 0.0] = 0.0
     return result
 

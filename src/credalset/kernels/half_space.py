@@ -199,7 +199,7 @@ def log_fraction(center: FloatArray, radius: FloatArray, out: FloatArray) -> Non
         else:
             fraction = _recursion(x[:n_inside], y[:n_outside], scratch)
             if fraction > 0.5:
-                out[i] = math.log1p(-_recursion(y[:n_outside], x[:n_inside], scratch))
+                out[i] = math.log1p(-_recursion(y[:n_outside], x[:n_inside], scratch)) + 0.0  # never −0
             elif fraction >= PLAIN_FROM:
                 out[i] = math.log(fraction)
             else:

@@ -3,8 +3,8 @@
 A bundle is a directory with ``manifest.json`` (format, version, kind, plain values, and size and SHA-256 of every
 other file), numeric arrays in uncompressed ``.npz`` files, and opaque files that other readers check themselves.
 Nothing in it is pickled and nothing is executed on reading. A bundle is written beside its destination and renamed
-into place, so a reader never sees half of one. (Replacing an older bundle takes two renames; a machine that dies between
-them leaves the old one whole in a hidden directory beside the path.)
+into place, so a reader never sees half of one. (Replacing an older bundle takes two renames; a machine that dies
+between them leaves the old one whole in a hidden directory beside the path.)
 """
 
 from __future__ import annotations

@@ -7,10 +7,12 @@ in cache and to bound memory, and a block's result never depends on which rows s
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
+THREAD_NAME = "credalset-worker"
 PARALLEL_FROM = 1 << 17  # elements below which starting threads costs more than it gains
 
 
@@ -24,7 +26,7 @@ def n_threads() -> int:
 
 @cache
 def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, thread_name_prefix="credalset")
+    return ThreadPoolExecutor(workers, thread_name_prefix=THREAD_NAME)
 
 
 if hasattr(os, "register_at_fork"):  # a forked child inherits the pool object but none of its threads
@@ -45,7 +47,8 @@ def for_each_block(function: Callable[[slice], None], n_rows: int, row_size: int
     """
     step = max(1, block_size // max(1, row_size))
     blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
-    workers = n_threads()
+    # A block that itself works in blocks must not wait for the pool it runs on.
+    workers = 1 if threading.current_thread().name.startswith(THREAD_NAME) else n_threads()
     if workers == 1 or len(blocks) < 2 or n_rows * row_size < PARALLEL_FROM:
         for block in blocks:
             function(block)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 
 from credalset._parallel import for_each_block
-from credalset._typing import ArrayLike, BoolArray, FloatArray
-from credalset._validation import as_distributions
-from credalset.simplex import grid
+from credalset._typing import ArrayLike, BoolArray, FloatArray, RandomState
+from credalset._validation import as_distributions, as_generator, as_positive_int
+from credalset.geometry import generic
+from credalset.geometry.game import max_min
+from credalset.geometry.rays import estimate_log_volume, ray_length
+from credalset.geometry.results import EntropyBounds, Volume
+from credalset.geometry.sampling import sample_members
+from credalset.simplex import grid, log_base, sample_uniform
 
 if TYPE_CHECKING:
+    from credalset.measures import Uncertainty
     from credalset.scores.base import Score
 
 PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
@@ -191,6 +197,269 @@ class CredalSet(ABC):
         best = self.score.best_fit(self.prediction)
         return np.asarray(self.score.evaluate_rows(self.prediction, best) > self.threshold)
 
+    def lower(self) -> FloatArray:
+        """Return the smallest probability that any member gives to each class, (N, K); NaN where a set is empty.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15).lower().round(2)
+        array([[0.55, 0.05, 0.  ]])
+        """
+        return self._bounds()[0]
+
+    def upper(self) -> FloatArray:
+        """Return the largest probability that any member gives to each class, (N, K); NaN where a set is empty."""
+        return self._bounds()[1]
+
+    def _bounds(self) -> tuple[FloatArray, FloatArray]:
+        k = self.n_classes
+        lower, upper = self._measure([(k,), (k,)], lambda sets, _: sets._envelope(), lambda _: (0.0, 1.0))
+        return lower, upper
+
+    @overload
+    def upper_expectation(self, utility: ArrayLike, return_distribution: Literal[False] = False) -> FloatArray: ...
+    @overload
+    def upper_expectation(
+        self, utility: ArrayLike, return_distribution: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+    def upper_expectation(
+        self, utility: ArrayLike, return_distribution: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the largest expected utility over the members of each set.
+
+        Parameters
+        ----------
+        utility : array of shape (K,) or (N, K)
+            Utility of each class, shared or per set.
+        return_distribution : bool
+            Whether to return, too, a member that attains it.
+
+        Returns
+        -------
+        ndarray of shape (N,), or (values, distributions (N, K))
+            NaN where a set is empty.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[0.7, 0.2, 0.1]], 0.1).upper_expectation([0.0, 1.0, 10.0]).round(2)
+        array([2.2])
+        """
+        u = self._check_utility(utility)
+
+        def whole(rows: BoolArray) -> tuple[FloatArray, FloatArray]:
+            best = u[rows].argmax(axis=1)
+            return u[rows].max(axis=1), np.eye(self.n_classes)[best]
+
+        tails: list[tuple[int, ...]] = [(), (self.n_classes,)] if return_distribution else [()]
+        results = self._measure(tails, lambda sets, rows: sets._support(u[rows], return_distribution), whole)
+        return (results[0], results[1]) if return_distribution else results[0]
+
+    @overload
+    def lower_expectation(self, utility: ArrayLike, return_distribution: Literal[False] = False) -> FloatArray: ...
+    @overload
+    def lower_expectation(
+        self, utility: ArrayLike, return_distribution: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+    def lower_expectation(
+        self, utility: ArrayLike, return_distribution: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the smallest expected utility over the members of each set; as `upper_expectation`."""
+        negative = -np.asarray(utility, dtype=np.float64)
+        if return_distribution:
+            value, point = self.upper_expectation(negative, return_distribution=True)
+            return -value, point
+        return -self.upper_expectation(negative)
+
+    def entropy_bounds(self, base: float | str | None = None, return_distributions: bool = False) -> EntropyBounds:
+        """Return the smallest and the largest Shannon entropy of the members of each set.
+
+        Parameters
+        ----------
+        base : None, "K" or float
+            None for nats, ``"K"`` to normalise to [0, 1], or the base of the logarithm.
+        return_distributions : bool
+            Whether to fill ``lower_distribution`` and ``upper_distribution`` with members that attain the bounds.
+
+        Returns
+        -------
+        EntropyBounds
+            Unpacks as ``lower, upper``, each (N,), NaN where a set is empty. Where the smallest entropy is not known
+            exactly (Wasserstein balls beyond 10 classes, user-written regions), ``lower`` is a certified lower bound
+            and ``lower + lower_gap`` the entropy of the best member found.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> lower, upper = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.1).entropy_bounds(base="K")
+        >>> lower.round(3), upper.round(3)
+        (array([0.455]), array([0.865]))
+        """
+        k = self.n_classes
+        unit = log_base(base, k)
+        tail: list[tuple[int, ...]] = [(k,)] if return_distributions else []
+
+        def whole_low(_: BoolArray) -> tuple[float, float, FloatArray]:
+            return 0.0, 0.0, np.eye(k)[0]
+
+        low = self._measure([(), (), *tail], lambda sets, _: sets._min_entropy(return_distributions), whole_low)
+        high = self._measure(
+            [(), *tail],
+            lambda sets, _: sets._max_entropy(return_distributions),
+            lambda _: (np.log(k), np.full(k, 1 / k)),
+        )
+        points = (low[2], high[1]) if return_distributions else (None, None)
+        return EntropyBounds(low[0] / unit, high[0] / unit, np.maximum(low[1] - low[0], 0.0) / unit, *points)
+
+    def uncertainty(self, base: float | str | None = "K", family: str = "entropy") -> Uncertainty:
+        """Split the uncertainty of each set into an aleatoric and an epistemic part.
+
+        Parameters
+        ----------
+        base : None, "K" or float
+            Unit of the entropies, as in `entropy_bounds`; without effect on ``"zero-one"``.
+        family : {"entropy", "zero-one", "hartley"}
+            ``"entropy"``: total = largest, aleatoric = smallest entropy in the set. ``"zero-one"``: the same with the
+            expected loss of the best guess, 1 − max λ_k. ``"hartley"`` (total-variation balls up to 15 classes):
+            total = largest entropy, epistemic = generalised Hartley measure.
+
+        Returns
+        -------
+        Uncertainty
+            With arrays ``total``, ``aleatoric`` and ``epistemic``, each (N,); total = aleatoric + epistemic.
+        """
+        from credalset.measures import uncertainty
+
+        return uncertainty(self, base, family)
+
+    def smallest_peak(self) -> FloatArray:
+        """Return, per set, the smallest that a member's largest probability can be: min over λ of max_k λ_k."""
+        return self._measure([()], lambda sets, _: (sets._smallest_peak(),), lambda _: (1.0 / self.n_classes,))[0]
+
+    def generalized_hartley(self) -> FloatArray:
+        """Return Σ_A m(A) log2|A| over the Möbius masses of the lower probability, in bits.
+
+        A measure of how unspecific a set is. Needs a lower probability with a known Möbius inverse: total-variation
+        balls up to 15 classes.
+        """
+        hook = getattr(self, "_generalized_hartley", None)
+        if hook is None or self.n_classes > 15:
+            raise TypeError(
+                f"the generalised Hartley measure is available for total-variation balls up to 15 classes, not for a "
+                f"{self.shape} over {self.n_classes}. Use family='entropy' or 'zero-one'."
+            )
+        bits = float(np.log2(self.n_classes))
+        return self._measure([()], lambda sets, _: (sets._generalized_hartley(),), lambda _: (bits,))[0]  # type: ignore[attr-defined]
+
+    def log_volume(
+        self, return_error: bool = False, random_state: RandomState = 0, n_rays: int = 1024
+    ) -> FloatArray | Volume:
+        """Return the logarithm of `volume`, which stays finite where the volume itself underflows."""
+        generator = as_generator(random_state)
+        methods = ["exact"]
+
+        def regular(sets: Self, _: Any) -> tuple[FloatArray, FloatArray]:
+            known = sets._log_volume(generator)
+            if known is not None:
+                methods[0] = known[2]
+                return known[0], known[1]
+            methods[0] = "estimate"
+            return estimate_log_volume(sets, generator, n_rays)
+
+        value, error = self._measure([(), ()], regular, lambda _: (0.0, 0.0))
+        empty = self.is_empty()
+        value[empty], error[empty] = -np.inf, 0.0
+        return Volume(value, error, methods[0]) if return_error else value
+
+    def volume(
+        self, return_error: bool = False, random_state: RandomState = 0, n_rays: int = 1024
+    ) -> FloatArray | Volume:
+        """Return the volume of each set as a fraction of the simplex.
+
+        Exact for two and three classes, for total-variation balls up to 15 classes and for half-spaces with any
+        number; elsewhere an unbiased estimate from rays shot out of the centre (`credalset.geometry.rays`).
+
+        Parameters
+        ----------
+        return_error : bool
+            Whether to return a `Volume`, which unpacks as ``value, standard_error`` and whose ``method`` says
+            ``"exact"`` or ``"estimate"``.
+        random_state : int, Generator or None
+            Source of randomness of the estimate; the same answer every time by default.
+        n_rays : int
+            Rays per set for the estimate; the error falls with its square root.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> value, error = TotalVariation().region([[0.4, 0.3, 0.3]], 0.1).volume(return_error=True)
+        >>> value.round(4), error
+        (array([0.06]), array([0.]))
+        """
+        log = self.log_volume(True, random_state, n_rays)
+        assert isinstance(log, Volume)
+        value = np.exp(log.value)
+        return Volume(value, value * log.standard_error, log.method) if return_error else value
+
+    def vertices(self, i: int) -> FloatArray:
+        """Return the corners of set ``i``, (V, K), for regions that are polytopes (TV, Wasserstein, inner product).
+
+        Examples
+        --------
+        >>> from credalset.scores import InnerProduct
+        >>> InnerProduct().region([[0.75, 0.25]], threshold=0.5).vertices(0)
+        array([[1. , 0. ],
+               [0.5, 0.5]])
+        """
+        one = self[int(i)]
+        if one.is_empty()[0]:
+            return np.empty((0, self.n_classes))
+        return np.eye(self.n_classes) if np.isposinf(one.radius[0]) else one._vertices()
+
+    def sample(self, n: int, random_state: RandomState = None) -> FloatArray:
+        """Draw n members of each set, uniformly, (N, n, K); NaN where a set is empty.
+
+        Exact for two and three classes and for half-spaces; hit-and-run beyond (`credalset.geometry.sampling`).
+
+        Examples
+        --------
+        >>> from credalset.scores import KullbackLeibler
+        >>> sets = KullbackLeibler().region([[0.6, 0.3, 0.1]], threshold=0.1)
+        >>> sets.contains(sets.sample(100, random_state=0)).all()
+        np.True_
+        """
+        count, generator = as_positive_int(n, "n"), as_generator(random_state)
+        return self._measure(
+            [(count, self.n_classes)],
+            lambda sets, _: (sample_members(sets, count, generator),),
+            lambda rows: (
+                sample_uniform(int(rows.sum()) * count, self.n_classes, generator).reshape(-1, count, self.n_classes),
+            ),
+        )[0]
+
+    def decide(self, rule: str = "e-admissible", utility: ArrayLike | None = None) -> BoolArray:
+        """Tell which actions survive under each set, (N, A) booleans.
+
+        Parameters
+        ----------
+        rule : {"e-admissible", "maximal", "interval-dominance", "gamma-maximin", "gamma-maximax"}
+            See `credalset.decisions`.
+        utility : array of shape (A, K), optional
+            Utility of each action in each class. By default one action per class, worth 1 when right: the result
+            then says which labels could be the most probable one.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1).decide("maximal")
+        array([[ True,  True, False],
+               [ True, False, False]])
+        """
+        from credalset.decisions import decide
+
+        return decide(self, rule, utility)
+
     def to_dict(self) -> dict[str, Any]:
         """Return one column per attribute, ready for a data frame: ``pandas.DataFrame(sets.to_dict())``.
 
@@ -209,6 +478,80 @@ class CredalSet(ABC):
         """Return one plain dictionary per set, ready for JSON or CSV."""
         columns = {name: np.asarray(values).tolist() for name, values in self.to_dict().items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    # -- what a region answers, on rows that are neither empty nor the whole simplex --------------------------------
+
+    def _divergence(self, points: FloatArray) -> FloatArray:
+        """The region's own function of points (N, M, K) → (N, M); members are those at most ``radius``."""
+
+    def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        """Largest expectation of utilities (N, K), and a member that attains it."""
+
+    def _envelope(self) -> tuple[FloatArray, FloatArray]:
+        return generic.envelope(self)
+
+    def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        return generic.max_entropy(self)
+
+    def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        return generic.min_entropy(self)
+
+    def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
+        if self.n_classes > 2:
+            return None
+        lower, upper = self._envelope()
+        with np.errstate(divide="ignore"):
+            return np.log(upper[:, 0] - lower[:, 0]), np.zeros(len(self)), "exact"
+
+    def _ray_length(self, directions: FloatArray) -> FloatArray:
+        return ray_length(self, directions)
+
+    def _sample(self, n: int, generator: np.random.Generator) -> FloatArray | None:
+        return None
+
+    def _vertices(self) -> FloatArray:
+        raise TypeError(f"a {self.shape} has a curved boundary and no vertices; use sample or the envelopes.")
+
+    def _closest_with_top(self) -> FloatArray | None:
+        """Smallest divergence (N, K) at which each class can be a most probable one, where a closed form is known."""
+        return None
+
+    def _smallest_peak(self) -> FloatArray:
+        return np.array([-max_min(one, -np.eye(self.n_classes))[0] for one in self])
+
+    # -- plumbing ----------------------------------------------------------------------------------------------------
+
+    def _measure(
+        self,
+        tails: Sequence[tuple[int, ...]],
+        regular: Callable[[Self, Any], Sequence[Any]],
+        whole: Callable[[BoolArray], Sequence[Any]],
+    ) -> list[FloatArray]:
+        """Assemble arrays (N, *tail) from the region's answer, the whole simplex's answer, and NaN for empty sets."""
+        empty = self.is_empty()
+        everything = np.isposinf(self.radius) & ~empty
+        proper = ~(empty | everything)
+        if len(self) and proper.all():
+            return list(regular(self, slice(None))[: len(tails)])
+        results = [np.full((len(self), *tail), np.nan) for tail in tails]
+        if proper.any():
+            for result, part in zip(results, regular(self[proper], proper), strict=False):
+                result[proper] = part
+        if everything.any():
+            for result, part in zip(results, whole(everything), strict=False):
+                result[everything] = part
+        return results
+
+    def _check_utility(self, utility: ArrayLike) -> FloatArray:
+        array = np.asarray(utility, dtype=np.float64)
+        if array.shape not in {(self.n_classes,), (len(self), self.n_classes)}:
+            raise ValueError(
+                f"utility must have shape ({self.n_classes},) or ({len(self)}, {self.n_classes}), "
+                f"but has shape {array.shape}."
+            )
+        if not np.isfinite(array).all():
+            raise ValueError("utility contains NaN or infinity.")
+        return np.ascontiguousarray(np.broadcast_to(array, (len(self), self.n_classes)))
 
     def __repr__(self) -> str:
         noun = self.shape if len(self) == 1 else f"{self.shape}s"

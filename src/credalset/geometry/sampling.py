@@ -1,0 +1,136 @@
+"""Uniform samples from regions: exact for two and three classes, hit-and-run beyond.
+
+Hit-and-run repeatedly draws a direction and moves to a uniform point of the chord in that direction. Directions are
+scaled by the widths of the envelope, so that thin sets mix as fast as round ones. Its stationary law is uniform
+whatever the set; chains start inside, run ``burn_in`` = 20·K steps before the first sample, and up to 256 chains share the
+samples, ``thinning`` = 2·K steps apart. Convex bodies in such a position mix in O(K²) steps in theory and far fewer in
+practice; for demanding uses thin further by drawing more samples than needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from credalset._typing import BoolArray, FloatArray
+from credalset.geometry.rays import edge_distance
+
+if TYPE_CHECKING:
+    from credalset.credal_set import CredalSet
+
+MAX_CHAINS = 256
+MAX_REJECTIONS = 200
+ELEMENTS_PER_BLOCK = 1 << 21
+
+
+def sample_members(sets: CredalSet, n: int, generator: np.random.Generator) -> FloatArray:
+    """Draw n members of each set, (N, n, K)."""
+    result = np.empty((len(sets), n, sets.n_classes))
+    step = max(1, ELEMENTS_PER_BLOCK // max(1, n * sets.n_classes))
+    for start in range(0, len(sets), step):
+        rows = slice(start, min(start + step, len(sets)))
+        result[rows] = _sample_block(sets[rows], n, generator)
+    return result
+
+
+def _sample_block(sets: CredalSet, n: int, generator: np.random.Generator) -> FloatArray:
+    own = sets._sample(n, generator)
+    if own is not None:
+        return own
+    if sets.n_classes == 2:
+        return _sample_segment(sets, n, generator)
+    if sets.n_classes == 3:
+        accepted = _sample_triangle(sets, n, generator)
+        if accepted is not None:
+            return accepted
+    return _hit_and_run(sets, n, generator)
+
+
+def _sample_segment(sets: CredalSet, n: int, generator: np.random.Generator) -> FloatArray:
+    lower, upper = sets._envelope()
+    first = lower[:, :1] + (upper - lower)[:, :1] * generator.random((len(sets), n))
+    return np.stack([first, 1.0 - first], axis=-1)
+
+
+def _sample_triangle(sets: CredalSet, n: int, generator: np.random.Generator) -> FloatArray | None:
+    """Accept or reject points of the tightest box over two of the three classes; None if that takes too long."""
+    lower, upper = sets._envelope()
+    width = upper - lower
+    third = np.argmax(width, axis=1)  # the class left free: the other two have the smallest box
+    order = np.stack([(third + 1) % 3, (third + 2) % 3, third], axis=1)
+    corner, size = np.take_along_axis(lower, order, 1), np.take_along_axis(width, order, 1)
+    back = np.argsort(order, axis=1)
+    result, filled = np.empty((len(sets), n, 3)), np.zeros(len(sets), dtype=int)
+    for _ in range(MAX_REJECTIONS):
+        open_rows = np.flatnonzero(filled < n)
+        if len(open_rows) == 0:
+            return result
+        part = sets[open_rows]
+        two = corner[open_rows, None, :2] + size[open_rows, None, :2] * generator.random((len(part), 4 * n, 2))
+        points = np.concatenate([two, 1.0 - two.sum(axis=-1, keepdims=True)], axis=-1)
+        points = np.take_along_axis(points, back[open_rows, None, :], axis=2)
+        good = (points >= 0).all(axis=-1) & _inside(part, np.maximum(points, 0.0))
+        for i, row in enumerate(open_rows):
+            found = points[i, good[i]][: n - filled[row]]
+            result[row, filled[row] : filled[row] + len(found)] = found
+            filled[row] += len(found)
+    return None
+
+
+def _inside(sets: CredalSet, points: FloatArray) -> BoolArray:
+    return np.asarray(sets._divergence(points) <= sets.radius[:, None])
+
+
+def _hit_and_run(sets: CredalSet, n: int, generator: np.random.Generator) -> FloatArray:
+    k = sets.n_classes
+    lower, upper = sets._envelope()
+    scale = (upper - lower)[:, None, :]
+    chains = min(n, MAX_CHAINS)
+    rounds = -(-n // chains)
+    state = np.repeat(_interior_point(sets)[:, None, :], chains, axis=1)
+    samples = []
+    for block in range(rounds):
+        for _ in range(20 * k if block == 0 else 2 * k):
+            state = _one_step(sets, state, scale, generator)
+        samples.append(state)
+    return np.concatenate(samples, axis=1)[:, :n]
+
+
+def _one_step(sets: CredalSet, state: FloatArray, scale: FloatArray, generator: np.random.Generator) -> FloatArray:
+    noise = scale * generator.standard_normal(state.shape)
+    total = scale.sum(axis=-1, keepdims=True)
+    direction = noise - np.divide(scale, total, where=total > 0, out=np.zeros_like(scale)) * noise.sum(
+        -1, keepdims=True
+    )
+    forward, backward = _chord(sets, state, direction), _chord(sets, state, -direction)
+    t = generator.random(state.shape[:2]) * (forward + backward) - backward
+    moved = np.maximum(state + t[..., None] * direction, 0.0)
+    # A chord end is found from inside, so the move stays inside but for the last bits: undo it where those matter.
+    good = _inside(sets, moved)[..., None]
+    return np.where(good, moved / moved.sum(axis=-1, keepdims=True), state)
+
+
+def _chord(sets: CredalSet, state: FloatArray, direction: FloatArray) -> FloatArray:
+    """Distance from each state to the edge of its set along a direction, by bisection."""
+    high = edge_distance(state, direction)
+    high = np.where(np.isfinite(high), high, 0.0)
+    low = np.where(_inside(sets, np.maximum(state + high[..., None] * direction, 0.0)), high, 0.0)
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        good = _inside(sets, np.maximum(state + middle[..., None] * direction, 0.0))
+        low, high = np.where(good, middle, low), np.where(good, high, middle)
+    return low
+
+
+def _interior_point(sets: CredalSet) -> FloatArray:
+    """Average the members with the largest probability of each class, (N, K): inside, away from flat faces."""
+    n, k = sets.center.shape
+    total = np.zeros((n, k))
+    for c in range(k):
+        unit = np.zeros((n, k))
+        unit[:, c] = 1.0
+        point = sets._support(unit, True)[1]
+        assert point is not None
+        total += point
+    return total / k

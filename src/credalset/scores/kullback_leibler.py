@@ -146,7 +146,7 @@ class KullbackLeiblerBall(CredalSet):
     def _ray_length(self, directions: FloatArray) -> FloatArray:
         flat = np.ascontiguousarray(directions).reshape(-1, self.n_classes)
         result = np.empty(directions.shape[:2])
-        step = self._step(volume, "ray_length", effort=directions.shape[1])
+        step = self._step(geometry, "ray_length", effort=directions.shape[1])
 
         def one_block(pairs: slice) -> None:
             centers, radii = self._owners(pairs, directions.shape[1])

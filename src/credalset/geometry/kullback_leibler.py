@@ -219,7 +219,7 @@ def _strengths(
     high: FloatArray,
 ) -> FloatArray:
     """Root of D(strength) = radius between ``low`` and ``high``, for rows with 0 < radius < limit."""
-    center, _, advantage = known
+    center, logs, advantage = known
     mean = (center * advantage).sum(axis=1, keepdims=True)
     goal = _progress(radius, limit - radius, limit)
     with np.errstate(divide="ignore"):
@@ -229,7 +229,9 @@ def _strengths(
     active = np.arange(len(radius))
     for _ in range(MAX_STEPS):
         beta = strength[active]
-        _, value, average, variance, below = _tilted(*(array[active] for array in known), beta, radius[active])
+        _, value, average, variance, below = _tilted(
+            center[active], logs[active], advantage[active], beta, radius[active]
+        )
         under = value < radius[active]
         low[active] = np.where(under, beta, low[active])
         high[active] = np.where(under, high[active], beta)
@@ -353,7 +355,7 @@ def closest_with_top(center: FloatArray, value: FloatArray) -> None:
 
 
 def _pooling_loss(mass: FloatArray, log_mass: FloatArray, level: FloatArray, pooled: FloatArray) -> FloatArray:
-    """mass − pooled − pooled·log(mass/pooled) ≥ 0: what pooling this class takes from the total mass."""
+    """Return mass − pooled − pooled·log(mass/pooled) ≥ 0: what pooling this class takes from the total mass."""
     z = log_mass - level
     near = np.abs(z) < 0.5
     return np.where(near, pooled * (np.expm1(np.where(near, z, 0.0)) - z), mass - pooled - pooled * z)

@@ -1,7 +1,7 @@
 """Volume of Kullback–Leibler balls for two and three classes.
 
-Derivations stand in `credalset.geometry.kullback_leibler`. Functions take a block of rows and write into the arrays they
-are given; `credalset.kernels.kullback_leibler_volume` holds compiled functions of the same names.
+Derivations stand in `credalset.geometry.kullback_leibler`. Functions take a block of rows and write into the arrays
+they are given; `credalset.kernels.kullback_leibler_volume` holds compiled functions of the same names.
 """
 
 from __future__ import annotations

@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from credalset._typing import FloatArray
+from credalset._compiled import kernels
+from credalset._parallel import for_each_block
+from credalset._typing import FloatArray, IntArray
 from credalset._validation import EXACT_SUM_TOLERANCE, as_finite
 from credalset.credal_set import CredalSet
+from credalset.geometry import kullback_leibler as geometry
+from credalset.geometry import kullback_leibler_volume as volume
 from credalset.scores.base import Score
+
+ROUNDING = 1e-14  # predictions may miss the sum one by more than this, and the geometry is exact about it
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ import numpy as np
 
 from credalset._typing import FloatArray
 from credalset.credal_set import CredalSet
+from credalset.geometry import wasserstein as geometry
+from credalset.geometry import wasserstein_entropy, wasserstein_groups
+from credalset.geometry import wasserstein_volume as volume
 from credalset.scores.base import Score
 
 
@@ -85,8 +88,44 @@ class Wasserstein(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WassersteinBall(CredalSet):
-    """{λ : W₁(λ, center) ≤ radius} for classes on a line, ``gaps`` apart."""
+    """{λ : W₁(λ, center) ≤ radius} for classes on a line, ``gaps`` apart.
+
+    Exact for any number of classes: envelopes, expectations, the greatest entropy, rays from the centre and the
+    distance at which a class can come out on top. The least entropy is exact up to 10 classes and bracketed beyond;
+    the vertices are listed up to 12 classes; the volume is exact up to 4. See `credalset.geometry.wasserstein` and its
+    neighbours `wasserstein_entropy`, `wasserstein_groups` and `wasserstein_volume`.
+    """
 
     shape: ClassVar[str] = "Wasserstein ball"
 
     gaps: FloatArray = field(kw_only=True)
+
+    def _divergence(self, points: FloatArray) -> FloatArray:
+        return geometry.divergence(self.center, self.gaps, points)
+
+    def _envelope(self) -> tuple[FloatArray, FloatArray]:
+        return geometry.envelope(self.center, self.radius, self.gaps)
+
+    def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        return geometry.support(self.center, self.radius, self.gaps, utility, attaining)
+
+    def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        return wasserstein_entropy.max_entropy(self.center, self.radius, self.gaps, attaining)
+
+    def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        return wasserstein_groups.min_entropy(self.center, self.radius, self.gaps, attaining)
+
+    def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
+        if self.n_classes > volume.MAX_CLASSES:
+            return None
+        return volume.log_fraction(self.center, self.radius, self.gaps), np.zeros(len(self)), "exact"
+
+    def _ray_length(self, directions: FloatArray) -> FloatArray:
+        return geometry.ray_length(self.center, self.radius, self.gaps, directions)
+
+    def _vertices(self) -> FloatArray:
+        return geometry.vertices(self.center[0], float(self.radius[0]), self.gaps)
+
+    def _closest_with_top(self) -> FloatArray:
+        """For each class, the smallest radius at which some member gives it at least as much as any other: (N, K)."""
+        return geometry.closest_with_top(self.center, self.gaps)

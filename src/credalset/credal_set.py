@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
 from credalset._parallel import for_each_block
 from credalset._typing import ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_distributions, as_generator, as_positive_int
-from credalset.geometry import generic
-from credalset.geometry.game import max_min
-from credalset.geometry.rays import estimate_log_volume, ray_length
+from credalset.geometry.region import Region
 from credalset.geometry.results import EntropyBounds, Volume
 from credalset.geometry.sampling import sample_members
 from credalset.simplex import grid, log_base, sample_uniform
@@ -28,7 +25,7 @@ PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CredalSet(ABC):
+class CredalSet(Region):
     """A batch of N credal sets over K classes: {λ : score(prediction, λ) ≤ threshold}, one per prediction.
 
     Built by `Calibration.predict_set` or by a score's ``region(prediction, threshold)``. Membership is decided in the
@@ -59,23 +56,12 @@ class CredalSet(ABC):
     array([ True, False])
     """
 
-    #: what one such set is called
-    shape: ClassVar[str] = "set"
-
     score: Score
     prediction: FloatArray
     threshold: FloatArray
     center: FloatArray = field(kw_only=True)
     radius: FloatArray = field(kw_only=True)
     classes: tuple[Any, ...] | None = field(default=None, kw_only=True)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes K."""
-        return int(self.prediction.shape[1])
-
-    def __len__(self) -> int:
-        return len(self.prediction)
 
     def __getitem__(self, rows: Any) -> Self:
         """Select sets by index, slice, index array or mask; the result is a batch again."""
@@ -182,20 +168,6 @@ class CredalSet(ABC):
 
         for_each_block(one_block, len(self), points.shape[1], block_size=PAIRS_PER_BLOCK)
         return result
-
-    def is_empty(self) -> BoolArray:
-        """Tell which sets have no member at all.
-
-        Distance balls are never empty at thresholds a calibration produces; half-spaces and density sets can be.
-
-        Examples
-        --------
-        >>> from credalset.scores import InnerProduct
-        >>> InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.1, 0.0]], threshold=0.5).is_empty()
-        array([ True, False])
-        """
-        best = self.score.best_fit(self.prediction)
-        return np.asarray(self.score.evaluate_rows(self.prediction, best) > self.threshold)
 
     def lower(self) -> FloatArray:
         """Return the smallest probability that any member gives to each class, (N, K); NaN where a set is empty.
@@ -365,7 +337,7 @@ class CredalSet(ABC):
                 methods[0] = known[2]
                 return known[0], known[1]
             methods[0] = "estimate"
-            return estimate_log_volume(sets, generator, n_rays)
+            return sets._estimate_log_volume(generator, n_rays)
 
         value, error = self._measure([(), ()], regular, lambda _: (0.0, 0.0))
         empty = self.is_empty()
@@ -478,69 +450,6 @@ class CredalSet(ABC):
         """Return one plain dictionary per set, ready for JSON or CSV."""
         columns = {name: np.asarray(values).tolist() for name, values in self.to_dict().items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-    # -- what a region answers, on rows that are neither empty nor the whole simplex --------------------------------
-
-    def _divergence(self, points: FloatArray) -> FloatArray:
-        """The region's own function of points (N, M, K) → (N, M); members are those at most ``radius``."""
-
-    def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        """Largest expectation of utilities (N, K), and a member that attains it."""
-
-    def _envelope(self) -> tuple[FloatArray, FloatArray]:
-        return generic.envelope(self)
-
-    def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return generic.max_entropy(self)
-
-    def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        return generic.min_entropy(self)
-
-    def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
-        if self.n_classes > 2:
-            return None
-        lower, upper = self._envelope()
-        with np.errstate(divide="ignore"):
-            return np.log(upper[:, 0] - lower[:, 0]), np.zeros(len(self)), "exact"
-
-    def _ray_length(self, directions: FloatArray) -> FloatArray:
-        return ray_length(self, directions)
-
-    def _sample(self, n: int, generator: np.random.Generator) -> FloatArray | None:
-        return None
-
-    def _vertices(self) -> FloatArray:
-        raise TypeError(f"a {self.shape} has a curved boundary and no vertices; use sample or the envelopes.")
-
-    def _closest_with_top(self) -> FloatArray | None:
-        """Smallest divergence (N, K) at which each class can be a most probable one, where a closed form is known."""
-        return None
-
-    def _smallest_peak(self) -> FloatArray:
-        return np.array([-max_min(one, -np.eye(self.n_classes))[0] for one in self])
-
-    # -- plumbing ----------------------------------------------------------------------------------------------------
-
-    def _measure(
-        self,
-        tails: Sequence[tuple[int, ...]],
-        regular: Callable[[Self, Any], Sequence[Any]],
-        whole: Callable[[BoolArray], Sequence[Any]],
-    ) -> list[FloatArray]:
-        """Assemble arrays (N, *tail) from the region's answer, the whole simplex's answer, and NaN for empty sets."""
-        empty = self.is_empty()
-        everything = np.isposinf(self.radius) & ~empty
-        proper = ~(empty | everything)
-        if len(self) and proper.all():
-            return list(regular(self, slice(None))[: len(tails)])
-        results = [np.full((len(self), *tail), np.nan) for tail in tails]
-        if proper.any():
-            for result, part in zip(results, regular(self[proper], proper), strict=False):
-                result[proper] = part
-        if everything.any():
-            for result, part in zip(results, whole(everything), strict=False):
-                result[everything] = part
-        return results
 
     def _check_utility(self, utility: ArrayLike) -> FloatArray:
         array = np.asarray(utility, dtype=np.float64)

@@ -15,14 +15,12 @@ from scipy.optimize import linprog
 from credalset._typing import FloatArray
 
 if TYPE_CHECKING:
-    from credalset.credal_set import CredalSet
+    from credalset.geometry.region import Region
 
 MAX_ROUNDS = 500
 
 
-def max_min(
-    one: CredalSet, payoffs: FloatArray, tolerance: float = 1e-10, sign_only: bool = False
-) -> tuple[float, float]:
+def max_min(one: Region, payoffs: FloatArray, tolerance: float = 1e-10, sign_only: bool = False) -> tuple[float, float]:
     """Return certified bounds (low, high) on max_λ min_a ⟨payoffs_a, λ⟩ for a batch of one regular set.
 
     Parameters
@@ -67,5 +65,7 @@ def _worst_mixture(table: FloatArray) -> tuple[FloatArray, float]:
         bounds=[(0.0, None)] * n_actions + [(None, None)],
         method="highs",
     )
+    if solution.x is None:
+        raise RuntimeError(f"the linear program of a decision could not be solved: {solution.message}")
     weights = np.maximum(solution.x[:-1], 0.0)
-    return weights / weights.sum(), float(solution.fun)
+    return weights / weights.sum(), float(solution.x[-1])

@@ -14,13 +14,13 @@ from credalset._typing import FloatArray
 from credalset.simplex import entropy_of_valid
 
 if TYPE_CHECKING:
-    from credalset.credal_set import CredalSet
+    from credalset.geometry.region import Region
 
 TOLERANCE = 1e-10
 MAX_STEPS = 2000
 
 
-def envelope(sets: CredalSet) -> tuple[FloatArray, FloatArray]:
+def envelope(sets: Region) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and largest probability of every class, by 2K support functions."""
     n, k = sets.center.shape
     lower, upper = np.empty((n, k)), np.empty((n, k))
@@ -32,7 +32,7 @@ def envelope(sets: CredalSet) -> tuple[FloatArray, FloatArray]:
     return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
 
 
-def max_entropy(sets: CredalSet) -> tuple[FloatArray, FloatArray]:
+def max_entropy(sets: Region) -> tuple[FloatArray, FloatArray]:
     """Maximise the (concave) entropy by Frank–Wolfe steps with an exact line search.
 
     The step's own gap max_v ⟨∇H(λ), v − λ⟩ bounds the distance to the optimum; iteration ends when it falls below
@@ -69,7 +69,7 @@ def _entropy_line_search(point: FloatArray, step: FloatArray) -> FloatArray:
     return 0.5 * (low + high)
 
 
-def min_entropy(sets: CredalSet) -> tuple[FloatArray, FloatArray, FloatArray]:
+def min_entropy(sets: Region) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Bracket the smallest entropy: (certified lower bound, entropy of the best point found, that point)."""
     high, point = _descend(sets)
     lower, upper = sets._envelope()
@@ -101,7 +101,7 @@ def majorization_bound(lower: FloatArray, upper: FloatArray) -> FloatArray:
     return entropy_of_valid(np.maximum(np.diff(hull, axis=1), 0.0))
 
 
-def _descend(sets: CredalSet) -> tuple[FloatArray, FloatArray]:
+def _descend(sets: Region) -> tuple[FloatArray, FloatArray]:
     """Search for a low entropy: from the peak of every class, follow linearisations downhill.
 
     Entropy is concave, so the minimiser of its linearisation over the set never has more entropy.

@@ -16,20 +16,25 @@ thrown away. With κ = 0 directions point at uniform points of the simplex and t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from credalset._typing import FloatArray
+from credalset._compiled import kernels
+from credalset._parallel import for_each_block
+from credalset._typing import BoolArray, FloatArray
 
 if TYPE_CHECKING:
-    from credalset.credal_set import CredalSet
+    from credalset.geometry.region import Region
 
 N_RAYS = 1024
-PILOT_RAYS = 48
+PILOT_RAYS = 32
 SHARPNESS = np.concatenate([[0.0], 4.0 ** np.arange(0.0, 10.0)])  # candidate κ, in units of the number of classes
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
+DROP = 36.0
 ELEMENTS_PER_BLOCK = 1 << 22
 
 
@@ -40,13 +45,13 @@ def edge_distance(origin: FloatArray, directions: FloatArray) -> FloatArray:
     return ratio.min(axis=-1)
 
 
-def ray_length(sets: CredalSet, directions: FloatArray) -> FloatArray:
+def ray_length(sets: Region, directions: FloatArray) -> FloatArray:
     """Return sup{t : centre + t·direction in region ∩ simplex} by bisection on the region's own divergence."""
     origin = sets.center[:, None, :]
     edge = edge_distance(origin, directions)
     limit = sets.radius[:, None]
 
-    def inside(t: FloatArray) -> FloatArray:
+    def inside(t: FloatArray) -> BoolArray:
         return sets._divergence(np.maximum(origin + t[..., None] * directions, 0.0)) <= limit
 
     low, high = np.where(inside(edge), edge, 0.0), edge
@@ -58,7 +63,7 @@ def ray_length(sets: CredalSet, directions: FloatArray) -> FloatArray:
 
 
 def estimate_log_volume(
-    sets: CredalSet, generator: np.random.Generator, n_rays: int = N_RAYS
+    sets: Region, generator: np.random.Generator, n_rays: int = N_RAYS
 ) -> tuple[FloatArray, FloatArray]:
     """Estimate log(fraction of the simplex) and the standard error of that logarithm, for non-empty regions."""
     n, k = sets.center.shape
@@ -68,7 +73,7 @@ def estimate_log_volume(
         rows = slice(start, min(start + step, n))
         part = sets[rows]
         sharpness = _choose_sharpness(part, generator)
-        terms = _log_terms(part, sharpness, n_rays, generator)
+        terms = log_terms(part, sharpness, n_rays, generator)
         log_volume[rows], error[rows] = log_mean(terms)
     # A region that is a single point has no volume, and no doubt about it.
     points = sets.radius <= 0
@@ -88,12 +93,12 @@ def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
     return logs, np.where(mean > 0, relative, np.inf)
 
 
-def _choose_sharpness(sets: CredalSet, generator: np.random.Generator) -> FloatArray:
+def _choose_sharpness(sets: Region, generator: np.random.Generator) -> FloatArray:
     """Pick the κ whose pilot rays have the smallest relative spread, (N,)."""
     n, k = sets.center.shape
     best, best_spread = np.zeros(n), np.full(n, np.inf)
     for candidate in SHARPNESS * k:
-        terms = _log_terms(sets, np.full(n, candidate), PILOT_RAYS, generator)
+        terms = log_terms(sets, np.full(n, candidate), PILOT_RAYS, generator)
         # The second moment over the squared first, in logarithms: robust when a few rays carry everything.
         with np.errstate(invalid="ignore"):
             spread = logsumexp(2.0 * terms, axis=-1) - 2.0 * logsumexp(terms, axis=-1)
@@ -102,7 +107,7 @@ def _choose_sharpness(sets: CredalSet, generator: np.random.Generator) -> FloatA
     return best
 
 
-def _log_terms(sets: CredalSet, sharpness: FloatArray, n_rays: int, generator: np.random.Generator) -> FloatArray:
+def log_terms(sets: Region, sharpness: FloatArray, n_rays: int, generator: np.random.Generator) -> FloatArray:
     """Log of each ray's unbiased estimate of the fraction, (N, n_rays)."""
     center = sets.center[:, None, :]
     n, k = sets.center.shape
@@ -116,26 +121,57 @@ def _log_terms(sets: CredalSet, sharpness: FloatArray, n_rays: int, generator: n
     reach, edge = sets._ray_length(directions), edge_distance(center, directions)
     with np.errstate(divide="ignore"):
         numerator = (k - 1) * np.log(reach) - np.log(k - 1)
-    return numerator - _log_direction_density(center, directions, edge, concentration) - gammaln(k)
+    return numerator - _log_direction_density(center, directions, edge, sharpness) + gammaln(k)
 
 
 def _log_direction_density(
-    center: FloatArray, directions: FloatArray, edge: FloatArray, concentration: FloatArray
+    center: FloatArray, directions: FloatArray, edge: FloatArray, sharpness: FloatArray
 ) -> FloatArray:
-    """Log of ∫₀^edge q(centre + t u) t^{K−2} dt, a log-concave integrand, by Gauss–Legendre around its peak.
+    """Log of ∫₀^edge q(centre + t u) t^{K−2} dt with q = Dirichlet(1 + sharpness·centre), (N, M).
 
-    q is the Dirichlet density with respect to Lebesgue measure on the first K − 1 coordinates, under which the simplex
-    has volume 1 / (K − 1)!.
+    q is the density with respect to Lebesgue measure on the first K − 1 coordinates, under which the simplex has
+    volume 1 / (K − 1)!.
     """
     k = center.shape[-1]
-    excess = concentration - 1.0
-    log_constant = gammaln(concentration.sum(axis=-1)) - gammaln(concentration).sum(axis=-1)
-    flat = (excess == 0).all(axis=-1)
+    excess = sharpness[:, None] * center[:, 0]
+    log_constant = gammaln(k + excess.sum(axis=-1)) - gammaln(1.0 + excess).sum(axis=-1)
+    with np.errstate(divide="ignore"):
+        result = (k - 1) * np.log(edge) - np.log(k - 1)  # the integral for a flat q
+    curved = np.flatnonzero(sharpness > 0)
+    if len(curved):
+        compiled = kernels("credalset.kernels.rays", directions.size)
+        if compiled is None:
+            result[curved] = _integrate(center[curved], directions[curved], edge[curved], excess[curved])
+        else:
+            result[curved] = _integrate_compiled(
+                compiled, center[curved, 0], directions[curved], edge[curved], excess[curved]
+            )
+    return result + log_constant[:, None]
+
+
+def _integrate_compiled(
+    compiled: ModuleType, center: FloatArray, directions: FloatArray, edge: FloatArray, excess: FloatArray
+) -> FloatArray:
+    out = np.empty_like(edge)
+
+    def one_block(rows: slice) -> None:
+        compiled.log_direction_integral(
+            center[rows], directions[rows], edge[rows], excess[rows], NODES, np.log(WEIGHTS), DROP, out[rows]
+        )
+
+    for_each_block(one_block, len(center), directions[0].size, block_size=1)
+    return out
+
+
+def _integrate(center: FloatArray, directions: FloatArray, edge: FloatArray, excess: FloatArray) -> FloatArray:
+    """Integrate a log-concave function by Gauss–Legendre over the part that matters."""
+    k = center.shape[-1]
+    powers = excess[:, None, :]
 
     def log_integrand(t: FloatArray) -> FloatArray:
         points = np.maximum(center + t[..., None] * directions, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(excess > 0, excess * np.log(points), 0.0)
+            terms = np.where(powers > 0, powers * np.log(points), 0.0)
             return terms.sum(axis=-1) + (k - 2) * np.log(t)
 
     low, high = _window(log_integrand, edge)
@@ -144,14 +180,11 @@ def _log_direction_density(
     for node, weight in zip(NODES, WEIGHTS, strict=True):
         total = np.logaddexp(total, np.log(weight) + log_integrand(middle + half * node))
     with np.errstate(divide="ignore"):
-        curved = total + np.log(half)
-        uniform = (k - 1) * np.log(edge) - np.log(k - 1)
-    return np.where(flat, uniform, curved) + log_constant
+        return total + np.log(half)
 
 
-def _window(log_integrand: object, edge: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bracket, within [0, edge], all of a log-concave integrand that matters (a drop of e^−36 from the peak)."""
-    assert callable(log_integrand)
+def _window(log_integrand: Callable[[FloatArray], FloatArray], edge: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bracket, within [0, edge], all of a log-concave function that matters: its peak and a drop of e^−36."""
     golden = 0.6180339887498949
     low, high = np.zeros_like(edge), edge.copy()
     for _ in range(40):
@@ -159,7 +192,7 @@ def _window(log_integrand: object, edge: FloatArray) -> tuple[FloatArray, FloatA
         rising = log_integrand(left) < log_integrand(right)
         low, high = np.where(rising, left, low), np.where(rising, high, right)
     peak = 0.5 * (low + high)
-    level = log_integrand(peak) - 36.0
+    level = log_integrand(peak) - DROP
     bounds = []
     for end in (np.zeros_like(edge), edge):
         outside, inside = end, peak

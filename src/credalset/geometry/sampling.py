@@ -2,9 +2,9 @@
 
 Hit-and-run repeatedly draws a direction and moves to a uniform point of the chord in that direction. Directions are
 scaled by the widths of the envelope, so that thin sets mix as fast as round ones. Its stationary law is uniform
-whatever the set; chains start inside, run ``burn_in`` = 20·K steps before the first sample, and up to 256 chains share the
-samples, ``thinning`` = 2·K steps apart. Convex bodies in such a position mix in O(K²) steps in theory and far fewer in
-practice; for demanding uses thin further by drawing more samples than needed.
+whatever the set. Up to 256 chains share the samples: each starts inside, takes 20·K steps before its first sample and
+2·K steps between samples. Convex bodies in such a position mix in O(K²) steps in theory and far fewer in practice; for
+demanding uses thin further by drawing more samples than needed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from credalset._typing import BoolArray, FloatArray
 from credalset.geometry.rays import edge_distance
 
 if TYPE_CHECKING:
-    from credalset.credal_set import CredalSet
+    from credalset.geometry.region import Region
 
 MAX_CHAINS = 256
 MAX_REJECTIONS = 200
 ELEMENTS_PER_BLOCK = 1 << 21
 
 
-def sample_members(sets: CredalSet, n: int, generator: np.random.Generator) -> FloatArray:
+def sample_members(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
     """Draw n members of each set, (N, n, K)."""
     result = np.empty((len(sets), n, sets.n_classes))
     step = max(1, ELEMENTS_PER_BLOCK // max(1, n * sets.n_classes))
@@ -34,7 +34,7 @@ def sample_members(sets: CredalSet, n: int, generator: np.random.Generator) -> F
     return result
 
 
-def _sample_block(sets: CredalSet, n: int, generator: np.random.Generator) -> FloatArray:
+def _sample_block(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
     own = sets._sample(n, generator)
     if own is not None:
         return own
@@ -47,13 +47,13 @@ def _sample_block(sets: CredalSet, n: int, generator: np.random.Generator) -> Fl
     return _hit_and_run(sets, n, generator)
 
 
-def _sample_segment(sets: CredalSet, n: int, generator: np.random.Generator) -> FloatArray:
+def _sample_segment(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
     lower, upper = sets._envelope()
     first = lower[:, :1] + (upper - lower)[:, :1] * generator.random((len(sets), n))
     return np.stack([first, 1.0 - first], axis=-1)
 
 
-def _sample_triangle(sets: CredalSet, n: int, generator: np.random.Generator) -> FloatArray | None:
+def _sample_triangle(sets: Region, n: int, generator: np.random.Generator) -> FloatArray | None:
     """Accept or reject points of the tightest box over two of the three classes; None if that takes too long."""
     lower, upper = sets._envelope()
     width = upper - lower
@@ -78,11 +78,11 @@ def _sample_triangle(sets: CredalSet, n: int, generator: np.random.Generator) ->
     return None
 
 
-def _inside(sets: CredalSet, points: FloatArray) -> BoolArray:
+def _inside(sets: Region, points: FloatArray) -> BoolArray:
     return np.asarray(sets._divergence(points) <= sets.radius[:, None])
 
 
-def _hit_and_run(sets: CredalSet, n: int, generator: np.random.Generator) -> FloatArray:
+def _hit_and_run(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
     k = sets.n_classes
     lower, upper = sets._envelope()
     scale = (upper - lower)[:, None, :]
@@ -97,7 +97,7 @@ def _hit_and_run(sets: CredalSet, n: int, generator: np.random.Generator) -> Flo
     return np.concatenate(samples, axis=1)[:, :n]
 
 
-def _one_step(sets: CredalSet, state: FloatArray, scale: FloatArray, generator: np.random.Generator) -> FloatArray:
+def _one_step(sets: Region, state: FloatArray, scale: FloatArray, generator: np.random.Generator) -> FloatArray:
     noise = scale * generator.standard_normal(state.shape)
     total = scale.sum(axis=-1, keepdims=True)
     direction = noise - np.divide(scale, total, where=total > 0, out=np.zeros_like(scale)) * noise.sum(
@@ -111,7 +111,7 @@ def _one_step(sets: CredalSet, state: FloatArray, scale: FloatArray, generator: 
     return np.where(good, moved / moved.sum(axis=-1, keepdims=True), state)
 
 
-def _chord(sets: CredalSet, state: FloatArray, direction: FloatArray) -> FloatArray:
+def _chord(sets: Region, state: FloatArray, direction: FloatArray) -> FloatArray:
     """Distance from each state to the edge of its set along a direction, by bisection."""
     high = edge_distance(state, direction)
     high = np.where(np.isfinite(high), high, 0.0)
@@ -123,7 +123,7 @@ def _chord(sets: CredalSet, state: FloatArray, direction: FloatArray) -> FloatAr
     return low
 
 
-def _interior_point(sets: CredalSet) -> FloatArray:
+def _interior_point(sets: Region) -> FloatArray:
     """Average the members with the largest probability of each class, (N, K): inside, away from flat faces."""
     n, k = sets.center.shape
     total = np.zeros((n, k))

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from credalset._typing import FloatArray
+from credalset._typing import BoolArray, FloatArray
 from credalset.credal_set import CredalSet
 from credalset.geometry import half_space, half_space_volume
 from credalset.scores.base import Score
@@ -55,6 +55,11 @@ class HalfSpace(CredalSet):
     """
 
     shape: ClassVar[str] = "half-space"
+
+    def is_empty(self) -> BoolArray:
+        """Tell which sets have no member: those whose best corner scores above the threshold."""
+        best = self.score.best_fit(self.prediction)
+        return np.asarray(self.score.evaluate_rows(self.prediction, best) > self.threshold)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         return 1.0 - np.einsum("nmk,nk->nm", points, self.center)

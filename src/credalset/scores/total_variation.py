@@ -10,6 +10,7 @@ import numpy as np
 from credalset._typing import FloatArray
 from credalset.credal_set import CredalSet
 from credalset.geometry import total_variation as geometry
+from credalset.geometry import total_variation_rays
 from credalset.geometry import total_variation_volume as volume
 from credalset.scores.base import Score
 
@@ -74,6 +75,9 @@ class TotalVariationBall(CredalSet):
         if self.n_classes > volume.MAX_CLASSES:
             return None
         return volume.log_fraction(self.center, self.radius), np.zeros(len(self)), "exact"
+
+    def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
+        return total_variation_rays.estimate_log_volume(self, generator, n_rays)
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
         return geometry.ray_length(self.center, self.radius, directions)

@@ -1,10 +1,10 @@
 """Directories of plain files, written atomically and read without trust.
 
-A bundle is a directory with ``manifest.json`` (format, version, kind, plain values, and size and SHA-256 of every
-other file), numeric arrays in uncompressed ``.npz`` files, and opaque files that other readers check themselves.
-Nothing in it is pickled and nothing is executed on reading. A bundle is written beside its destination and renamed
-into place, so a reader never sees half of one. (Replacing an older bundle takes two renames; a machine that dies
-between them leaves the old one whole in a hidden directory beside the path.)
+A bundle is a directory with ``manifest.json`` (format, version, kind, plain values, size and SHA-256 of every other
+file, and a SHA-256 of all that), numeric arrays in an uncompressed ``.npz`` file, and opaque files that other readers
+check themselves. Nothing in it is pickled and nothing is executed on reading. A bundle is written beside its
+destination and renamed into place, so a reader never sees half of one. (Replacing an older bundle takes two renames; a
+machine that dies between them leaves the old one whole in a hidden directory beside the path.)
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import json
 import math
 import os
 import re
+import secrets
 import shutil
-import tempfile
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +31,10 @@ from credalset.exceptions import FileFormatError
 FORMAT = "credalset"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+ARRAYS = "arrays.npz"
 MAX_MANIFEST_BYTES = 16 * 1024 * 1024
-_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_FIELDS = {"credalset_version": str, "kind": str, "values": dict, "files": dict, "sha256": str}
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass
@@ -47,13 +49,11 @@ class Bundle:
 
 def write_bundle(path: str | Path, bundle: Bundle) -> None:
     """Write a bundle to a directory, replacing an earlier bundle there and nothing else."""
-    target = Path(path)
+    target = Path(os.path.abspath(path))
     _refuse_foreign(target)
     files = dict(bundle.files)
     if bundle.arrays:
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **bundle.arrays)
-        files["arrays.npz"] = buffer.getvalue()
+        files[ARRAYS] = _pack_arrays(bundle.arrays)
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -62,13 +62,15 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
         "values": bundle.values,
         "files": {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in files.items()},
     }
-    text = json.dumps(manifest, indent=2, allow_nan=False, ensure_ascii=False)
+    manifest["sha256"] = manifest_digest(manifest)
+    text = json.dumps(manifest, indent=2, allow_nan=False, ensure_ascii=False).encode()
+    if len(text) > MAX_MANIFEST_BYTES:
+        raise ValueError(f"the names and parameters take {len(text)} bytes; at most {MAX_MANIFEST_BYTES} can be saved.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    staging = _hidden_sibling(target)
     try:
-        for name, data in {**files, MANIFEST: text.encode()}.items():
+        for name, data in {**files, MANIFEST: text}.items():
             _write_synced(staging / name, data)
-        staging.chmod(0o777 & ~_umask())
         _swap_in(staging, target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -79,26 +81,54 @@ def read_bundle(path: str | Path) -> Bundle:
     directory = Path(path)
     if not directory.exists():
         raise FileNotFoundError(f"there is nothing at {directory}. Give the directory that save() wrote.")
-    if not (directory / MANIFEST).is_file():
-        raise FileFormatError(f"{directory} was not written by credalset: it has no {MANIFEST}.")
     manifest = _read_manifest(directory)
     contents = {name: _read_checked(directory, name, entry) for name, entry in manifest["files"].items()}
-    archive = contents.pop("arrays.npz", None)
-    arrays = {} if archive is None else _read_arrays(archive, directory / "arrays.npz")
+    archive = contents.pop(ARRAYS, None)
+    arrays = {} if archive is None else _unpack_arrays(archive, directory / ARRAYS)
     return Bundle(manifest["kind"], manifest["values"], arrays, contents)
+
+
+def manifest_digest(manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of a manifest's contents, whatever its line breaks and order, without its own entry."""
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def open_stored_zip(data: bytes, path: Path) -> zipfile.ZipFile:
+    """Open a zip archive in memory, refusing one that could unpack to more than it is."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    members = archive.infolist()
+    if any(m.compress_type != zipfile.ZIP_STORED for m in members) or sum(m.file_size for m in members) > len(data):
+        raise FileFormatError(f"{path} is compressed or inconsistent; it was not written by credalset.")
+    return archive
 
 
 def _read_manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
+    if not path.is_file() or path.is_symlink():
+        raise FileFormatError(f"{directory} was not written by credalset: it has no {MANIFEST}.")
     if path.stat().st_size > MAX_MANIFEST_BYTES:
         raise FileFormatError(f"{path} is larger than {MAX_MANIFEST_BYTES} bytes; it was not written by credalset.")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        manifest = json.loads(text, parse_float=_finite_float, parse_constant=_finite_float)
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise FileFormatError(f"{path} was not written by credalset.")
+        digest = manifest_digest(manifest)
+    except FileFormatError:
+        raise
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path} is damaged and cannot be read as JSON: {error}.") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise FileFormatError(f"{path} was not written by credalset.")
-    version = manifest.get("format_version")
+    _check_version(manifest.get("format_version"), path)
+    wrong = [key for key, kind in _FIELDS.items() if not isinstance(manifest.get(key), kind)]
+    if wrong:
+        raise FileFormatError(f"{path} is damaged: {', '.join(wrong)} missing or of the wrong type.")
+    if manifest["sha256"] != digest:
+        raise FileFormatError(f"{path} is damaged: its contents differ from their checksum.")
+    return manifest
+
+
+def _check_version(version: Any, path: Path) -> None:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise FileFormatError(f"{path} has no valid format_version.")
     if version > FORMAT_VERSION:
@@ -106,11 +136,13 @@ def _read_manifest(directory: Path) -> dict[str, Any]:
             f"{path} has format version {version}, but this credalset ({__version__}) reads up to {FORMAT_VERSION}. "
             "Upgrade credalset."
         )
-    shapes = {"kind": str, "values": dict, "files": dict}
-    wrong = [key for key, kind in shapes.items() if not isinstance(manifest.get(key), kind)]
-    if wrong:
-        raise FileFormatError(f"{path} is damaged: {', '.join(wrong)} missing or of the wrong type.")
-    return manifest
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
 
 
 def _read_checked(directory: Path, name: str, entry: Any) -> bytes:
@@ -128,40 +160,64 @@ def _read_checked(directory: Path, name: str, entry: Any) -> bytes:
     return data
 
 
-def _read_arrays(data: bytes, path: Path) -> dict[str, AnyArray]:
+def _pack_arrays(arrays: dict[str, AnyArray]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), version=(1, 0), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _unpack_arrays(data: bytes, path: Path) -> dict[str, AnyArray]:
     """Read numeric arrays from an uncompressed ``.npz``; sizes are checked before anything is allocated."""
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
-            if any(m.compress_type != zipfile.ZIP_STORED or m.file_size > len(data) for m in members):
-                raise FileFormatError(f"{path} is compressed or inconsistent; it was not written by credalset.")
-            return {m.filename.removesuffix(".npy"): _read_array(archive.read(m), path) for m in members}
-    except (zipfile.BadZipFile, EOFError, OSError, KeyError, RuntimeError) as error:
+        with open_stored_zip(data, path) as archive:
+            return {name.removesuffix(".npy"): _read_array(archive.read(name), path) for name in archive.namelist()}
+    except FileFormatError:
+        raise
+    except Exception as error:  # whatever a forged archive makes zipfile or NumPy trip over
         raise FileFormatError(f"{path} is damaged: {error}.") from None
 
 
 def _read_array(data: bytes, path: Path) -> AnyArray:
     stream = io.BytesIO(data)
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version != (1, 0):
-            raise FileFormatError(f"{path} holds an array of an unknown format {version}.")
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    except ValueError as error:
-        raise FileFormatError(f"{path} holds a damaged array: {error}.") from None
+    version = np.lib.format.read_magic(stream)
+    if version != (1, 0):
+        raise FileFormatError(f"{path} holds an array of an unknown format {version}.")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     if dtype.hasobject or dtype.kind not in "biuf":
         raise FileFormatError(f"{path} holds an array of dtype {dtype}; only plain numbers are read.")
-    if math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
         raise FileFormatError(f"{path} holds an array whose size does not match its shape {shape}.")
     stream.seek(0)
     return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def _refuse_foreign(target: Path) -> None:
+    """Refuse to replace anything but an empty directory or a bundle with nothing else in it."""
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise FileExistsError(f"{target} exists and is not a directory. Choose another path.")
-    if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file():
-        raise FileExistsError(f"{target} is not empty and was not written by credalset. Choose another directory.")
+    present = {entry.name for entry in target.iterdir()} if target.is_dir() else set()
+    if not present:
+        return
+    try:
+        own = {MANIFEST, *_read_manifest(target)["files"]}
+    except FileFormatError as error:
+        raise FileExistsError(
+            f"{target} is not empty and does not hold a saved object: {error} Choose another directory."
+        ) from None
+    if present - own:
+        raise FileExistsError(
+            f"{target} also holds {sorted(present - own)[0]!r}, which was not written by credalset and would be lost. "
+            "Choose another directory."
+        )
+
+
+def _hidden_sibling(target: Path) -> Path:
+    sibling = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    sibling.mkdir()
+    return sibling
 
 
 def _write_synced(path: Path, data: bytes) -> None:
@@ -175,18 +231,13 @@ def _swap_in(staging: Path, target: Path) -> None:
     if not target.exists():
         staging.rename(target)
         return
-    retired = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-    target.rename(retired / "old")
+    retired = _hidden_sibling(target)
     try:
+        target.rename(retired / "old")
         staging.rename(target)
     except BaseException:
-        (retired / "old").rename(target)
+        if (retired / "old").exists():
+            (retired / "old").rename(target)  # if this fails too, the old bundle stays where it is, whole
+        retired.rmdir()
         raise
-    finally:
-        shutil.rmtree(retired, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    shutil.rmtree(retired, ignore_errors=True)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
-from credalset._bundle import Bundle, read_bundle, write_bundle
+from credalset._bundle import Bundle, open_stored_zip, read_bundle, write_bundle
+from credalset._typing import AnyArray
 from credalset.calibration import Calibration
 from credalset.exceptions import FileFormatError, MissingExtraError
-from credalset.scores import REGISTRY, Score
+from credalset.scores import REGISTRY, Score, get_score
 
 if TYPE_CHECKING:
     from credalset.classifier import ConformalCredalClassifier
 
 ESTIMATOR_FILE = "estimator.skops"
+CLASS_DTYPES = ["object", "str", "bool", "float16", "float32", "float64"]
+CLASS_DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 TRUSTED_TYPES = ["credalset.predictors.soft_label.SoftLabelClassifier"]
 
 
@@ -45,6 +51,8 @@ def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Calibration | Conf
     ...     cs.load(f"{folder}/kl")
     Calibration: score kl, 100 items, 3 classes
     """
+    if isinstance(trusted, str):
+        raise TypeError(f"trusted must be a list of type names, but is the string {trusted!r}. Write [{trusted!r}].")
     bundle = read_bundle(path)
     if bundle.kind == "calibration":
         return _calibration_from(bundle, path)
@@ -60,13 +68,12 @@ def save_calibration(calibration: Calibration, path: str | Path) -> None:
 
 def save_classifier(classifier: ConformalCredalClassifier, path: str | Path) -> None:
     """Write a fitted classifier, calibrated or not, to a directory."""
-    from credalset.scores import get_score
-
     if not hasattr(classifier, "estimator_"):
-        raise ValueError("this classifier has no fitted estimator to save. Call fit or conformalize first.")
+        raise NotFittedError("this classifier has no fitted estimator to save. Call fit or conformalize first.")
     values: dict[str, Any] = {"score": score_to_dict(get_score(classifier.score)), "calibrated": False}
     if hasattr(classifier, "classes_"):
         values["classes"] = _plain_classes(classifier.classes_.tolist())
+        values["classes_dtype"] = _dtype_name(classifier.classes_.dtype)
     if hasattr(classifier, "n_features_in_"):
         values["n_features_in"] = int(classifier.n_features_in_)
     if hasattr(classifier, "feature_names_in_"):
@@ -98,11 +105,17 @@ def score_from_dict(description: Any, path: str | Path) -> Score:
     name, params = description.get("name"), description["params"]
     if not isinstance(name, str) or name not in REGISTRY:
         raise FileFormatError(f"{path} uses the score {name!r}, which is not registered here.")
-    nested = {k: score_from_dict(v, path) if isinstance(v, dict) else v for k, v in params.items()}
     try:
-        return REGISTRY[name](**nested)
-    except (TypeError, ValueError) as error:
+        nested = {k: score_from_dict(v, path) if isinstance(v, dict) else v for k, v in params.items()}
+        score = REGISTRY[name](**nested)
+    except FileFormatError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise FileFormatError(f"{path} has unusable parameters for the score {name!r}: {error}") from None
+    # Building a score converts what it can ("12" to two positions); what save wrote needs no converting.
+    if json.loads(json.dumps(score_to_dict(score))) != description:
+        raise FileFormatError(f"{path} has parameters for the score {name!r} that save() does not write: {params}.")
+    return score
 
 
 def _calibration_bundle(calibration: Calibration) -> Bundle:
@@ -111,7 +124,7 @@ def _calibration_bundle(calibration: Calibration) -> Bundle:
         "n_classes": calibration.n_classes,
         "classes": None if calibration.classes is None else _plain_classes(calibration.classes),
     }
-    return Bundle("calibration", values, {"scores": calibration.scores})
+    return Bundle("calibration", values, {"scores": np.asarray(calibration.scores, dtype=np.float64)})
 
 
 def _calibration_from(bundle: Bundle, path: str | Path) -> Calibration:
@@ -121,45 +134,95 @@ def _calibration_from(bundle: Bundle, path: str | Path) -> Calibration:
         raise FileFormatError(f"{path} has no valid calibration scores.")
     if np.isnan(scores).any() or (scores[1:] < scores[:-1]).any():
         raise FileFormatError(f"{path} has calibration scores that are NaN or out of order.")
-    if not isinstance(n_classes, int) or isinstance(n_classes, bool) or n_classes < 2:
+    if not _is_count(n_classes) or n_classes < 2:
         raise FileFormatError(f"{path} has no valid number of classes.")
-    if classes is not None and (not isinstance(classes, list) or len(classes) != n_classes):
+    if classes is not None and (not _are_plain(classes) or len(classes) != n_classes):
         raise FileFormatError(f"{path} names classes that do not fit its {n_classes} columns.")
     score = score_from_dict(values.get("score"), path)
+    try:
+        score._check_classes(n_classes)
+    except ValueError as error:
+        raise FileFormatError(f"{path} contradicts itself: {error}") from None
     return Calibration(score, scores, n_classes, None if classes is None else tuple(classes))
 
 
 def _classifier_from(bundle: Bundle, path: str | Path, trusted: Sequence[str]) -> ConformalCredalClassifier:
     from credalset.classifier import ConformalCredalClassifier
 
-    if ESTIMATOR_FILE not in bundle.files:
-        raise FileFormatError(f"{path} has no saved estimator.")
     values = bundle.values
     score = score_from_dict(values.get("score"), path)
-    calibration = None
-    if values.get("calibrated"):
-        nested = Bundle("calibration", values.get("calibration", {}), bundle.arrays)
-        calibration = _calibration_from(nested, path)
+    fitted = _fitted_attributes(values, path)
+    if values.get("calibrated") is True and isinstance(values.get("calibration"), dict):
+        fitted["calibration_"] = _calibration_from(Bundle("calibration", values["calibration"], bundle.arrays), path)
+        if "classes_" in fitted and len(fitted["classes_"]) != fitted["calibration_"].n_classes:
+            raise FileFormatError(f"{path} contradicts itself: the classifier and its calibration differ in classes.")
+    elif values.get("calibrated") is not False or "calibration" in values:
+        raise FileFormatError(f"{path} does not say whether the classifier is calibrated.")
+    if ESTIMATOR_FILE not in bundle.files:
+        raise FileFormatError(f"{path} has no saved estimator.")
     estimator = _load_estimator(bundle.files[ESTIMATOR_FILE], path, trusted)
     classifier = ConformalCredalClassifier(estimator, score)
     classifier.estimator_ = estimator
-    if calibration is not None:
-        classifier.calibration_ = calibration
-    if "classes" in values:
-        classifier.classes_ = np.asarray(values["classes"])
-    if "n_features_in" in values:
-        classifier.n_features_in_ = int(values["n_features_in"])
-    if "feature_names_in" in values:
-        classifier.feature_names_in_ = np.asarray(values["feature_names_in"], dtype=object)
+    for name, value in fitted.items():
+        setattr(classifier, name, value)
     return classifier
+
+
+def _fitted_attributes(values: dict[str, Any], path: str | Path) -> dict[str, Any]:
+    """Return the scikit-learn attributes of a fitted classifier, those that were saved."""
+    fitted: dict[str, Any] = {}
+    if "classes" in values:
+        fitted["classes_"] = _class_array(values["classes"], values.get("classes_dtype"), path)
+    if "n_features_in" in values:
+        if not _is_count(values["n_features_in"]):
+            raise FileFormatError(f"{path} has no valid number of features.")
+        fitted["n_features_in_"] = values["n_features_in"]
+    if "feature_names_in" in values:
+        names = values["feature_names_in"]
+        is_list_of_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        if not is_list_of_names or len(names) != fitted.get("n_features_in_"):
+            raise FileFormatError(f"{path} has no valid feature names.")
+        fitted["feature_names_in_"] = np.asarray(names, dtype=object)
+    return fitted
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _are_plain(classes: Any) -> bool:
+    return isinstance(classes, list) and all(isinstance(c, str | int | float) for c in classes)
+
+
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    """Name a dtype without the length of its strings, which the strings themselves tell."""
+    return {"U": "str"}.get(dtype.kind, dtype.name if dtype.name in CLASS_DTYPES else "object")
+
+
+def _class_array(classes: Any, dtype: Any, path: str | Path) -> AnyArray:
+    if not _are_plain(classes) or dtype not in CLASS_DTYPES:
+        raise FileFormatError(f"{path} has no valid class names.")
+    try:
+        array = np.array(classes, dtype=dtype)
+    except (ValueError, OverflowError):
+        array = np.empty(0)
+    if array.tolist() != classes:
+        raise FileFormatError(f"{path} has class names that are not of their type {dtype!r}.")
+    return array
 
 
 def _plain_classes(classes: Sequence[Any]) -> list[Any]:
     plain = [c.item() if isinstance(c, np.generic) else c for c in classes]
-    odd = [c for c in plain if not isinstance(c, str | int | float | bool)]
+    odd = [c for c in plain if not _is_saveable_name(c)]
     if odd:
-        raise TypeError(f"class names must be strings or numbers to be saved, but one is {odd[0]!r}.")
+        raise TypeError(f"class names must be text or finite numbers to be saved, but one is {odd[0]!r}.")
     return plain
+
+
+def _is_saveable_name(name: Any) -> bool:
+    if isinstance(name, str):
+        return name.encode(errors="replace").decode() == name  # half of a surrogate pair is no text
+    return isinstance(name, int) or (isinstance(name, float) and math.isfinite(name))
 
 
 def _skops_io() -> Any:
@@ -186,14 +249,18 @@ def _load_estimator(data: bytes, path: str | Path, trusted: Sequence[str]) -> An
     skops_io = _skops_io()
     allowed = [*TRUSTED_TYPES, *trusted]
     try:
+        open_stored_zip(data, Path(path) / ESTIMATOR_FILE).close()
         unknown = [name for name in skops_io.get_untrusted_types(data=data) if name not in allowed]
         if unknown:
             raise FileFormatError(
                 f"{path} holds types that are not trusted: {', '.join(unknown)}. "
                 "If you know where the file comes from, allow them with load(path, trusted=[...])."
             )
-        return skops_io.loads(data, trusted=allowed)
+        estimator = skops_io.loads(data, trusted=allowed)
     except FileFormatError:
         raise
     except Exception as error:
         raise FileFormatError(f"{path} has an estimator that cannot be read: {error}") from error
+    if not (hasattr(estimator, "predict_proba") or hasattr(estimator, "predict_concentration")):
+        raise FileFormatError(f"{path} holds a {type(estimator).__name__}, which is not an estimator that predicts.")
+    return estimator

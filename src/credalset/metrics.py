@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,9 @@ def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:
     """
     from scipy.stats import beta
 
+    tail = (1.0 - as_probability(level, "level")) / 2.0
     if n == 0:
         return Estimate(np.nan, 0.0, 1.0, 0)
-    tail = (1.0 - as_probability(level, "level")) / 2.0
     low = beta.ppf(tail, successes, n - successes + 1) if successes > 0 else 0.0
     high = beta.ppf(1.0 - tail, successes + 1, n - successes) if successes < n else 1.0
     return Estimate(successes / n, low, high, n)
@@ -56,11 +56,12 @@ def mean(values: ArrayLike, level: float = 0.95) -> Estimate:
     from scipy.stats import t
 
     array = np.asarray(values, dtype=np.float64)
+    upper = 0.5 + as_probability(level, "level") / 2.0
     n = len(array)
     if n < 2:
         only = float(array[0]) if n else np.nan
         return Estimate(only, -np.inf, np.inf, n)
-    half = t.ppf(0.5 + as_probability(level, "level") / 2.0, n - 1) * array.std(ddof=1) / np.sqrt(n)
+    half = t.ppf(upper, n - 1) * array.std(ddof=1) / np.sqrt(n)
     return Estimate(array.mean(), array.mean() - half, array.mean() + half, n)
 
 
@@ -113,12 +114,10 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
     if keys.shape != (len(sets),):
         raise ValueError(f"groups must hold one key for each of the {len(sets)} sets, but has shape {keys.shape}.")
     covered = _covered(sets, Y)
-    labels, index = np.unique(keys, return_inverse=True)
-    hits, totals = np.bincount(index, weights=covered), np.bincount(index)
-    return {
-        key: proportion(int(hit), int(total), level)
-        for key, hit, total in zip(labels.tolist(), hits, totals, strict=True)
-    }
+    hits: dict[Any, list[bool]] = {}
+    for key, hit in zip(keys.tolist(), covered.tolist(), strict=True):
+        hits.setdefault(key, []).append(hit)
+    return {key: proportion(sum(hits[key]), len(hits[key]), level) for key in _in_order(hits)}
 
 
 def coverage_by_size(
@@ -134,6 +133,11 @@ def coverage_by_size(
         Number of quantile bins; fewer are returned when many sizes tie.
     sizes : array of shape (N,), optional
         Size of each set; grid efficiency by default (three classes).
+
+    Returns
+    -------
+    list of dict
+        Per bin the smallest and largest size, ``low`` and ``high``, and the ``coverage`` with its interval.
     """
     values = sets.efficiency() if sizes is None else np.asarray(sizes, dtype=np.float64)
     return _coverage_by_bins(sets, Y, values, n_bins, level)
@@ -149,6 +153,14 @@ def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0
     return mean(sets.efficiency(resolution), level)
 
 
+def _in_order(keys: Iterable[Any]) -> list[Any]:
+    """Sort keys; those that cannot be compared, such as None and text, stay in the order they came."""
+    try:
+        return sorted(keys)
+    except TypeError:
+        return list(keys)
+
+
 def _covered(sets: CredalSet, Y: Any) -> BoolArray:
     distributions = as_label_distributions(Y, "Y", n_classes=sets.n_classes)
     if len(distributions) != len(sets):
@@ -159,19 +171,22 @@ def _covered(sets: CredalSet, Y: Any) -> BoolArray:
 def _coverage_by_bins(sets: CredalSet, Y: Any, values: FloatArray, n_bins: int, level: float) -> list[dict[str, Any]]:
     if values.shape != (len(sets),):
         raise ValueError(f"sizes must hold one number for each of the {len(sets)} sets, but has shape {values.shape}.")
+    if np.isnan(values).any():
+        raise ValueError(f"sizes must be numbers, but {int(np.isnan(values).sum())} of {len(values)} are NaN.")
     covered = _covered(sets, Y)
-    rows = []
-    for low, high, members in _quantile_bins(values, as_positive_int(n_bins, "n_bins")):
-        rows.append(
-            {"low": low, "high": high, "coverage": proportion(int(covered[members].sum()), int(members.sum()), level)}
-        )
-    return rows
+    return [
+        {
+            "low": float(values[members].min()),
+            "high": float(values[members].max()),
+            "coverage": proportion(int(covered[members].sum()), int(members.sum()), level),
+        }
+        for members in _quantile_bins(values, as_positive_int(n_bins, "n_bins"))
+    ]
 
 
-def _quantile_bins(values: FloatArray, n_bins: int) -> Sequence[tuple[float, float, BoolArray]]:
-    edges = np.unique(np.quantile(values, np.linspace(0.0, 1.0, n_bins + 1))) if len(values) else np.empty(0)
-    if len(edges) < 2:
-        return [(float(values.min()), float(values.max()), np.ones(len(values), dtype=bool))] if len(values) else []
-    index = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
-    bins = [(float(edges[b]), float(edges[b + 1]), index == b) for b in range(len(edges) - 1)]
-    return [entry for entry in bins if entry[2].any()]
+def _quantile_bins(values: FloatArray, n_bins: int) -> list[BoolArray]:
+    """Split into bins of equal counts, smallest values first; equal values share a bin, so there may be fewer."""
+    n = len(values)
+    starts = np.unique(np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, max(n, 1))])
+    index = np.searchsorted(starts, values, side="right") - 1
+    return [index == b for b in range(len(starts))]

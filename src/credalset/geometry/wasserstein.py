@@ -31,6 +31,7 @@ from credalset._typing import BoolArray, FloatArray, IntArray
 KERNELS = "credalset.kernels.wasserstein"
 MAX_VERTEX_CLASSES = 12  # their number grows like 2.6^K
 LP_ROWS = 32  # sets per linear programme
+HEAVY = 64  # work per class of the searches, in units of what a plain pass over the row costs
 
 
 def places(gaps: FloatArray) -> FloatArray:
@@ -195,8 +196,9 @@ def closest_with_top(center: FloatArray, gaps: FloatArray) -> FloatArray:
         for top in range(center.shape[1]):
             closest[rows, top] = _closest_by_programme(center[rows], gaps, top)
 
-    n_classes = center.shape[1]
-    for_each_block(one_block, len(center), n_classes, block_size=(256 if compiled is not None else LP_ROWS) * n_classes)
+    # Hundreds of operations per class: threads pay from a few hundred rows on.
+    work = HEAVY * center.shape[1]
+    for_each_block(one_block, len(center), work, block_size=(256 if compiled is not None else LP_ROWS) * work)
     return closest
 
 

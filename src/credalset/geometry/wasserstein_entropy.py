@@ -15,6 +15,8 @@ gap}, λ_{k+1} e^{ν gap}) leads back.
 The cost W₁(ν) falls continuously from W₁(uniform, g) at ν = 0; within blocks between places where F = G, of mass M_b
 and λ ∝ e^{ν c}, its derivative is −Σ_b M_b Var_b(c), which gives Newton's method for the price of cost r.
 
+The budget is met to the rounding of the cumulative sums, about 1e-15, and the entropy therefore to ν times that.
+
 The certificate used by the tests is the dual: H_max = min over p of log Σ e^{p_k} − ⟨g, p⟩ + r·Lip(p).
 """
 
@@ -26,7 +28,7 @@ from scipy.special import entr
 from credalset._compiled import kernels
 from credalset._parallel import for_each_block
 from credalset._typing import BoolArray, FloatArray
-from credalset.geometry.wasserstein import divergence, within_reach
+from credalset.geometry.wasserstein import HEAVY, divergence, within_reach
 
 KERNELS = "credalset.kernels.wasserstein_entropy"
 MAX_ROOT_STEPS = 100
@@ -63,7 +65,8 @@ def max_entropy(
         if attaining:
             points[rows] = found
 
-    for_each_block(one_block, len(center), center.shape[1], block_size=1 << 14)
+    work = HEAVY * center.shape[1]
+    for_each_block(one_block, len(center), work, block_size=HEAVY << 14)
     return value, points if attaining else None
 
 
@@ -169,7 +172,8 @@ def _trace_back(
         following = points[:, k + 1]
         decay = np.exp(-price * gaps[k])
         most = np.full(n_rows, np.inf)
-        np.divide(following, decay, out=most, where=(decay > 0.0) & (following > VANISHING))
+        with np.errstate(over="ignore"):  # beyond every mass there is
+            np.divide(following, decay, out=most, where=(decay > 0.0) & (following > VANISHING))
         points[:, k] = np.clip(stay[:, k], following * decay, most)
         touching: BoolArray = points[:, k] == stay[:, k]
         off = np.where(touching, 0.0, off - (following - center[:, k + 1]))

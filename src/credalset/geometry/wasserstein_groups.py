@@ -32,7 +32,7 @@ from scipy.special import entr
 from credalset._compiled import kernels
 from credalset._parallel import for_each_block
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.geometry.wasserstein import places, within_reach
+from credalset.geometry.wasserstein import HEAVY, places, within_reach
 from credalset.geometry.wasserstein_entropy import entropy
 
 KERNELS = "credalset.kernels.wasserstein_groups"
@@ -67,7 +67,8 @@ def min_entropy(
         high[rows] = entropy(points[rows])
         low[rows] = np.clip(bound, 0.0, high[rows])
 
-    for_each_block(one_block, len(center), n_classes, block_size=n_classes * (64 if compiled is not None else 256))
+    work = HEAVY * n_classes
+    for_each_block(one_block, len(center), work, block_size=work * (64 if compiled is not None else 256))
     return low, high, points if attaining else None
 
 

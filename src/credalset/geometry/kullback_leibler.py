@@ -86,7 +86,7 @@ def ray_length(center: FloatArray, radius: FloatArray, direction: FloatArray, le
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         reach = np.where(direction < 0, -center / direction, np.inf).min(axis=1)
         curvature = np.where(moving, direction * direction / center, 0.0).sum(axis=1)
-        start = np.sqrt(2 * radius / curvature)
+        start = np.sqrt(2 * radius) / np.sqrt(curvature)
     blocked = (moving & (center <= 0)).any(axis=1) | (radius <= 0)
     length[:] = np.where(moving.any(axis=1), np.where(blocked, 0.0, reach), np.inf)
     rows = np.nonzero(moving.any(axis=1) & ~blocked)[0]
@@ -148,7 +148,7 @@ def _tilted(
     with np.errstate(under="ignore"):
         # Small radii keep their digits if everything is measured from g: from its mean advantage, and as λ − g.
         origin = (center * advantage).sum(axis=1)
-        origin = np.where((radius < SMALL_RADIUS) & (-strength * origin < 300), origin, 0.0)
+        origin = np.where((radius < SMALL_RADIUS) & (-strength * origin < 1e4), origin, 0.0)
         exponent = strength[:, None] * (advantage - origin[:, None])
         peak = (logs + exponent).max(axis=1, keepdims=True)
         exponent -= peak + np.log(np.exp(logs + exponent - peak).sum(axis=1, keepdims=True))
@@ -222,8 +222,8 @@ def _strengths(
     center, logs, advantage = known
     mean = (center * advantage).sum(axis=1, keepdims=True)
     goal = _progress(radius, limit - radius, limit)
-    with np.errstate(divide="ignore"):
-        start = np.sqrt(2 * radius / (center * (advantage - mean) ** 2).sum(axis=1))
+    with np.errstate(divide="ignore", over="ignore"):
+        start = np.sqrt(2 * radius) / np.sqrt((center * (advantage - mean) ** 2).sum(axis=1))
     strength = np.clip(start, low, high)
     tolerance = 1e-8 + 2e-15 / np.sqrt(radius)
     active = np.arange(len(radius))

@@ -39,6 +39,61 @@ def bregman(mass: float, shift: float) -> tuple[float, float]:
 
 
 @compiled
+def _along(center: FloatArray, direction: FloatArray, length: float) -> tuple[float, float, float]:
+    """KL(center + length·direction ‖ center) with its first two derivatives in ``length``."""
+    value, slope, curvature = 0.0, 0.0, 0.0
+    for k in range(center.shape[0]):
+        d = direction[k]
+        if d != 0.0:
+            shift = max(length * d, -center[k])
+            excess, logarithm = bregman(center[k], shift)
+            value += excess
+            slope += d * logarithm
+            curvature += d * d / (center[k] + shift)
+    return value, slope, curvature
+
+
+@compiled
+def _ray(center: FloatArray, direction: FloatArray, radius: float) -> float:
+    reach, curvature, moves = np.inf, 0.0, False
+    for k in range(center.shape[0]):
+        d = direction[k]
+        if d != 0.0:
+            moves = True
+            if center[k] <= 0.0 or radius <= 0.0:
+                return 0.0
+            curvature += d * d / center[k]
+            if d < 0.0:
+                reach = min(reach, -center[k] / d)
+    if not moves:
+        return np.inf
+    length, low, high, untested = math.sqrt(2.0 * radius) / math.sqrt(curvature), 0.0, reach, True
+    for _ in range(200):
+        if not low < length < high:
+            if untested and high == reach:
+                if _along(center, direction, reach)[0] <= radius:
+                    return reach
+                untested = False
+            length = 0.5 * (low + high)
+        value, slope, curvature = _along(center, direction, length)
+        if value < radius:
+            low = length
+        else:
+            high = length
+        elasticity = length * slope / value
+        bend = elasticity * (1.0 + length * curvature / slope - elasticity)
+        miss = math.log(value / radius)
+        if abs(miss) > 1.0:  # too far for the second-order step
+            bend = 0.0
+        change = -2.0 * miss * elasticity / (2.0 * elasticity * elasticity - miss * bend)
+        new = length * math.exp(change)
+        if (abs(change) < 1e-5 and abs(new - length) < 1e-5 * (reach - length)) or high - low <= 2e-16 * high:
+            return min(max(new, low), high)
+        length = new
+    return length if low <= length <= high else low
+
+
+@compiled
 def _rise_near_full(mass: float, rest: float, radius: float) -> float:
     """As `rise`, for radii that leave little of ``rest``: Halley on logarithms of what is left."""
     log_mass = math.log(mass) if mass < 0.5 else math.log1p(-rest)
@@ -80,6 +135,8 @@ def rise(mass: float, rest: float, radius: float, stay: float, leave: float) -> 
         return 0.0
     if (mass >= stay) if mass < 0.5 else (rest <= leave):
         return rest
+    if min(mass, rest) < 1e-100 or radius < 1e-200:  # where the powers below would overflow
+        return _ray(np.array([mass, rest]), np.array([1.0, -1.0]), radius)
     target = math.sqrt(2.0 * radius)
     if radius > 20.0 * mass:  # Poisson tail: x log x − x = radius/mass
         level = math.log(radius / mass) - 1.0
@@ -156,13 +213,13 @@ def _tilted(
 ) -> tuple[float, float, float, float]:
     """Write λ ∝ g·exp(strength·advantage); return KL(λ‖g), mean and variance of the advantage, mass off the top."""
     n_classes = weights.shape[0]
-    total, first, second, below, drift = 0.0, 0.0, 0.0, 0.0, 0.0
-    if strength <= 0.5 or (centered and -strength * mean < 300.0):  # differences from g keep the digits of small radii
+    total, first, variance, below, drift = 0.0, 0.0, 0.0, 0.0, 0.0
+    if strength <= 0.5 or (centered and -strength * mean < 1e4):  # differences from g keep the digits of small radii
         for k in range(n_classes):
             y = advantage[k] - mean
             z = strength * y
-            if z < -0.7:
-                point[k] = weights[k] * math.exp(z)
+            if abs(z) > 0.7:
+                point[k] = math.exp(log_weights[k] + z)
                 gain = point[k] - weights[k]
             else:
                 gain = weights[k] * math.expm1(z)
@@ -170,11 +227,11 @@ def _tilted(
             total += gain
             first += y * gain
             drift += y * weights[k]
-            second += y * y * point[k]
         log_total = math.log1p(total)
         total += 1.0
         first = (first + drift) / total
         divergence = strength * first - log_total
+        average = mean + first
     else:
         peak = -np.inf
         for k in range(n_classes):
@@ -184,15 +241,14 @@ def _tilted(
             point[k] = math.exp(point[k] - peak)
             total += point[k]
             first += advantage[k] * point[k]
-            second += advantage[k] * advantage[k] * point[k]
-        first /= total
-        divergence = strength * first - peak - math.log(total)
-        mean = 0.0
+        average = first / total
+        divergence = strength * average - peak - math.log(total)
     for k in range(n_classes):
         point[k] /= total
+        variance += point[k] * (advantage[k] - average) ** 2
         if advantage[k] < 0.0:
             below += point[k]
-    return divergence, mean + first, second / total - first * first, below
+    return divergence, average, variance, below
 
 
 @compiled
@@ -233,7 +289,7 @@ def _tilt(
     spare = limit - radius
     goal = -math.log1p(-radius / limit) if radius < 0.5 * limit else -math.log(spare / limit)
     low, high = _strength_bounds(radius, spare, rest, top, nearest, cap)
-    strength = min(max(math.sqrt(2.0 * radius / square), low), high)
+    strength = min(max(math.sqrt(2.0 * radius) / math.sqrt(square), low), high)
     tolerance = 2e-8 + 2e-15 / math.sqrt(radius)
     centered = radius < SMALL_RADIUS
     for _ in range(200):
@@ -364,59 +420,6 @@ def min_entropy(center: FloatArray, radius: FloatArray, value: FloatArray, point
         else:
             _tilt(center[i], log_weights, advantage, radius[i], np.inf, point[i])
         value[i] = _entropy(point[i])
-
-
-@compiled
-def _along(center: FloatArray, direction: FloatArray, length: float) -> tuple[float, float, float]:
-    """KL(center + length·direction ‖ center) with its first two derivatives in ``length``."""
-    value, slope, curvature = 0.0, 0.0, 0.0
-    for k in range(center.shape[0]):
-        d = direction[k]
-        if d != 0.0:
-            shift = max(length * d, -center[k])
-            excess, logarithm = bregman(center[k], shift)
-            value += excess
-            slope += d * logarithm
-            curvature += d * d / (center[k] + shift)
-    return value, slope, curvature
-
-
-@compiled
-def _ray(center: FloatArray, direction: FloatArray, radius: float) -> float:
-    reach, curvature, moves = np.inf, 0.0, False
-    for k in range(center.shape[0]):
-        d = direction[k]
-        if d != 0.0:
-            moves = True
-            if center[k] <= 0.0 or radius <= 0.0:
-                return 0.0
-            curvature += d * d / center[k]
-            if d < 0.0:
-                reach = min(reach, -center[k] / d)
-    if not moves:
-        return np.inf
-    length, low, high, untested = math.sqrt(2.0 * radius / curvature), 0.0, reach, True
-    for _ in range(200):
-        if not low < length < high:
-            if untested and high == reach:
-                if _along(center, direction, reach)[0] <= radius:
-                    return reach
-                untested = False
-            length = 0.5 * (low + high)
-        value, slope, curvature = _along(center, direction, length)
-        if value < radius:
-            low = length
-        else:
-            high = length
-        elasticity = length * slope / value
-        bend = elasticity * (1.0 + length * curvature / slope - elasticity)
-        miss = math.log(value / radius)
-        change = -2.0 * miss * elasticity / (2.0 * elasticity * elasticity - miss * bend)
-        new = length * math.exp(change)
-        if (abs(change) < 1e-5 and abs(new - length) < 1e-5 * (reach - length)) or high - low <= 2e-16 * high:
-            return min(max(new, low), high)
-        length = new
-    return length
 
 
 @compiled

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
+import math
+import secrets
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +28,7 @@ from credalset.predictors.protocol import default_estimator
 from credalset.scores import REGISTRY
 
 ALPHAS = (0.05, 0.1, 0.2)
+TABLE_WIDTH = 80  # no narrower, lest headings be cut
 
 
 def demo(
@@ -35,13 +36,21 @@ def demo(
     items: Annotated[int, typer.Option(min=30, help="Items, split evenly into train / calibration / test.")] = 1500,
     votes: Annotated[int, typer.Option(min=1, help="Simulated annotators per item.")] = 100,
     alpha: Annotated[float, typer.Option(min=0.001, max=0.999, help="Level of the sets that are written.")] = 0.1,
-    out: Annotated[Path, typer.Option(help="Directory for the predicted sets.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(file_okay=False, help="Directory for the predicted sets.")] = Path("demo-output"),
 ) -> None:
     """Train on synthetic votes, calibrate every first-order score, compare coverage, write the sets."""
-    # The table has a column for empty sets; no need to warn of them as well.
-    warnings.simplefilter("ignore", CredalSetWarning)
-    console = Console(soft_wrap=True)
-    parts = _split(items, votes, seed)
+    if math.isnan(alpha):
+        raise typer.BadParameter("must be a number", param_hint="'--alpha'")
+    _make_directory(out)
+    with warnings.catch_warnings():
+        # The table has a column for empty sets, and shows infinite thresholds; no need to warn of them as well.
+        warnings.simplefilter("ignore", CredalSetWarning)
+        _run(_split(items, votes, seed), votes, alpha, out / "sets.jsonl")
+
+
+def _run(parts: Split, votes: int, alpha: float, path: Path) -> None:
+    console = Console(soft_wrap=True, markup=False, emoji=False, highlight=False)
+    console.width = max(console.width, TABLE_WIDTH)
     scores = [score() for score in REGISTRY.values() if score.order == "first"]
     model = default_estimator(scores[0]).fit(parts.X_train, parts.Y_train)
     calib, test = model.predict_proba(parts.X_conformalize), model.predict_proba(parts.X_test)
@@ -49,16 +58,23 @@ def demo(
 
     rows = Evaluation()
     calibrations = []
-    for score in track(scores, description="Calibrating", console=console, transient=True):
+    silent = not console.is_terminal
+    for score in track(scores, description="Calibrating", console=console, transient=True, disable=silent):
         calibrations.append(conformalize(calib, parts.Y_conformalize, score))
         rows += evaluate_predictions(calibrations[-1], test, truth, ALPHAS)
 
-    third = items // 3
-    console.print(f"Synthetic data: 3 classes, {votes} votes per item, {third} items each to train, calibrate, test.")
+    sizes = f"{len(test)} items each to train, calibrate, test"
+    console.print(f"Synthetic data: {truth.shape[1]} classes, {votes} votes; {sizes}")
     console.print(_table(rows))
-    path = out / "sets.jsonl"
     _write_sets(path, calibrations, test, alpha)
     console.print(f"Wrote the {len(test)} predicted sets of every score at alpha={alpha:g} to {path}")
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"cannot create {path}: {error.strerror}", param_hint="'--out'") from None
 
 
 def _split(items: int, votes: int, seed: int) -> Split:
@@ -70,7 +86,8 @@ def _split(items: int, votes: int, seed: int) -> Split:
 
 
 def _table(rows: Evaluation) -> Table:
-    table = Table(title="Coverage and size of the sets on the test items", box=SIMPLE_HEAD, collapse_padding=True)
+    title = "Coverage and size of the sets on the test items"
+    table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("score", "alpha", "nominal", "coverage", "95% interval", "efficiency", "threshold", "empty"):
         table.add_column(heading, justify="left" if heading == "score" else "right", no_wrap=True)
     for previous, row in zip([None, *rows], rows, strict=False):
@@ -96,12 +113,11 @@ def _set_rows(calibrations: list[Calibration], prediction: FloatArray, alpha: fl
 
 def _write_sets(path: Path, calibrations: list[Calibration], prediction: FloatArray, alpha: float) -> None:
     """Write one JSON object per line, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as stream:
-        try:
+    staging = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with staging.open("w", encoding="utf-8") as stream:
             for row in _set_rows(calibrations, prediction, alpha):
                 stream.write(json.dumps(row, allow_nan=False) + "\n")
-        except BaseException:
-            Path(stream.name).unlink()
-            raise
-    os.replace(stream.name, path)
+        staging.replace(path)
+    finally:
+        staging.unlink(missing_ok=True)

@@ -1,0 +1,162 @@
+"""`import credalset` is light, and imports inside the package point one way."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import credalset as cs
+
+PACKAGE = Path(cs.__file__).parent
+HEAVY = [
+    "torch",
+    "matplotlib",
+    "numba",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "typer",
+    "rich",
+    "skops",
+    "dask",
+    "transformers",
+]
+
+#: what may import what: every module imports from lines above its own, or from its own package
+LAYERS = [
+    ["_typing", "_version", "exceptions"],
+    ["_parallel", "_compiled", "_vote_table", "_bundle"],
+    ["_validation"],
+    ["simplex", "annotations", "datasets"],
+    ["geometry"],
+    ["kernels"],
+    ["credal_set"],
+    ["scores"],
+    ["calibration"],
+    ["measures", "decisions", "metrics"],
+    ["evaluation"],
+    ["predictors"],
+    ["classifier"],
+    ["persistence"],
+    ["credalset"],
+    ["commands"],
+    ["cli"],
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def run(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    ).stdout.strip()
+
+
+# --- weight ---
+
+
+def test_heavy_packages_are_not_imported() -> None:
+    assert run(f"import sys, credalset; print([name for name in {HEAVY} if name in sys.modules])") == "[]"
+
+
+def test_the_check_for_heavy_packages_works() -> None:
+    assert run(f"import sys, pandas; print([name for name in {HEAVY} if name in sys.modules])") != "[]"
+
+
+def test_small_batches_do_not_wake_the_compiler() -> None:
+    code = "import sys, credalset as cs; cs.scores.TotalVariation()([[0.5, 0.5]], [[1.0, 0.0]]); "
+    assert run(code + "print('numba' in sys.modules)") == "False"
+
+
+def import_seconds(package: str) -> float:
+    return float(run(f"import time; t = time.perf_counter(); import {package}; print(time.perf_counter() - t)"))
+
+
+def test_import_takes_less_than_twice_that_of_scikit_learn() -> None:
+    """Best of several runs, taken in turns; a busy machine gets more of them."""
+    own, other = [], []
+    for turn in range(10):
+        own.append(import_seconds("credalset"))
+        other.append(import_seconds("sklearn"))
+        if turn >= 1 and min(own) < 2 * min(other):
+            return
+    pytest.fail(f"import credalset takes {min(own):.2f} s, import sklearn {min(other):.2f} s")
+
+
+def test_every_public_name_can_be_had() -> None:
+    assert set(cs.__all__) <= set(dir(cs))
+    assert all(getattr(cs, name) is not None for name in cs.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        cs.nonsense  # noqa: B018
+
+
+# --- direction ---
+
+
+def module_level(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run on import; those for the type checker do not."""
+    for statement in statements:
+        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+            yield from module_level(statement.orelse)
+        elif isinstance(statement, ast.If | ast.Try | ast.With):
+            for block in ("body", "handlers", "orelse", "finalbody"):
+                yield from module_level(getattr(statement, block, []))
+        elif isinstance(statement, ast.ExceptHandler):
+            yield from module_level(statement.body)
+        else:
+            yield statement
+
+
+def part_of(module: str) -> str:
+    """The part of the package a module belongs to: ``credalset.scores.base`` to ``scores``."""
+    return [*module.split("."), "credalset"][1]
+
+
+def imported_parts(source: str) -> Iterator[str]:
+    for statement in module_level(ast.parse(source).body):
+        if isinstance(statement, ast.Import):
+            yield from (part_of(alias.name) for alias in statement.names if alias.name.split(".")[0] == "credalset")
+        elif isinstance(statement, ast.ImportFrom):
+            assert statement.level == 0, "write imports in full"
+            if statement.module == "credalset":
+                yield from (alias.name if alias.name in LEVEL else "credalset" for alias in statement.names)
+            elif statement.module is not None and statement.module.startswith("credalset."):
+                yield part_of(statement.module)
+
+
+def upward_imports(part: str, source: str) -> list[str]:
+    return [other for other in imported_parts(source) if other != part and LEVEL[other] >= LEVEL[part]]
+
+
+FILES = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_imports_point_one_way(file: Path) -> None:
+    part = "credalset" if file.name == "__init__.py" and file.parent == Path() else file.parts[0].removesuffix(".py")
+    assert part in LEVEL, f"give {part} its place in LAYERS"
+    assert upward_imports(part, FILES[file].read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from credalset.calibration import Calibration", ["calibration"]),
+        ("import credalset.classifier", ["classifier"]),
+        ("import credalset as cs", ["credalset"]),
+        ("from credalset import metrics, conformalize", ["metrics", "credalset"]),
+        (
+            "try:\n    from credalset.calibration import x\nexcept ImportError:\n    import credalset.cli",
+            ["calibration", "cli"],
+        ),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from credalset.calibration import x", []),
+        ("def f():\n    from credalset.calibration import x", []),
+        ("from credalset.scores.base import Score\nfrom credalset.simplex import grid\nimport numpy", []),
+    ],
+)
+def test_an_upward_import_is_noticed(source: str, found: list[str]) -> None:
+    assert upward_imports("scores", source) == found

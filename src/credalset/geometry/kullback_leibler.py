@@ -147,9 +147,11 @@ def _tilted(
     """λ ∝ g·exp(strength·advantage) with KL(λ‖g), mean and variance of the advantage, and the mass off the top."""
     with np.errstate(under="ignore"):
         # Small radii keep their digits if everything is measured from g: from its mean advantage, and as λ − g.
-        origin = (center * advantage).sum(axis=1)
-        origin = np.where((radius < SMALL_RADIUS) & (-strength * origin < 1e4), origin, 0.0)
-        exponent = strength[:, None] * (advantage - origin[:, None])
+        # Large strengths keep theirs if the best classes stay at zero.
+        origin = (center * advantage).sum(axis=1, keepdims=True)
+        exponent = strength[:, None] * (advantage - origin)
+        far = ((logs + exponent).max(axis=1) > 1) | (radius >= SMALL_RADIUS)
+        exponent[far] = (strength[:, None] * advantage)[far]
         peak = (logs + exponent).max(axis=1, keepdims=True)
         exponent -= peak + np.log(np.exp(logs + exponent - peak).sum(axis=1, keepdims=True))
         near = np.abs(exponent) < 1
@@ -225,9 +227,9 @@ def _strengths(
     with np.errstate(divide="ignore", over="ignore"):
         start = np.sqrt(2 * radius) / np.sqrt((center * (advantage - mean) ** 2).sum(axis=1))
     strength = np.clip(start, low, high)
-    tolerance = 1e-8 + 2e-15 / np.sqrt(radius)
+    tolerance = np.minimum(1e-8 + 2e-15 / np.sqrt(radius), 1e-4)  # rounding sets the latter part
     active = np.arange(len(radius))
-    for _ in range(MAX_STEPS):
+    for step in range(MAX_STEPS):
         beta = strength[active]
         _, value, average, variance, below = _tilted(
             center[active], logs[active], advantage[active], beta, radius[active]
@@ -241,11 +243,14 @@ def _strengths(
             left = np.where(late, -np.log1p(-below) - beta * average, left)
             level = _progress(value, left, limit[active])
             growth = beta * beta * variance / left
-            new = beta * np.exp(np.log(goal[active] / level) * level / growth)
-        inside = (new >= low[active]) & (new <= high[active])
+            miss = np.log(goal[active] / level)
+            new = beta * np.exp(miss * level / growth)
+            short = np.abs(new - beta) <= tolerance[active] * beta
+        # A short step counts only with a small miss: rounding can inflate a tiny variance. Bisection ends any crawl.
+        inside = (new >= low[active]) & (new <= high[active]) & (step < 8 or step % 2 == 0)
+        inside &= ~short | (np.abs(miss) <= 1e3 * tolerance[active])
         strength[active] = np.where(inside, new, np.sqrt(low[active]) * np.sqrt(high[active]))
-        close = inside & (np.abs(new - beta) <= tolerance[active] * beta)
-        active = active[~close & (high[active] - low[active] > 4e-16 * high[active])]
+        active = active[~(inside & short) & (high[active] - low[active] > 4e-16 * high[active])]
         if len(active) == 0:
             break
     return strength
@@ -296,10 +301,10 @@ def max_entropy(center: FloatArray, radius: FloatArray, value: FloatArray, point
     size = (center > 0).sum(axis=1)
     spread = np.where(high > low, high - low, 1.0)
     advantage = np.where(center > 0, (low[:, None] - logs) / spread[:, None], -1.0)
-    mean_log = np.where(center > 0, logs, 0.0).sum(axis=1) / size
-    flat = (high == low) | (radius >= -np.log(size) - mean_log)
+    uniform = np.where(center > 0, 1.0 / size[:, None], 0.0)
+    flat = (high == low) | (radius >= divergence(center, uniform))
     tilt(center, advantage, np.where(flat, 0.0, radius), spread, point)
-    point[flat] = np.where(center[flat] > 0, 1.0, 0.0) / size[flat, None]
+    point[flat] = uniform[flat]
     value[:] = _entropy(point)
 
 

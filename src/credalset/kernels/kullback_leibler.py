@@ -133,6 +133,8 @@ def rise(mass: float, rest: float, radius: float, stay: float, leave: float) -> 
     """
     if mass <= 0.0 or radius <= 0.0:
         return 0.0
+    if radius > 600.0:  # exp(−radius) has lost its digits
+        stay = mass if radius >= -math.log(mass) else 1.0
     if (mass >= stay) if mass < 0.5 else (rest <= leave):
         return rest
     if min(mass, rest) < 1e-100 or radius < 1e-200:  # where the powers below would overflow
@@ -214,7 +216,11 @@ def _tilted(
     """Write λ ∝ g·exp(strength·advantage); return KL(λ‖g), mean and variance of the advantage, mass off the top."""
     n_classes = weights.shape[0]
     total, first, variance, below, drift = 0.0, 0.0, 0.0, 0.0, 0.0
-    if strength <= 0.5 or (centered and -strength * mean < 1e4):  # differences from g keep the digits of small radii
+    peak = -np.inf
+    if strength > 0.5:
+        for k in range(n_classes):
+            peak = max(peak, log_weights[k] + strength * (advantage[k] - mean))
+    if strength <= 0.5 or (centered and peak < 1.0):  # differences from g keep the digits of small radii
         for k in range(n_classes):
             y = advantage[k] - mean
             z = strength * y
@@ -234,7 +240,7 @@ def _tilted(
         average = mean + first
     else:
         peak = -np.inf
-        for k in range(n_classes):
+        for k in range(n_classes):  # with the best classes at zero, so that large strengths keep theirs
             point[k] = log_weights[k] + strength * advantage[k]
             peak = max(peak, point[k])
         for k in range(n_classes):
@@ -290,9 +296,9 @@ def _tilt(
     goal = -math.log1p(-radius / limit) if radius < 0.5 * limit else -math.log(spare / limit)
     low, high = _strength_bounds(radius, spare, rest, top, nearest, cap)
     strength = min(max(math.sqrt(2.0 * radius) / math.sqrt(square), low), high)
-    tolerance = 2e-8 + 2e-15 / math.sqrt(radius)
+    tolerance = min(2e-8 + 2e-15 / math.sqrt(radius), 1e-4)  # rounding sets the latter part
     centered = radius < SMALL_RADIUS
-    for _ in range(200):
+    for step in range(200):
         divergence, average, variance, below = _tilted(weights, log_weights, advantage, mean, strength, centered, point)
         if divergence < radius:
             low = strength
@@ -305,9 +311,12 @@ def _tilt(
             left = -math.log1p(-below) - strength * average if below < 0.5 else limit - divergence
             level = -math.log(left / limit)
         growth = strength * strength * variance / left
-        new = strength * math.exp(math.log(goal / level) * level / growth)
-        inside = low <= new <= high
-        if not inside:
+        miss = math.log(goal / level)
+        new = strength * math.exp(miss * level / growth)
+        # A small step counts only with a small miss: rounding can inflate a tiny variance. Bisection ends any crawl.
+        inside = low <= new <= high and (step < 8 or step % 2 == 0)
+        if not inside or (abs(new - strength) <= tolerance * strength and abs(miss) > 1e3 * tolerance):
+            inside = False
             new = math.sqrt(low) * math.sqrt(high)
         change = abs(new - strength)
         strength = new
@@ -358,16 +367,18 @@ def max_entropy(center: FloatArray, radius: FloatArray, value: FloatArray, point
     n_classes = center.shape[1]
     log_weights, advantage = np.empty(n_classes), np.empty(n_classes)
     for i in range(center.shape[0]):
-        high, low, size, total = -np.inf, np.inf, 0, 0.0
+        high, low, size, needed = -np.inf, np.inf, 0, 0.0
         for k in range(n_classes):
             log_weights[k] = -np.inf
             if center[i, k] > 0.0:
                 log_weights[k] = math.log(center[i, k])
                 high = max(high, log_weights[k])
                 low = min(low, log_weights[k])
-                total += log_weights[k]
                 size += 1
-        if high == low or radius[i] >= -math.log(size) - total / size:
+        for k in range(n_classes):
+            if center[i, k] > 0.0:
+                needed += bregman(center[i, k], 1.0 / size - center[i, k])[0]
+        if high == low or radius[i] >= needed:
             for k in range(n_classes):
                 point[i, k] = 1.0 / size if center[i, k] > 0.0 else 0.0
             value[i] = math.log(size)

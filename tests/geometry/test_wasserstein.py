@@ -482,6 +482,36 @@ def test_nothing_breaks_at_the_edges(n_classes):
     np.testing.assert_allclose(value[whole], utility[whole].max(axis=1), rtol=1e-14)
 
 
+def test_places_twelve_orders_of_magnitude_apart(form):
+    """Prices so high that neighbouring masses underflow, next to places that hardly differ."""
+    rng = np.random.default_rng(55)
+    centers = np.vstack([rng.multinomial(7, np.full(21, 1 / 21), 20) / 7, rng.dirichlet(np.full(21, 0.05), 20)])
+    sets = ball(centers, 0.1, tuple(np.cumsum(10.0 ** rng.uniform(-6, 6, 21))))
+    value, point = sets._max_entropy(True)
+    assert_members(sets, point)
+    np.testing.assert_allclose(entropy(point), value, atol=1e-12)
+    low, high, least = sets._min_entropy(True)
+    assert_members(sets, least)
+    assert np.all(low <= high)
+    assert np.all(high <= entropy(sets.center) + 1e-12)
+    assert np.all(entropy(sets.center) <= value)
+
+
+def test_negligible_classes_do_not_matter(form):
+    """Many classes of next to no mass: the same least entropy as without them."""
+    few = np.random.default_rng(2).dirichlet(np.ones(8), 10)
+    many = np.full((10, 40), 1e-25)
+    many[:, ::5] = few
+    positions = tuple(np.arange(0.0, 40.0, 5.0))
+    exact = ball(few, 3.0, positions)._min_entropy(False)[1]
+    low, high, point = ball(many, 3.0)._min_entropy(True)
+    assert_members(ball(many, 3.0), point)
+    assert np.all(low <= exact + 1e-12)
+    assert np.all(high >= exact - 1e-12)
+    if form == "compiled":
+        np.testing.assert_allclose(high, exact, atol=1e-12)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 10, 25])
 def test_both_forms_agree(n_classes, monkeypatch):
     answers = {}

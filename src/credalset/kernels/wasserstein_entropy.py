@@ -83,11 +83,12 @@ def _smoothest(
                 share = (decay - mass[j - 1]) / (mass[j] - mass[j - 1])
                 cap = max(excess[j - 1] + share * (excess[j] - excess[j - 1]), 0.0)
             size = min(size, j + 1)
-        else:
-            size = min(size, first + 1)
+        elif first < size:
+            size = first + 1
+            mass[first] = 1.0  # everything above the root leaves the range
         gain = center[k + 1]
         for j in range(size - 1, first - 1, -1):
-            shifted = mass[j] / decay if mass[j] <= decay and decay > 0.0 else min(1.0, mass[j] / max(decay, 1e-308))
+            shifted = mass[j] / decay if mass[j] < decay else 1.0
             mass[j + 2] = shifted
             excess[j + 2] = min(excess[j], cap) + shifted - gain
         mass[first + 1] = min(1.0, root / decay) if decay > 0.0 else (1.0 if root > 0.0 else 0.0)

@@ -17,6 +17,7 @@ from credalset._typing import FloatArray, IntArray
 from credalset.kernels.wasserstein_entropy import entropy
 
 ROUNDS, WITHOUT_ROUNDS = 4, 12  # levels of the search, and the number of classes up to which one will do
+NEGLIGIBLE = 1e-20  # with many classes, those below this stay where they are: together less than 1e-16 of entropy
 SLACK = 1e-13  # partitions that could improve the entropy by less than this are not looked at
 
 
@@ -30,6 +31,28 @@ class Row(NamedTuple):
     cost: FloatArray
     disorder: FloatArray
     median: IntArray
+
+
+@nb.njit(cache=True, nogil=True)
+def _collect(
+    center: FloatArray, positions: FloatArray, above: float, mass: FloatArray, place: FloatArray, classes: IntArray
+) -> int:
+    """List the classes that hold more mass than ``above``."""
+    n = 0
+    for k in range(center.shape[0]):
+        if center[k] > above:
+            mass[n], place[n], classes[n] = center[k], positions[k], k
+            n += 1
+    return n
+
+
+@nb.njit(cache=True, nogil=True)
+def _cost_of_gathering(center: FloatArray, positions: FloatArray, at: int) -> float:
+    """Cost of moving everything to one class."""
+    total = 0.0
+    for k in range(center.shape[0]):
+        total += center[k] * abs(positions[k] - positions[at])
+    return total
 
 
 @nb.njit(cache=True, nogil=True)
@@ -248,9 +271,10 @@ def _search(
 
 @nb.njit(cache=True, nogil=True)
 def _build(row: Row, best: FloatArray, bounds: IntArray, classes: IntArray, point: FloatArray) -> None:
-    """Put every group's mass at its weighted median."""
+    """Put every group's mass at its weighted median; classes that were left out keep theirs."""
     a, c, j, to_left = int(best[1]), int(best[2]), int(best[3]), best[4]
-    point[:] = 0.0
+    for k in range(row.n):
+        point[classes[k]] = 0.0
     start, start_part = 0, 0.0  # a group starts in this class, after this much of its mass
     g = 0
     split_done = a < 0
@@ -296,16 +320,20 @@ def min_entropy(
     classes = np.empty(n_classes, np.int64)
     best = np.empty(5)
     for i in range(center.shape[0]):
-        n = 0
-        for k in range(n_classes):
-            if center[i, k] > 0.0:
-                mass[n], place[n], classes[n] = center[i, k], positions[k], k
-                n += 1
+        n = _collect(center[i], positions, 0.0, mass, place, classes)
+        if n > WITHOUT_ROUNDS:
+            n = _collect(center[i], positions, NEGLIGIBLE, mass, place, classes)
         row = Row(n, radius[i], mass, place, cost, disorder, median)
         _tabulate(row)
         if cost[0, n] <= radius[i]:
-            points[i] = 0.0
-            points[i, classes[median[0, n]]] = 1.0
+            middle = classes[median[0, n]]
+            if n < n_classes and _cost_of_gathering(center[i], positions, middle) > radius[i]:
+                points[i] = center[i]  # all but a few negligible classes can be gathered
+            else:
+                points[i] = 0.0
+            for k in range(n):
+                points[i, classes[k]] = 0.0
+            points[i, middle] = 1.0
             low[i] = high[i] = 0.0
             continue
         bound, price, n_near, n_far = _frontier(row, ahead, near, far, trial)
@@ -321,6 +349,7 @@ def min_entropy(
             bound = level
             if best[0] - SLACK <= level:
                 break
+        points[i] = center[i]
         _build(row, best, best_bounds, classes, points[i])
         high[i] = entropy(points[i])
         low[i] = high[i] if best[0] - SLACK <= bound else min(max(bound, 0.0), high[i])

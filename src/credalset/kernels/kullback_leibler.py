@@ -142,13 +142,17 @@ def rise(mass: float, rest: float, radius: float, stay: float, leave: float) -> 
     target = math.sqrt(2.0 * radius)
     if radius > 20.0 * mass:  # Poisson tail: x log x − x = radius/mass
         level = math.log(radius / mass) - 1.0
-        shift = radius / (level - math.log(level) * (1.0 - 1.0 / level)) - mass
-    else:  # power law that matches variance and skewness
-        spread = math.sqrt(mass * rest)
-        y = max(1.0 + 2.0 * (rest - mass) * target / (3.0 * spread), 0.0)
-        root = math.sqrt(y)
-        shift = spread * target * (2.0 / 3.0) * (y + root + 1.0) / (root + 1.0)
-    if shift > 0.75 * rest:
+        level -= math.log(level) * (1.0 - 1.0 / level)
+        shift = radius / level
+        shift -= mass + 0.5 * shift * shift / (level + 1.0)
+    else:  # power law that matches variance and skewness, with the third-order term, damped in the tail
+        variance = mass * rest
+        scaled = target / math.sqrt(variance)
+        skew = (rest - mass) * scaled
+        root = math.sqrt(max(1.0 + (2.0 / 3.0) * skew, 0.0))
+        third = scaled * scaled * ((rest - mass) ** 2 / (216.0 + 7.5 * skew * skew) - variance / 12.0)
+        shift = variance * scaled * ((2.0 / 3.0) * (root * root + root + 1.0) / (root + 1.0) + third)
+    if not shift < 0.85 * rest:
         return _rise_near_full(mass, rest, radius)
     low, high = 0.0, rest
     for _ in range(100):

@@ -17,6 +17,7 @@ from credalset._validation import EXACT_SUM_TOLERANCE, as_finite
 from credalset.credal_set import CredalSet
 from credalset.geometry import kullback_leibler as geometry
 from credalset.geometry import kullback_leibler_volume as volume
+from credalset.geometry.flattest import capped_peak
 from credalset.scores.base import Score
 
 ROUNDING = 1e-14  # predictions may miss the sum one by more than this, and the geometry is exact about it
@@ -94,6 +95,9 @@ class KullbackLeiblerBall(CredalSet):
     """
 
     shape: ClassVar[str] = "Kullback–Leibler ball"
+
+    def _smallest_peak(self) -> FloatArray:
+        return capped_peak(self)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         result = np.empty(points.shape[:2])

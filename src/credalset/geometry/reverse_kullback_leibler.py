@@ -82,7 +82,8 @@ def solve(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             miss = np.where(radius < 1.0, np.log(value / radius) * value, value - radius)
             newton = np.where(slope > 0, miss / slope, np.inf)
-            rounding = np.abs(newton) <= 1e-9 * np.abs(x) + 1e-15 * np.exp(-x)
+            rounding = np.abs(newton) <= 1e-9 * np.abs(x) + 1e-15 * np.maximum(np.expm1(-x), 0.0)
+        rounding = rounding & (np.abs(value - radius) < 0.01 * radius)
         collapsed = high - low <= 4e-16 * np.abs(x)
         inside = (x - newton > low) & (x - newton < high) & (np.abs(newton) < 0.75 * previous)
         following = np.where(inside | rounding, x - newton, 0.5 * (low + high))
@@ -236,7 +237,7 @@ def ray_length(center: FloatArray, radius: FloatArray, direction: FloatArray) ->
     def curve(w: FloatArray) -> tuple[FloatArray, FloatArray]:
         loss = -np.expm1(-w)[:, None]
         left = 1.0 - share + share * np.exp(-w)[:, None]
-        left = np.where(np.abs(share * loss) < 0.1, 1.0 - share * loss, left)
+        left = np.where(share * loss < 0.1, 1.0 - share * loss, left)
         value = divergence_terms(m, m * left, -share * loss, np.log(left))
         value = np.where(m > 0, value, d * (end[:, None] * loss))
         slope = np.where(m > 0, d * -share * loss / left, d).sum(axis=1) * end * np.exp(-w)

@@ -35,7 +35,7 @@ def _max_entropy_curve(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """λ, KL(m ‖ λ) and −dKL/d log(1 + θ) at the point where ω = θ for the largest class."""
     theta = theta[:, None]
-    omega = wrightomega(theta + np.log(theta) - log_ratio)
+    omega = np.where(log_ratio > 0, wrightomega(theta + np.log(theta) - log_ratio), theta)
     faint = (omega < 1e-3) | (center <= 0)
     omega = np.where(center > 0, omega, 0.0)
     safe = np.where(faint, 1.0, omega)

@@ -34,37 +34,43 @@ def divergence_term(center: float, point: float, excess: float, log_ratio: float
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def log_shrinkage(a: float, b: float, radius: float) -> float:
-    """Return s ≥ 0 with d(a ‖ a·e^(−s)) = radius, b = 1 − a: two fourth-order steps from a close guess."""
-    if b <= 0.0 or radius > 750.0 * a:  # beyond 750 a·e^(−s) is below every floating-point number
-        return radius / a
-    y = math.sqrt(2.0 * b * radius / a)
+def shrink(a: float, b: float, radius: float) -> tuple[float, float]:
+    """Return e^(−s) and 1 − e^(−s) with d(a ‖ a·e^(−s)) = radius, b = 1 − a; two steps of order four do."""
+    if b <= 0.0 or radius > 750.0 * a:  # e^(−s) is below every floating-point number
+        return math.exp(-radius / a), -math.expm1(-radius / a)
     inverse_b = 1.0 / b
-    z = y * (1.0 + b + 4.0 * math.sqrt(b)) * inverse_b
-    s = max(y, radius / a + 6.0 * y / math.sqrt(36.0 + z * z))
+    limit = radius / a
+    y = math.sqrt(2.0 * b * limit)
+    z = y * (1.0 + 2.0 * b) * inverse_b
+    s = max(y, limit + 3.0 * y / math.sqrt(9.0 + z * z))
     for _ in range(12):
-        if s < 0.15:
-            loss = -math.expm1(-s)
+        if s < 0.02:
+            loss = s * (1.0 - s * (1 / 2 - s * (1 / 6 - s * (1 / 24 - s * (1 / 120 - s * (1 / 720 - s / 5040))))))
+            kept = 1.0 - loss
             value = a * phi_series(-loss) - radius
         else:
-            loss = 1.0 - math.exp(-s)
+            kept = math.exp(-s)
+            loss = 1.0 - kept
             value = a * (s - loss) - radius
         moved = a * loss
         rest = b + moved
-        if moved < 0.15 * b:
+        if moved < 0.02 * b:
             value += b * phi_series(moved * inverse_b)
         else:
             value += moved - b * math.log(rest * inverse_b)
         w = 1.0 / (rest * moved)
         newton = value * rest * rest * w
-        half_curvature = 0.5 * a * b * (1.0 - loss) * w
-        third = half_curvature * (1.0 + a * (1.0 - loss)) * moved * w / 3.0
+        half_curvature = 0.5 * a * b * kept * w
+        third = half_curvature * (1.0 + a * kept) * moved * w * (1 / 3)
         product = half_curvature * newton
         step = newton * (1.0 - product) / (1.0 - 2.0 * product - third * newton * newton)
         s -= step
         if abs(step) < 1e-4 * s:
             break
-    return s
+    if abs(step) > 0.01:
+        return math.exp(-s), -math.expm1(-s)
+    growth = step * (1.0 + step * (1 / 2 + step * (1 / 6 + step * (1 / 24 + step * (1 / 120 + step / 720)))))
+    return kept * (1.0 + growth), loss - kept * growth
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
@@ -85,8 +91,10 @@ def envelope(center: FloatArray, radius: FloatArray, lower: FloatArray, upper: F
                 lower[i, k] = math.exp(-r)
                 upper[i, k] = 1.0
             else:
-                lower[i, k] = a * math.exp(-log_shrinkage(a, b, r))
-                upper[i, k] = min(a - b * math.expm1(-log_shrinkage(b, a, r)), 1.0)
+                kept, _ = shrink(a, b, r)
+                lower[i, k] = a * kept
+                _, lost = shrink(b, a, r)
+                upper[i, k] = min(a + b * lost, 1.0)
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
@@ -95,6 +103,13 @@ def newton_step(divergence: float, slope: float, radius: float) -> float:
     if radius < 1.0:
         return math.log(divergence / radius) * divergence / slope
     return (divergence - radius) / slope
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def is_last_step(x: float, newton: float, divergence: float, radius: float) -> bool:
+    """Tell whether only rounding is left after this Newton step."""
+    close = abs(newton) <= 1e-9 * abs(x) + 1e-15 * max(math.expm1(-x), 0.0)
+    return close and abs(divergence - radius) < 0.01 * radius
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
@@ -153,7 +168,7 @@ def support_on_positive(center: FloatArray, gap: FloatArray, radius: float, poin
         else:
             high = x
         newton = newton_step(divergence, slope, radius)
-        if abs(newton) <= 1e-9 * abs(x) + 1e-15 * math.exp(-x):  # what is left after this step is rounding
+        if is_last_step(x, newton, divergence, radius):
             x -= newton
             break
         if high - low <= 4e-16 * abs(x):
@@ -207,3 +222,75 @@ def support(center: FloatArray, radius: FloatArray, utility: FloatArray, value: 
         for k in range(m.size):
             total += u[k] * point[i, k]
         value[i] = total
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def ray_curve(center: FloatArray, direction: FloatArray, end: float, w: float) -> tuple[float, float]:
+    """KL(m ‖ m + t d) at t = end · (1 − e^(−w)), and its derivative in w."""
+    left = math.exp(-w)
+    loss = -math.expm1(-w)
+    value, slope = 0.0, 0.0
+    for k in range(center.size):
+        m, d = center[k], direction[k]
+        if m > 0.0:
+            share = min(-d * end / m, 1.0)
+            excess = -share * loss
+            ratio = 1.0 + excess if excess > -0.1 else 1.0 - share + share * left
+            log_ratio = 0.0 if abs(excess) < 0.1 else math.log(ratio)
+            value += divergence_term(m, m * ratio, excess, log_ratio)
+            slope += d * excess / ratio
+        else:
+            value += d * end * loss
+            slope += d
+    return value, slope * end * left
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def ray_root(center: FloatArray, radius: float, direction: FloatArray, end: float, ender: float) -> float:
+    """Distance along one ray that leaves the simplex at ``end``, where a class of mass ``ender`` vanishes."""
+    leak, squares = 0.0, 0.0
+    for k in range(center.size):
+        if center[k] > 0.0:
+            squares += direction[k] * direction[k] / center[k]
+        else:
+            leak += direction[k]
+    guess = 2.0 * radius / (leak + math.sqrt(leak * leak + 2.0 * radius * squares))
+    low, high = 0.0, min(1.0 + radius / ender, 45.0)
+    w = min(-math.log1p(-guess / end), high) if guess < end else 0.5 * high
+    previous = math.inf
+    for _ in range(MAX_STEPS):
+        value, slope = ray_curve(center, direction, end, w)
+        if value > radius:
+            high = w
+        else:
+            low = w
+        newton = newton_step(value, slope, radius) if slope > 0.0 else math.inf
+        if is_last_step(w, newton, value, radius):
+            w -= newton
+            break
+        if high - low <= 4e-16 * w:
+            break
+        following = next_iterate(w, newton, low, high, previous)
+        previous = abs(following - w)
+        w = following
+    return -end * math.expm1(-w)
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def ray_length(center: FloatArray, radius: FloatArray, direction: FloatArray, out: FloatArray) -> None:
+    """Largest t with center + t · direction in the ball, for every row."""
+    for i in range(center.shape[0]):
+        end, ender = math.inf, 0.0
+        blocked = False
+        for k in range(center.shape[1]):
+            m, d = center[i, k], direction[i, k]
+            if d < 0.0:
+                blocked = blocked or m <= 0.0
+                if -m / d < end:
+                    end, ender = -m / d, m
+        if blocked or end == 0.0 or (radius[i] <= 0.0 and end < math.inf):
+            out[i] = 0.0
+        elif end == math.inf:
+            out[i] = math.inf
+        else:
+            out[i] = ray_root(center[i], radius[i], direction[i], end, ender)

@@ -12,6 +12,7 @@ from credalset.kernels.reverse_kullback_leibler import (
     MAX_STEPS,
     TINY,
     divergence_term,
+    is_last_step,
     newton_step,
     next_iterate,
     phi_series,
@@ -139,7 +140,7 @@ def max_entropy_row(
         else:
             high = u
         newton = math.log(divergence / radius) * divergence / slope
-        if abs(newton) <= 1e-9 * u + 1e-15 * theta:  # what is left after this step is rounding
+        if is_last_step(-u, newton, divergence, radius):
             u -= newton
             break
         if high - low <= 4e-16 * u:
@@ -291,7 +292,7 @@ def min_entropy_root(
         else:
             low = x
         newton = newton_step(divergence, slope, radius) if slope > 0.0 else math.inf
-        if abs(newton) <= 1e-9 * abs(x) + 1e-15 * math.exp(-x):
+        if is_last_step(x, newton, divergence, radius):
             x -= newton
             break
         if high - low <= 4e-16 * abs(x):

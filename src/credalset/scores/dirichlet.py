@@ -184,13 +184,17 @@ class ReverseKullbackLeiblerBall(CredalSet):
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
         n_each = directions.shape[1]
-        flat = directions.reshape(-1, self.n_classes)
+        flat = np.ascontiguousarray(directions).reshape(-1, self.n_classes)
+        compiled = self._compiled(geometry, effort=n_each)
         result = np.empty(directions.shape[:2])
         out = result.reshape(-1)
 
         def one_block(pairs: slice) -> None:
             owners = np.arange(pairs.start, pairs.stop) // n_each
-            out[pairs] = geometry.ray_length(self.center[owners], self.radius[owners], flat[pairs])
+            if compiled is None:
+                out[pairs] = geometry.ray_length(self.center[owners], self.radius[owners], flat[pairs])
+            else:
+                compiled.ray_length(self.center[owners], self.radius[owners], flat[pairs], out[pairs])
 
         for_each_block(one_block, len(flat), self.n_classes)
         return result
@@ -229,9 +233,9 @@ class ReverseKullbackLeiblerBall(CredalSet):
         for_each_block(one_block, len(self), row_size)
         return result
 
-    def _compiled(self, readable: ModuleType) -> ModuleType | None:
+    def _compiled(self, readable: ModuleType, effort: int = 1) -> ModuleType | None:
         """The compiled twin of a module of readable functions, for large batches."""
-        return kernels(readable.__name__.replace(".geometry.", ".kernels."), self.center.size)
+        return kernels(readable.__name__.replace(".geometry.", ".kernels."), self.center.size * effort)
 
     def _rows(self, rows: slice) -> tuple[FloatArray, FloatArray]:
         return np.ascontiguousarray(self.center[rows]), np.ascontiguousarray(self.radius[rows])

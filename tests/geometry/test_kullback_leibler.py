@@ -297,6 +297,17 @@ def test_max_entropy_satisfies_its_optimality_conditions(n_classes):
         assert plain_kl(p, g) == pytest.approx(sets.radius[i], rel=1e-7, abs=1e-14)
 
 
+def test_max_entropy_turns_uniform_exactly_when_the_uniform_is_a_member():
+    g = np.array([0.6, 0.3, 0.1])
+    needed = plain_kl(np.full(3, 1 / 3), g)
+    for factor in (1 - 1e-3, 1 - 1e-6, 1 + 1e-12, 2.0):
+        sets = regions(g, needed * factor)
+        value, point = sets._max_entropy(True)
+        assert_members(sets, point)
+        assert (np.ptp(point) < 1e-14) == (factor > 1)
+        assert value[0] <= math.log(3) + 1e-15
+
+
 @pytest.mark.parametrize("n_classes", [3, 4, 6])
 def test_max_entropy_is_never_beaten(n_classes):
     sets = random_batch(25, n_classes, seed=9)

@@ -114,12 +114,11 @@ def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArra
             small = s < 0.15
             value = a * np.where(small, phi_series(np.where(small, -loss, 0.0)), s - loss) - radius
             value += b * phi(moved / b)
-            newton = value * rest / moved
-            half_curvature = 0.5 * a * b * (1.0 - loss) / (rest * moved)
-            third = half_curvature * (1.0 + a * (1.0 - loss)) / (3.0 * rest)
-            product = half_curvature * newton
-            s = s - newton * (1.0 - product) / (1.0 - 2.0 * product - third * newton * newton)
-        s = np.where((b <= 0) | (radius > 750.0 * a), limit, s)
+            newton = value / moved * rest
+            second = 0.5 * (b / rest) * ((1.0 - loss) / loss * newton)  # from F''
+            third = second * (newton / rest) * (1.0 + a * (1.0 - loss)) / 3.0  # from F'''
+            s = s - newton * (1.0 - second) / (1.0 - 2.0 * second - third)
+        s = np.where((b <= TINY) | (radius > 750.0 * a), limit, s)
     return np.where(radius > 0, s, 0.0)
 
 

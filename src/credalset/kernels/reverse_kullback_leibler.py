@@ -36,7 +36,7 @@ def divergence_term(center: float, point: float, excess: float, log_ratio: float
 @nb.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def shrink(a: float, b: float, radius: float) -> tuple[float, float]:
     """Return e^(−s) and 1 − e^(−s) with d(a ‖ a·e^(−s)) = radius, b = 1 − a; two steps of order four do."""
-    if b <= 0.0 or radius > 750.0 * a:  # e^(−s) is below every floating-point number
+    if b <= TINY or radius > 750.0 * a:  # e^(−s) is below every floating-point number
         return math.exp(-radius / a), -math.expm1(-radius / a)
     inverse_b = 1.0 / b
     limit = radius / a
@@ -58,12 +58,11 @@ def shrink(a: float, b: float, radius: float) -> tuple[float, float]:
             value += b * phi_series(moved * inverse_b)
         else:
             value += moved - b * math.log(rest * inverse_b)
-        w = 1.0 / (rest * moved)
-        newton = value * rest * rest * w
-        half_curvature = 0.5 * a * b * kept * w
-        third = half_curvature * (1.0 + a * kept) * moved * w * (1 / 3)
-        product = half_curvature * newton
-        step = newton * (1.0 - product) / (1.0 - 2.0 * product - third * newton * newton)
+        per_moved, per_rest = 1.0 / moved, 1.0 / rest
+        newton = value * per_moved * rest
+        second = 0.5 * (b * per_rest) * (a * kept * per_moved * newton)  # from F''
+        third = second * (newton * per_rest) * (1.0 + a * kept) * (1 / 3)  # from F'''
+        step = newton * (1.0 - second) / (1.0 - 2.0 * second - third)
         s -= step
         if abs(step) < 1e-4 * s:
             break

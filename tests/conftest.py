@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from credalset.scores import (
+    Hellinger,
     InnerProduct,
     KullbackLeibler,
     NegativeLogDensity,
@@ -31,6 +32,7 @@ SCORES: dict[str, Score] = {
     "inner": InnerProduct(),
     "so": RelativeLikelihood(),
     "density": NegativeLogDensity(),
+    "hellinger": Hellinger(),
     "normalized-tv": Normalized(TotalVariation()),
     "normalized-ws": Normalized(Wasserstein(), offset=0.1),
     "normalized-kl": Normalized(KullbackLeibler(), offset=0.1),

@@ -34,13 +34,16 @@ def max_min(one: Region, payoffs: FloatArray, tolerance: float = 1e-10, sign_onl
     sign_only : bool
         Stop as soon as the sign of the value is certain.
     """
-    weights = np.full(len(payoffs), 1.0 / len(payoffs))
+    weights = best = np.full(len(payoffs), 1.0 / len(payoffs))
     low, high = -np.inf, np.inf
     members: list[FloatArray] = []
     for _ in range(MAX_ROUNDS):
-        value, point = one._support((weights @ payoffs)[None], True)
+        # Halfway to the best mixture so far: the program's own solution jumps about, and slows convergence down.
+        trial = 0.5 * (weights + best)
+        value, point = one._support((trial @ payoffs)[None], True)
         assert point is not None
-        high = min(high, float(value[0]))
+        if value[0] < high:
+            high, best = float(value[0]), trial
         members.append(point[0])
         if high - low <= tolerance or (sign_only and high < -tolerance):
             break

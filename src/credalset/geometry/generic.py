@@ -42,7 +42,8 @@ def max_entropy(sets: Region) -> tuple[FloatArray, FloatArray]:
     uniform = np.full((n, 1, k), 1.0 / k)
     reach = sets._ray_length(uniform - sets.center[:, None, :])
     point = sets.center + np.minimum(reach, 1.0) * (uniform[:, 0] - sets.center)
-    active = np.flatnonzero(reach[:, 0] < 1.0)
+    is_uniform = (sets.center == 1.0 / k).all(axis=1)
+    active = np.flatnonzero((reach[:, 0] < 1.0) & ~is_uniform)
     for _ in range(MAX_STEPS):
         if len(active) == 0:
             break

@@ -39,10 +39,13 @@ ELEMENTS_PER_BLOCK = 1 << 22
 
 
 def edge_distance(origin: FloatArray, directions: FloatArray) -> FloatArray:
-    """Return sup{t : origin + t·direction ≥ 0}, for origins (N, 1, K) and directions (N, M, K) that sum to zero."""
+    """Return sup{t : origin + t·direction ≥ 0}, for origins (N, 1, K) and directions (N, M, K) that sum to zero.
+
+    Zero for the direction zero.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(directions < 0, origin / -directions, np.inf)
-    return ratio.min(axis=-1)
+        ratio = np.where(directions < 0, origin / -directions, np.inf).min(axis=-1)
+    return np.where(np.isinf(ratio), 0.0, ratio)  # a direction without a negative entry is no direction at all
 
 
 def ray_length(sets: Region, directions: FloatArray) -> FloatArray:
@@ -90,7 +93,8 @@ def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = values.std(axis=-1, ddof=1) / (mean * np.sqrt(n))
         logs = np.log(mean) + safe[..., 0]
-    return logs, np.where(mean > 0, relative, np.inf)
+    # Rays that all have length zero mean a flat set, for certain.
+    return logs, np.where(mean > 0, relative, 0.0)
 
 
 def _choose_sharpness(sets: Region, generator: np.random.Generator) -> FloatArray:
@@ -114,14 +118,17 @@ def log_terms(sets: Region, sharpness: FloatArray, n_rays: int, generator: np.ra
     concentration = 1.0 + sharpness[:, None, None] * center
     draws = generator.standard_gamma(np.broadcast_to(concentration, (n, n_rays, k)))
     toward = draws / draws.sum(axis=-1, keepdims=True) - center
-    toward -= toward.mean(axis=-1, keepdims=True)
     # Unit in the largest entry, not in Euclidean length: the unit cancels, and this one never under- or overflows.
     scale = np.abs(toward).max(axis=-1, keepdims=True)
-    directions = toward / np.where(scale > 0, scale, 1.0)
+    some_direction = np.eye(k)[0] - np.eye(k)[1]
+    aimed = scale > 1e-13
+    directions = np.where(aimed, toward / np.where(aimed, scale, 1.0), some_direction)
     reach, edge = sets._ray_length(directions), edge_distance(center, directions)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         numerator = (k - 1) * np.log(reach) - np.log(k - 1)
-    return numerator - _log_direction_density(center, directions, edge, sharpness) + gammaln(k)
+        terms = numerator - _log_direction_density(center, directions, edge, sharpness) + gammaln(k)
+    # A ray toward the centre itself has no direction. It has probability zero, but seeds coincide.
+    return np.where(aimed[..., 0], terms, -np.inf)
 
 
 def _log_direction_density(

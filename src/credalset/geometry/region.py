@@ -61,9 +61,11 @@ class Region(ABC):
         """
         return np.asarray(self.radius < 0)
 
+    @abstractmethod
     def _divergence(self, points: FloatArray) -> FloatArray:
         """The region's own function of points (N, M, K) → (N, M); members are those at most ``radius``."""
 
+    @abstractmethod
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
         """Largest expectation of utilities (N, K), and a member that attains it."""
 
@@ -100,7 +102,7 @@ class Region(ABC):
         return None
 
     def _smallest_peak(self) -> FloatArray:
-        return np.array([-max_min(one, -np.eye(self.n_classes))[0] for one in self])
+        return np.array([-max_min(one, -np.eye(self.n_classes), tolerance=1e-7)[0] for one in self])
 
     def _measure(
         self,

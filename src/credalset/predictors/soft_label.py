@@ -72,7 +72,7 @@ class SoftLabelClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         if n_items != len(distributions):
             raise ValueError(f"X has {n_items} items, but Y has {len(distributions)}.")
         if sparse.issparse(X):
-            X = sparse.csr_array(X)  # the other formats cannot be indexed by rows
+            X = X.tocsr()  # type: ignore[attr-defined]  # the other formats cannot be indexed by rows
         elif not hasattr(X, "shape") and not isinstance(X, list):
             X = np.asarray(X)
         items, codes = np.nonzero(distributions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from credalset.scores.base import Score
 from credalset.scores.dirichlet import NegativeLogDensity, RelativeLikelihood
+from credalset.scores.hellinger import Hellinger
 from credalset.scores.inner_product import InnerProduct
 from credalset.scores.kullback_leibler import KullbackLeibler
 from credalset.scores.normalized import Normalized
@@ -19,13 +20,14 @@ REGISTRY: dict[str, type[Score]] = {
         InnerProduct,
         RelativeLikelihood,
         NegativeLogDensity,
+        Hellinger,
         Normalized,
     )
 }
 
 
 def get_score(score: str | Score) -> Score:
-    """Return a score object from a name (``tv ws kl inner so density normalized``) or from a score.
+    """Return a score object from a name (``tv ws kl inner so density hellinger normalized``) or from a score.
 
     Examples
     --------
@@ -45,6 +47,7 @@ def get_score(score: str | Score) -> Score:
 
 __all__ = [
     "REGISTRY",
+    "Hellinger",
     "InnerProduct",
     "KullbackLeibler",
     "NegativeLogDensity",

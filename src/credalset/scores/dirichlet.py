@@ -22,6 +22,7 @@ from credalset.credal_set import CredalSet
 from credalset.geometry import reverse_kullback_leibler as geometry
 from credalset.geometry import reverse_kullback_leibler_entropy as entropy
 from credalset.geometry import reverse_kullback_leibler_volume as volume
+from credalset.geometry.flattest import capped_peak
 from credalset.scores.base import Score
 
 
@@ -140,6 +141,9 @@ class ReverseKullbackLeiblerBall(CredalSet):
     """
 
     shape: ClassVar[str] = "reverse-KL ball"
+
+    def _smallest_peak(self) -> FloatArray:
+        return capped_peak(self)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         result = np.empty(points.shape[:2])

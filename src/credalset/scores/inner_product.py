@@ -10,6 +10,7 @@ import numpy as np
 from credalset._typing import BoolArray, FloatArray
 from credalset.credal_set import CredalSet
 from credalset.geometry import half_space, half_space_volume
+from credalset.geometry.flattest import half_space_peak
 from credalset.scores.base import Score
 
 
@@ -60,6 +61,9 @@ class HalfSpace(CredalSet):
         """Tell which sets have no member: those whose best corner scores above the threshold."""
         best = self.score.best_fit(self.prediction)
         return np.asarray(self.score.evaluate_rows(self.prediction, best) > self.threshold)
+
+    def _smallest_peak(self) -> FloatArray:
+        return half_space_peak(self.center, 1.0 - self.radius)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         return 1.0 - np.einsum("nmk,nk->nm", points, self.center)

@@ -12,6 +12,7 @@ from credalset.credal_set import CredalSet
 from credalset.geometry import total_variation as geometry
 from credalset.geometry import total_variation_rays
 from credalset.geometry import total_variation_volume as volume
+from credalset.geometry.flattest import capped_peak
 from credalset.scores.base import Score
 
 
@@ -54,6 +55,9 @@ class TotalVariationBall(CredalSet):
     """
 
     shape: ClassVar[str] = "total-variation ball"
+
+    def _smallest_peak(self) -> FloatArray:
+        return capped_peak(self)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         return geometry.divergence(self.center, points)

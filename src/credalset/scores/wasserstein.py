@@ -12,6 +12,7 @@ from credalset.credal_set import CredalSet
 from credalset.geometry import wasserstein as geometry
 from credalset.geometry import wasserstein_entropy, wasserstein_groups
 from credalset.geometry import wasserstein_volume as volume
+from credalset.geometry.flattest import wasserstein_peak
 from credalset.scores.base import Score
 
 
@@ -99,6 +100,9 @@ class WassersteinBall(CredalSet):
     shape: ClassVar[str] = "Wasserstein ball"
 
     gaps: FloatArray = field(kw_only=True)
+
+    def _smallest_peak(self) -> FloatArray:
+        return wasserstein_peak(self.center, self.radius, self.gaps)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         return geometry.divergence(self.center, self.gaps, points)

@@ -325,10 +325,11 @@ class CredalSet(Region):
         return self._measure([()], lambda sets, _: (sets._generalized_hartley(),), lambda _: (bits,))[0]  # type: ignore[attr-defined]
 
     def log_volume(
-        self, return_error: bool = False, random_state: RandomState = 0, n_rays: int = 1024
+        self, return_error: bool = False, random_state: RandomState = 0, n_rays: int | None = None
     ) -> FloatArray | Volume:
         """Return the logarithm of `volume`, which stays finite where the volume itself underflows."""
         generator = as_generator(random_state)
+        rays = max(1024, 64 * self.n_classes) if n_rays is None else as_positive_int(n_rays, "n_rays")
         methods = ["exact"]
 
         def regular(sets: Self, _: Any) -> tuple[FloatArray, FloatArray]:
@@ -337,7 +338,7 @@ class CredalSet(Region):
                 methods[0] = known[2]
                 return known[0], known[1]
             methods[0] = "estimate"
-            return sets._estimate_log_volume(generator, n_rays)
+            return sets._estimate_log_volume(generator, rays)
 
         value, error = self._measure([(), ()], regular, lambda _: (0.0, 0.0))
         empty = self.is_empty()
@@ -345,7 +346,7 @@ class CredalSet(Region):
         return Volume(value, error, methods[0]) if return_error else value
 
     def volume(
-        self, return_error: bool = False, random_state: RandomState = 0, n_rays: int = 1024
+        self, return_error: bool = False, random_state: RandomState = 0, n_rays: int | None = None
     ) -> FloatArray | Volume:
         """Return the volume of each set as a fraction of the simplex.
 
@@ -359,8 +360,8 @@ class CredalSet(Region):
             ``"exact"`` or ``"estimate"``.
         random_state : int, Generator or None
             Source of randomness of the estimate; the same answer every time by default.
-        n_rays : int
-            Rays per set for the estimate; the error falls with its square root.
+        n_rays : int, optional
+            Rays per set for the estimate; the error falls with its square root. By default 1024, or 64 per class.
 
         Examples
         --------

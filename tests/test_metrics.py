@@ -15,7 +15,7 @@ from scipy import stats
 import credalset as cs
 from credalset import metrics
 from credalset.metrics import Estimate
-from credalset.scores import InnerProduct, TotalVariation
+from credalset.scores import InnerProduct, KullbackLeibler, TotalVariation
 
 
 def batch(n: int = 60, threshold: float = 0.3, n_classes: int = 3, seed: int = 0) -> tuple[cs.CredalSet, np.ndarray]:
@@ -242,3 +242,18 @@ def test_mean_efficiency() -> None:
     low, high = stats.t.interval(0.8, 29, shares.mean(), stats.sem(shares))
     assert (estimate, estimate.low, estimate.high, estimate.n) == pytest.approx((shares.mean(), low, high, 30))
     assert metrics.mean_efficiency(TotalVariation().region([[0.2, 0.3, 0.5]] * 3, 1.0)) == 1.0
+
+
+def test_mean_volume_is_the_average_of_exact_volumes() -> None:
+    sets = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(4), 300), 0.2)
+    assert float(metrics.mean_volume(sets)) == pytest.approx(sets.volume().mean(), rel=1e-12)
+    assert metrics.mean_volume(sets).n == 300
+
+
+def test_mean_volume_of_estimates_uses_a_spread_of_sets() -> None:
+    sets = KullbackLeibler().region(np.random.default_rng(0).dirichlet(np.ones(5), 300), 0.2)
+    quick = metrics.mean_volume(sets, max_sets=100)
+    full = metrics.mean_volume(sets, max_sets=300, n_rays=1024)
+    assert quick.n == 100
+    assert full.low <= quick <= full.high or abs(quick - full) < 3 * (quick.high - quick.low)
+    assert np.isnan(metrics.mean_volume(sets[:0]))

@@ -23,11 +23,22 @@ class Evaluation(list[dict[str, Any]]):
         return {name: [row.get(name) for row in self] for name in names}
 
     def __str__(self) -> str:
-        columns = self.to_dict()
-        texts = {name: [name, *map(_format, values)] for name, values in columns.items()}
+        texts = {name: [name, *cells] for name, cells in self._cells().items()}
         widths = {name: max(map(len, cells)) for name, cells in texts.items()}
-        lines = ["  ".join(texts[name][i].rjust(widths[name]) for name in texts).rstrip() for i in range(len(self) + 1)]
+        lines = ["  ".join(texts[name][i].rjust(widths[name]) for name in texts) for i in range(len(self) + 1)]
         return "\n".join([lines[0], "  ".join("-" * widths[name] for name in texts), *lines[1:]])
+
+    def _cells(self) -> dict[str, list[str]]:
+        """Columns as text, narrow enough for a terminal: the interval in one column, one measure of size."""
+        columns = {name: [_format(value) for value in values] for name, values in self.to_dict().items()}
+        low, high = columns.pop("coverage_low", None), columns.pop("coverage_high", None)
+        columns.pop("efficiency", None)
+        cells: dict[str, list[str]] = {}
+        for name, values in columns.items():
+            cells[name] = values
+            if name == "coverage" and low is not None and high is not None:
+                cells["95% interval"] = [f"{a}-{b}" for a, b in zip(low, high, strict=True)]
+        return cells
 
     __repr__ = __str__
 
@@ -35,7 +46,9 @@ class Evaluation(list[dict[str, Any]]):
 def _format(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:.4f}"
 
 
 def evaluate_predictions(
@@ -44,8 +57,8 @@ def evaluate_predictions(
     """Evaluate a calibration on labelled predictions, one row per level.
 
     Each row holds ``score``, ``alpha``, ``nominal`` (1 − α), observed ``coverage`` with its exact binomial interval
-    ``coverage_low`` to ``coverage_high``, the mean ``efficiency`` (three classes only), the ``threshold``, the number
-    of ``empty`` sets and the number of items ``n``.
+    ``coverage_low`` to ``coverage_high``, the mean ``volume``, the mean ``efficiency`` on the paper's grid (three
+    classes only), the ``threshold``, the number of ``empty`` sets and the number of items ``n``.
     """
     levels: Iterable[float] = [alphas] if np.ndim(alphas) == 0 else alphas  # type: ignore[assignment, list-item]
     rows = Evaluation()
@@ -63,6 +76,7 @@ def _row(sets: CredalSet, distributions: FloatArray) -> dict[str, Any]:
         "coverage": float(observed),
         "coverage_low": observed.low,
         "coverage_high": observed.high,
+        "volume": float(metrics.mean_volume(sets)),
         "efficiency": efficiency,
         "threshold": float(sets.threshold[0]) if len(sets) else np.nan,
         "empty": int(sets.is_empty().sum()),

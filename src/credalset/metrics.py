@@ -10,6 +10,7 @@ import numpy as np
 from credalset._typing import ArrayLike, BoolArray, FloatArray
 from credalset._validation import as_label_distributions, as_positive_int, as_probability
 from credalset.credal_set import CredalSet
+from credalset.geometry.results import Volume
 from credalset.simplex import entropy_of_valid
 
 
@@ -159,6 +160,27 @@ def _in_order(keys: Iterable[Any]) -> list[Any]:
         return sorted(keys)
     except TypeError:
         return list(keys)
+
+
+def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, level: float = 0.95) -> Estimate:
+    """Return the average volume of the sets, as a fraction of the simplex.
+
+    Exact volumes are averaged over all sets. Where volumes are estimates, which take longer, the average is over
+    ``max_sets`` sets spread evenly through the batch, with ``n_rays`` rays each: unbiased, and quick enough for tables.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> round(mean_volume(TotalVariation().region([[0.4, 0.3, 0.3], [0.3, 0.3, 0.4]], threshold=0.1)), 4)
+    0.06
+    """
+    if len(sets) == 0:
+        return mean([], level)
+    step = max(1, -(-len(sets) // as_positive_int(max_sets, "max_sets")))
+    probe = sets[:1].volume(return_error=True, n_rays=2)
+    is_exact = isinstance(probe, Volume) and probe.method == "exact"
+    chosen = sets if is_exact else sets[::step]
+    return mean(chosen.volume(n_rays=n_rays), level)  # type: ignore[arg-type]
 
 
 def _covered(sets: CredalSet, Y: Any) -> BoolArray:

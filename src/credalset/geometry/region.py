@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from credalset._parallel import for_each_block
 from credalset._typing import BoolArray, FloatArray
 from credalset.geometry import generic
 from credalset.geometry.game import max_min
@@ -70,13 +71,26 @@ class Region(ABC):
         """Largest expectation of utilities (N, K), and a member that attains it."""
 
     def _envelope(self) -> tuple[FloatArray, FloatArray]:
-        return generic.envelope(self)
+        lower, upper = self._in_blocks(generic.envelope)
+        return lower, upper
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return generic.max_entropy(self)
+        value, point = self._in_blocks(generic.max_entropy)
+        return value, point
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        return generic.min_entropy(self)
+        low, high, point = self._in_blocks(generic.min_entropy)
+        return low, high, point
+
+    def _in_blocks(self, answer: Callable[[Self], Sequence[FloatArray]]) -> list[FloatArray]:
+        """Ask a block of sets at a time: the defaults hold many arrays of their batch's size."""
+        parts: dict[int, Sequence[FloatArray]] = {}
+
+        def one_block(rows: slice) -> None:
+            parts[rows.start] = answer(self[rows])
+
+        for_each_block(one_block, len(self), self.n_classes)
+        return [np.concatenate(column) for column in zip(*(parts[start] for start in sorted(parts)), strict=True)]
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
         if self.n_classes > 2:

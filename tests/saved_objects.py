@@ -29,7 +29,9 @@ def calibrate(score: Score | str = "tv", n: int = 40, **options: Any) -> cs.Cali
 
 
 def classify(estimator: Any = None, score: Score | str = "tv", calibrated: bool = True) -> Any:
-    classifier = cs.ConformalCredalClassifier(estimator, score).fit(DATA.X[:45], DATA.counts[:45])
+    classifier = cs.ConformalCredalClassifier(LogisticRegression() if estimator is None else estimator, score).fit(
+        DATA.X[:45], DATA.counts[:45]
+    )
     return classifier.conformalize(DATA.X[45:], DATA.counts[45:]) if calibrated else classifier
 
 

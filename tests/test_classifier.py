@@ -22,7 +22,7 @@ TRAIN, CALIB, TEST = slice(0, 300), slice(300, 600), slice(600, 900)
 
 
 def fitted(estimator: object = None, score: str = "tv") -> ConformalCredalClassifier:
-    clf = ConformalCredalClassifier(estimator, score)
+    clf = ConformalCredalClassifier(SoftLabelClassifier() if estimator is None else estimator, score)
     return clf.fit(DATA.X[TRAIN], DATA.counts[TRAIN]).conformalize(DATA.X[CALIB], DATA.counts[CALIB])
 
 
@@ -39,7 +39,7 @@ def _why_not(estimator: object) -> dict[str, str]:
 
 
 @parametrize_with_checks(
-    [ConformalCredalClassifier(LogisticRegression()), ConformalCredalClassifier(), SoftLabelClassifier()],
+    [ConformalCredalClassifier(LogisticRegression()), SoftLabelClassifier()],
     expected_failed_checks=_why_not,
 )
 def test_scikit_learn_estimator_checks(estimator: object, check: object) -> None:
@@ -122,7 +122,7 @@ def test_scores_and_estimators_of_different_order() -> None:
 
 
 def test_steps_out_of_order() -> None:
-    clf = ConformalCredalClassifier()
+    clf = ConformalCredalClassifier(LogisticRegression())
     with pytest.raises(NotFittedError, match=r"has no fitted estimator\. Call fit first"):
         clf.conformalize(DATA.X, DATA.counts)
     with pytest.raises(NotFittedError, match=r"not calibrated yet\. Call conformalize"):
@@ -143,7 +143,7 @@ def test_estimators_that_cannot_take_weights() -> None:
 def test_class_names_and_their_order() -> None:
     names = ["no", "maybe", "yes"]
     votes = cs.Annotations.from_counts(DATA.counts, classes=names)
-    clf = ConformalCredalClassifier().fit(DATA.X[TRAIN], votes[TRAIN])
+    clf = ConformalCredalClassifier(LogisticRegression()).fit(DATA.X[TRAIN], votes[TRAIN])
     assert clf.classes_.tolist() == names
     frame = pd.DataFrame(DATA.counts, columns=["maybe", "no", "yes"])
     with pytest.raises(ValueError, match="in another order"):
@@ -158,19 +158,31 @@ def test_class_names_and_their_order() -> None:
 
 def test_plain_labels_are_single_votes() -> None:
     labels = np.array(["a", "b", "c"])[DATA.counts.argmax(axis=1)]
-    clf = ConformalCredalClassifier().fit(DATA.X[TRAIN], labels[TRAIN]).conformalize(DATA.X[CALIB], labels[CALIB])
+    clf = (
+        ConformalCredalClassifier(LogisticRegression())
+        .fit(DATA.X[TRAIN], labels[TRAIN])
+        .conformalize(DATA.X[CALIB], labels[CALIB])
+    )
     assert (clf.predict(DATA.X[TEST]) == labels[TEST]).mean() > 0.7
     with pytest.raises(ValueError, match="contains the label 'z'"):
         clf.conformalize(DATA.X[:2], ["a", "z"])
 
 
 def test_fit_conformalize_splits_once() -> None:
-    clf = ConformalCredalClassifier(score="kl").fit_conformalize(DATA.X, DATA.counts, 0.25, random_state=3)
+    clf = ConformalCredalClassifier(LogisticRegression(), "kl").fit_conformalize(
+        DATA.X, DATA.counts, 0.25, random_state=3
+    )
     assert len(clf.calibration_) == 225
-    again = ConformalCredalClassifier(score="kl").fit_conformalize(DATA.X, DATA.counts, 0.25, random_state=3)
+    again = ConformalCredalClassifier(LogisticRegression(), "kl").fit_conformalize(
+        DATA.X, DATA.counts, 0.25, random_state=3
+    )
     assert np.array_equal(clf.calibration_.scores, again.calibration_.scores)
     named = cs.Annotations.from_counts(DATA.counts, classes=["a", "b", "c"])
-    assert ConformalCredalClassifier().fit_conformalize(DATA.X, named).classes_.tolist() == ["a", "b", "c"]
+    assert ConformalCredalClassifier(LogisticRegression()).fit_conformalize(DATA.X, named).classes_.tolist() == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_evaluate_rows_and_table() -> None:
@@ -195,7 +207,9 @@ def test_parameters_and_clone() -> None:
 
 def test_cross_validation_runs() -> None:
     labels = DATA.counts.argmax(axis=1)
-    scores = cross_val_score(ConformalCredalClassifier(), DATA.X, labels, cv=3, scoring="neg_log_loss")
+    scores = cross_val_score(
+        ConformalCredalClassifier(LogisticRegression()), DATA.X, labels, cv=3, scoring="neg_log_loss"
+    )
     assert (scores > -1.0).all()
 
 

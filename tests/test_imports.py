@@ -41,6 +41,7 @@ LAYERS = [
     ["measures", "decisions", "metrics"],
     ["evaluation"],
     ["predictors"],
+    ["_saved_estimator"],
     ["classifier"],
     ["persistence"],
     ["credalset"],

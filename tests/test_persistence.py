@@ -88,7 +88,6 @@ def test_scores_of_another_dtype_are_saved_as_float64(tmp_path: Path) -> None:
 
 
 ESTIMATORS = {
-    "default": None,
     "soft-label": cs.SoftLabelClassifier(LogisticRegression(C=0.3)),
     "plain": LogisticRegression(),
     "pipeline": make_pipeline(StandardScaler(), cs.SoftLabelClassifier()),
@@ -118,7 +117,7 @@ def test_classifier_round_trip(name: str, calibrated: bool, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("labels", [["no", "yes"], [7, 3], np.array([1, 2], dtype=np.int8), np.array(["x", "yy"], "O")])
 def test_classes_keep_their_dtype(labels: Any, tmp_path: Path) -> None:
-    classifier = cs.ConformalCredalClassifier().fit(DATA.X[:40], np.tile(labels, 20))
+    classifier = cs.ConformalCredalClassifier(LogisticRegression()).fit(DATA.X[:40], np.tile(labels, 20))
     classifier.save(tmp_path / "c")
     loaded: Any = cs.load(tmp_path / "c")
     assert loaded.classes_.dtype == classifier.classes_.dtype
@@ -129,7 +128,7 @@ def test_feature_names_are_still_checked(tmp_path: Path) -> None:
     import pandas as pd
 
     frame = pd.DataFrame(DATA.X, columns=[f"größe {i}" for i in range(DATA.X.shape[1])])
-    cs.ConformalCredalClassifier().fit(frame, DATA.counts).save(tmp_path / "c")
+    cs.ConformalCredalClassifier(LogisticRegression()).fit(frame, DATA.counts).save(tmp_path / "c")
     loaded: Any = cs.load(tmp_path / "c")
     assert loaded.predict(frame).shape == (90,)
     with pytest.raises(ValueError, match="feature names"):

@@ -18,8 +18,8 @@ import pytest
 import credalset as cs
 from credalset import _bundle
 from credalset._bundle import ARRAYS, MANIFEST
+from credalset._saved_estimator import ESTIMATOR_FILE
 from credalset.exceptions import FileFormatError
-from credalset.persistence import ESTIMATOR_FILE
 
 from .saved_objects import DATA, assert_same, forge, save_calibration, save_classifier
 

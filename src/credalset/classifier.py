@@ -17,6 +17,8 @@ from sklearn.utils.validation import _num_samples
 
 from credalset._typing import AnyArray, FloatArray
 from credalset.calibration import Calibration, conformalize
+from credalset.calibration.noise import Noise
+from credalset.calibration.votes import raw_counts
 from credalset.credal_set import CredalSet
 from credalset.evaluation import Evaluation, evaluate_predictions
 from credalset.predictors.labels import accepts_sparse, encode_labels, note_features
@@ -34,10 +36,12 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     ----------
     estimator : estimator, optional
         First-order scores need ``predict_proba``, second-order ones ``predict_concentration``. A plain scikit-learn
-        classifier is wrapped in `SoftLabelClassifier` so that it learns from distributions. By default standardised
-        logistic regression on soft labels.
+        classifier is wrapped in `SoftLabelClassifier` so that it learns from distributions. By default the paper's
+        network that fits the score, `FirstOrderNetwork` or `SecondOrderNetwork` (extra ``torch``).
     score : str or Score
         ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, or an object from `credalset.scores`.
+    noise : BoundedNoise, AnnotatorSampling or UnbiasedVotes, optional
+        Cover the distribution behind the votes rather than their shares.
 
     Attributes
     ----------
@@ -61,9 +65,10 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     (500, 3)
     """
 
-    def __init__(self, estimator: Any = None, score: str | Score = "tv") -> None:
+    def __init__(self, estimator: Any = None, score: str | Score = "tv", noise: Noise | None = None) -> None:
         self.estimator = estimator
         self.score = score
+        self.noise = noise
 
     def fit(self, X: Any, Y: Any) -> Self:
         """Train the estimator.
@@ -85,7 +90,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.__dict__.pop("calibration_", None)
         return self
 
-    def conformalize(self, X: Any, Y: Any) -> Self:
+    def conformalize(self, X: Any, Y: Any, groups: Any = None, weights: Any = None) -> Self:
         """Calibrate the score on items that the estimator was not trained on.
 
         Parameters
@@ -94,6 +99,10 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             Features of the calibration items.
         Y : array of shape (n, K), Annotations, or array of n labels
             Their labels, over the same classes in the same order as in ``fit``.
+        groups : sequence of n keys, or "predicted", optional
+            Hold the guarantee within each group; see `credalset.conformalize`.
+        weights : array of shape (n,), optional
+            Likelihood ratios under covariate shift; see `credalset.conformalize`.
         """
         score = get_score(self.score)
         self._adopt_fitted_estimator()
@@ -104,7 +113,8 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 f"the estimator predicts {prediction.shape[1]} classes, but Y has {distributions.shape[1]} columns. "
                 "Calibrate with the classes the estimator was trained on."
             )
-        calibration = conformalize(prediction, distributions, score)
+        labels = _votes(Y, distributions) if self.noise is not None else distributions
+        calibration = conformalize(prediction, labels, score, noise=self.noise, groups=groups, weights=weights)
         self.classes_ = classes
         self.calibration_ = replace(calibration, classes=tuple(classes.tolist()))
         return self
@@ -128,11 +138,11 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         train, calib = train_test_split(indices, test_size=calibration_size, random_state=random_state)
         self.fit(_safe_indexing(X, train), distributions[train])
         self.classes_ = classes
-        return self.conformalize(_safe_indexing(X, calib), distributions[calib])
+        return self.conformalize(_safe_indexing(X, calib), _votes(Y, distributions)[calib])
 
-    def predict_set(self, X: Any, alpha: float = 0.1) -> CredalSet:
-        """Predict one credal set per item, at miscoverage rate ``alpha``."""
-        return self._calibrated().predict_set(self._predict(X), alpha)
+    def predict_set(self, X: Any, alpha: float = 0.1, groups: Any = None, weights: Any = None) -> CredalSet:
+        """Predict one credal set per item, at miscoverage rate ``alpha``; groups and weights as in calibration."""
+        return self._calibrated().predict_set(self._predict(X), alpha, groups=groups, weights=weights)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict label distributions (n, K); the Dirichlet mean for a second-order score."""
@@ -208,6 +218,14 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 "estimator was not trained on."
             )
         return self.calibration_
+
+
+def _votes(Y: Any, distributions: FloatArray) -> FloatArray:
+    """Return the counts behind labels where they are known, else the distributions; a plain label is one vote."""
+    if not hasattr(Y, "has_counts") and np.ndim(Y) != 2:
+        return distributions
+    found = raw_counts(Y, "Y")
+    return distributions if found is None or found.shape != distributions.shape else found
 
 
 class Split(NamedTuple):

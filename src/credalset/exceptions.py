@@ -10,10 +10,10 @@ class CredalSetWarning(UserWarning):
 class MissingExtraError(ImportError):
     """An optional dependency is needed and not installed."""
 
-    def __init__(self, feature: str, package: str, extra: str) -> None:
+    def __init__(self, feature: str, package: str, extra: str, alternative: str = "") -> None:
         super().__init__(
             f"{feature} needs the package {package!r}, which is not installed. "
-            f"Install it with: pip install 'credalset[{extra}]'"
+            f"Install it with: pip install 'credalset[{extra}]'{alternative and f' ({alternative})'}"
         )
 
 

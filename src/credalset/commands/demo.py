@@ -16,6 +16,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from credalset import conformalize
 from credalset._typing import FloatArray
@@ -24,7 +27,7 @@ from credalset.classifier import Split, train_conformalize_test_split
 from credalset.datasets import make_synthetic
 from credalset.evaluation import Evaluation, evaluate_predictions
 from credalset.exceptions import CredalSetWarning
-from credalset.predictors.protocol import default_estimator
+from credalset.predictors import SoftLabelClassifier
 from credalset.scores import REGISTRY
 
 ALPHAS = (0.05, 0.1, 0.2)
@@ -52,7 +55,8 @@ def _run(parts: Split, votes: int, alpha: float, path: Path) -> None:
     console = Console(soft_wrap=True, markup=False, emoji=False, highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
     scores = [score() for score in REGISTRY.values() if score.order == "first"]
-    model = default_estimator(scores[0]).fit(parts.X_train, parts.Y_train)
+    learner = make_pipeline(StandardScaler(), SoftLabelClassifier(LogisticRegression(max_iter=1000)))
+    model = learner.fit(parts.X_train, parts.Y_train)
     calib, test = model.predict_proba(parts.X_conformalize), model.predict_proba(parts.X_test)
     truth = parts.Y_test / parts.Y_test.sum(axis=1, keepdims=True)
 

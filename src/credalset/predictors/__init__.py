@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from credalset.predictors.soft_label import SoftLabelClassifier
 
-__all__ = ["SoftLabelClassifier"]
+if TYPE_CHECKING:
+    from credalset.predictors.torch import FirstOrderNetwork, SecondOrderNetwork, TorchPredictor, fit_many
+
+# PyTorch is an extra, and takes seconds to import: only who asks for a network waits for it.
+_TORCH = ("FirstOrderNetwork", "SecondOrderNetwork", "TorchPredictor", "fit_many")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TORCH:
+        raise AttributeError(f"module 'credalset.predictors' has no attribute {name!r}")
+    value = getattr(import_module("credalset.predictors.torch"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_TORCH})
+
+
+__all__ = ["FirstOrderNetwork", "SecondOrderNetwork", "SoftLabelClassifier", "TorchPredictor", "fit_many"]

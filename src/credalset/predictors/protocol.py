@@ -7,24 +7,24 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from credalset._typing import FloatArray
+from credalset.exceptions import MissingExtraError
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
 
 
 def default_estimator(score: Score) -> Any:
-    """Return the estimator that is used when the user names none."""
-    if score.order == "second":
-        raise ValueError(
-            f"score {score.name!r} needs a second-order estimator, one with predict_concentration. "
-            "Pass one as estimator, or use a first-order score (tv, ws, kl, inner)."
-        )
-    return make_pipeline(StandardScaler(), SoftLabelClassifier(LogisticRegression(max_iter=1000)))
+    """Return the paper's network that fits a score, which is used when the user names no estimator."""
+    try:
+        from credalset.predictors.torch import FirstOrderNetwork, SecondOrderNetwork
+    except MissingExtraError:
+        method = "predict_proba" if score.order == "first" else "predict_concentration"
+        alternative = f"or pass an estimator of your own with {method}"
+        raise MissingExtraError("The default estimator, a neural network,", "torch", "torch", alternative) from None
+    return FirstOrderNetwork() if score.order == "first" else SecondOrderNetwork()
 
 
 def accepts_label_distributions(estimator: Any) -> bool:

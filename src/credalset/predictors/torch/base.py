@@ -1,0 +1,213 @@
+"""What every PyTorch estimator shares: reading labels, seeding, training, predicting in blocks, saving.
+
+A subclass says what its outputs mean (`_head`), where its module comes from (`_new_module`) and how a list of jobs is
+trained together (`_trainee`). A learner that needs more than label distributions (counts, say) overrides `_encode`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from credalset._typing import AnyArray, FloatArray
+from credalset._validation import as_generator
+from credalset.predictors.labels import encode_labels
+from credalset.predictors.torch.heads import Head
+from credalset.predictors.torch.training import Run, Trainee, TrainingOptions, one_thread_if_small, train
+
+PREDICTION_ROWS = 4096
+
+
+@dataclass
+class Job:
+    """One fit, prepared: everything is checked, nothing is trained yet."""
+
+    module: nn.Module
+    run: Run
+    head: Head
+    options: TrainingOptions
+    classes: AnyArray
+    seed: int
+    #: jobs with equal keys have the same shape and settings, and can be trained together
+    key: Hashable
+
+
+class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators that train a PyTorch module on label distributions."""
+
+    #: tells `ConformalCredalClassifier` that ``fit`` takes label distributions
+    accepts_label_distributions = True
+
+    def fit(self, X: Any, Y: Any) -> Self:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features. They are not scaled; put a ``StandardScaler`` before the network if theirs differ.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Label distributions, annotation counts, or one label per item (read as one vote). Every item weighs the
+            same, however many votes it has.
+        """
+        job = self._prepare(X, Y)
+        self._train([job])
+        self._finish(job)
+        return self
+
+    def predict(self, X: Any) -> AnyArray:
+        """Predict the most probable class."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best]) if hasattr(self, "classes_") else best
+
+    def save(self, path: str | Path) -> None:
+        """Write the estimator to a directory without pickle; read it with `credalset.load`."""
+        from credalset.persistence import save_estimator
+
+        save_estimator(self, path)
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Predict label distributions (n, K)."""
+
+    # --- what a subclass provides ---
+
+    @abstractmethod
+    def _head(self) -> Head:
+        """Say what the outputs mean."""
+
+    @abstractmethod
+    def _new_module(self, n_classes: int, seed: int) -> nn.Module:
+        """Return the module to train."""
+
+    @abstractmethod
+    def _trainee(self, jobs: Sequence[Job]) -> Trainee:
+        """Put the modules of several jobs into a form that the training loop takes."""
+
+    def _encode(self, Y: Any, classes: AnyArray | None) -> tuple[FloatArray, AnyArray]:
+        """Return what the head's loss compares outputs with, (n, …), and the class names."""
+        return encode_labels(Y, classes=None if classes is None else list(classes))
+
+    def _features(self, X: Any, *, reset: bool) -> Tensor:
+        """Check features and return them as a tensor; single precision for training."""
+        return torch.from_numpy(np.array(validate_data(self, X, dtype=np.float32, reset=reset)))
+
+    def _key(self, job_shape: Hashable) -> Hashable:
+        """Return equal values for jobs that can be trained together."""
+        own = {name: value for name, value in self.get_params(deep=False).items() if name != "random_state"}
+        return type(self), repr(sorted(own.items())), job_shape
+
+    def _options(self) -> TrainingOptions:
+        """Check and collect the parameters that govern training."""
+        return TrainingOptions(**{option.name: getattr(self, option.name) for option in fields(TrainingOptions)})
+
+    # --- the steps of fit ---
+
+    def _prepare(self, X: Any, Y: Any) -> Job:
+        """Check everything and set up the training of this estimator."""
+        options = self._options()
+        head = self._head()
+        as_device(self.device)
+        goes_on = bool(self.warm_start) and hasattr(self, "module_")
+        x = self._features(X, reset=not goes_on)
+        targets, classes = self._encode(Y, self.classes_ if goes_on else None)
+        if len(x) != len(targets):
+            raise ValueError(f"X has {len(x)} items, but Y has {len(targets)}.")
+        epochs_done = self.n_iter_ if goes_on else 0
+        init_seed, run_seed = _seeds(self.random_state, epochs_done)
+        module = copy_module(self.module_) if goes_on else self._new_module(targets.shape[1], init_seed)
+        y = torch.from_numpy(targets.astype(np.float32))
+        run = Run(x, y, torch.Generator().manual_seed(run_seed))
+        key = self._key((tuple(x.shape), tuple(y.shape)))
+        return Job(module, run, head, options, classes, init_seed, key)
+
+    def _train(self, jobs: Sequence[Job]) -> None:
+        """Train jobs with equal keys together."""
+        first = jobs[0]
+        with self._randomness(jobs):
+            trainee = self._trainee(jobs)
+            with one_thread_if_small(trainee, first.options.batch_size):
+                runs = [job.run for job in jobs]
+                train(trainee, first.head, runs, first.options, verbose=bool(self.verbose))
+            trainee.write_back()
+
+    def _randomness(self, jobs: Sequence[Job]) -> AbstractContextManager[None]:
+        """Guard the global random state, for modules that draw from it."""
+        return no_guard()
+
+    def _finish(self, job: Job) -> None:
+        """Take over what was learned."""
+        goes_on = bool(self.warm_start) and hasattr(self, "module_")
+        self.module_ = job.module.eval()
+        self.classes_ = job.classes
+        earlier: list[float] = self.loss_curve_ if goes_on else []
+        self.loss_curve_: list[float] = [*earlier, *job.run.loss_curve]
+        self.n_iter_ = len(self.loss_curve_)
+        self.__dict__.pop("validation_curve_", None)
+        if job.options.early_stopping:
+            self.validation_curve_ = job.run.validation_curve
+
+    # --- prediction ---
+
+    def _predict_outputs(self, X: Any) -> Tensor:
+        """Return the outputs of the trained network, in double precision where the device has it."""
+        check_is_fitted(self)
+        device = as_device(self.device)
+        dtype = torch.float32 if device.type == "mps" else torch.float64
+        module = copy_module(self.module_).to(device=device, dtype=dtype).eval()
+        x = torch.from_numpy(np.array(validate_data(self, X, dtype=np.float64, reset=False)))
+        return forward_in_blocks(module, x, device, dtype)
+
+
+@contextmanager
+def no_guard() -> Iterator[None]:
+    """Do nothing."""
+    yield
+
+
+def as_device(name: Any) -> torch.device:
+    """Check the name of a device and that it is there."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device {name!r} cannot be used here: {reason}. Use device='cpu'.") from None
+    return device
+
+
+def copy_module(module: nn.Module) -> nn.Module:
+    """Copy a module with its weights."""
+    from copy import deepcopy
+
+    return deepcopy(module)
+
+
+def forward_in_blocks(module: nn.Module, x: Tensor, device: torch.device, dtype: torch.dtype | None) -> Tensor:
+    """Run a module over the items, a block at a time; outputs come back on the CPU in double precision."""
+    blocks = []
+    with torch.no_grad():
+        for start in range(0, max(1, len(x)), PREDICTION_ROWS):
+            block = x[start : start + PREDICTION_ROWS].to(device)
+            outputs = module(block if dtype is None else block.to(dtype))
+            blocks.append(outputs.detach().cpu().to(torch.float64))
+    outputs = torch.cat(blocks)
+    if not bool(torch.isfinite(outputs).all()):
+        raise ValueError("the network's output contains NaN or infinity. Are the features far from those it learned?")
+    return outputs
+
+
+def _seeds(random_state: Any, epochs_done: int) -> tuple[int, int]:
+    """Return independent seeds for the first weights and for the run; a warm start goes on with fresh ones."""
+    root = int(as_generator(random_state).integers(2**63))
+    first, run = np.random.SeedSequence([root, epochs_done]).generate_state(2, np.uint64) >> np.uint64(1)
+    return int(first), int(run)

@@ -1,0 +1,177 @@
+"""Networks as plain values and a safetensors file, and back. Nothing here is pickled or executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from credalset._typing import AnyArray
+from credalset.exceptions import FileFormatError, MissingExtraError
+from credalset.predictors.torch.base import TorchEstimator
+from credalset.predictors.torch.estimators import FirstOrderNetwork, NetworkEstimator, SecondOrderNetwork
+from credalset.predictors.torch.torch_predictor import TorchPredictor
+
+#: estimators that can be saved; a new learner adds itself here
+SAVEABLE: dict[str, type[TorchEstimator]] = {
+    "FirstOrderNetwork": FirstOrderNetwork,
+    "SecondOrderNetwork": SecondOrderNetwork,
+    "TorchPredictor": TorchPredictor,
+}
+FLAGS = ("early_stopping", "warm_start", "verbose", "prefit")
+
+
+def dump_network(estimator: TorchEstimator) -> tuple[dict[str, Any], bytes]:
+    """Return the type, parameters and training curves of a fitted estimator, and its weights."""
+    name = type(estimator).__name__
+    if SAVEABLE.get(name) is not type(estimator):
+        raise TypeError(
+            f"{name} is not one of credalset's own networks and cannot be saved. "
+            "Save the calibration alone with classifier.calibration_.save(path), and the weights by their own means."
+        )
+    values: dict[str, Any] = {"type": name, "params": plain_params(estimator)}
+    for curve in ("loss_curve", "validation_curve"):
+        if hasattr(estimator, f"{curve}_"):
+            values[curve] = [float(loss) for loss in getattr(estimator, f"{curve}_")]
+    module = estimator.module if getattr(estimator, "prefit", False) else estimator.module_
+    return values, dump_weights(module)
+
+
+def load_network(
+    values: dict[str, Any], weights: bytes, fitted: dict[str, Any], module: nn.Module | None, path: str | Path
+) -> TorchEstimator:
+    """Rebuild an estimator; ``fitted`` holds its checked classes and features."""
+    kind = SAVEABLE.get(values["type"]) if isinstance(values.get("type"), str) else None
+    if kind is None:
+        raise FileFormatError(f"{path} holds a network of type {values.get('type')!r}, which is not known here.")
+    if (kind is TorchPredictor) != (module is not None):
+        if module is None:
+            raise ValueError(
+                f"{path} holds the weights of a module of your own. Pass an object of the same class to load them "
+                "into: credalset.load(path, module=...)."
+            )
+        raise ValueError(f"{path} holds a {kind.__name__}, which builds its own network. Load it without module.")
+    estimator = _build(kind, values.get("params"), module, path)
+    network = _load_into(estimator, load_weights(weights, path), fitted, path)
+    if not getattr(estimator, "prefit", False):
+        estimator.module_ = network.eval()
+        estimator.n_iter_ = 0
+    for curve in ("loss_curve", "validation_curve"):
+        if curve in values:
+            setattr(estimator, f"{curve}_", _curve(values[curve], path))
+            if curve == "loss_curve":
+                estimator.n_iter_ = len(values[curve])
+    for name, value in fitted.items():
+        setattr(estimator, name, value)
+    return estimator
+
+
+def plain_params(estimator: TorchEstimator) -> dict[str, Any]:
+    """Return the constructor's parameters as JSON values; a generator in place of a seed is forgotten."""
+    params = {name: value for name, value in estimator.get_params(deep=False).items() if name != "module"}
+    if not isinstance(params["random_state"], int | np.integer):
+        params["random_state"] = None
+    params["device"] = str(params["device"])
+    if "hidden" in params:
+        params["hidden"] = [_plain(width) for width in params["hidden"]]
+    return {name: _plain(value) for name, value in params.items()}
+
+
+def dump_weights(module: nn.Module) -> bytes:
+    """Write a module's weights and buffers in safetensors format."""
+    state = module.state_dict()
+    odd = [name for name, value in state.items() if not isinstance(value, Tensor)]
+    if odd:
+        raise TypeError(f"the module keeps {odd[0]!r}, which is not a tensor, among its weights and cannot be saved.")
+    # Tensors that share memory are written apart, which the format asks for.
+    return bytes(
+        _safetensors().save({name: value.detach().cpu().contiguous().clone() for name, value in state.items()})
+    )
+
+
+def load_weights(data: bytes, path: str | Path) -> dict[str, Tensor]:
+    """Read weights in safetensors format."""
+    safetensors = _safetensors()
+    try:
+        weights: dict[str, Tensor] = safetensors.load(data)
+    except Exception as error:  # whatever a damaged or forged file makes the reader trip over
+        raise FileFormatError(f"{path} has weights that cannot be read: {error}") from None
+    return weights
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.torch
+    except ImportError:
+        raise MissingExtraError("Saving or loading a network", "safetensors", "torch") from None
+    return safetensors.torch
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _build(kind: type[TorchEstimator], params: Any, module: nn.Module | None, path: str | Path) -> TorchEstimator:
+    own: dict[str, Any] = {} if module is None else {"module": module}
+    names = set(kind._get_param_names()) - {"module"}
+    if not isinstance(params, dict) or set(params) != names:
+        raise FileFormatError(f"{path} does not have the parameters of a {kind.__name__}.")
+    is_plain = all(isinstance(params[name], bool) for name in FLAGS if name in names)
+    seed, device = params["random_state"], params["device"]
+    is_seed = seed is None or (isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0)
+    if not is_plain or not is_seed or not isinstance(device, str):
+        raise FileFormatError(f"{path} has parameters that a {kind.__name__} cannot have.")
+    try:
+        hidden = {"hidden": tuple(params["hidden"])} if "hidden" in params else {}
+        estimator = kind(**{**params, **hidden, **own})
+        estimator._head()
+        estimator._options()
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise FileFormatError(f"{path} has unusable parameters for a {kind.__name__}: {error}") from None
+    return estimator
+
+
+def _load_into(
+    estimator: TorchEstimator, weights: dict[str, Tensor], fitted: dict[str, Any], path: str | Path
+) -> nn.Module:
+    """Check names and shapes before anything is allocated, then take the weights over."""
+    if not isinstance(estimator, NetworkEstimator):
+        _check_fit(estimator.module.state_dict(), weights, f"the weights in {path} do not fit the module")
+        estimator.module.load_state_dict(weights)
+        return estimator.module
+    classes: AnyArray | None = fitted.get("classes_")
+    if classes is None or len(classes) < 2 or "n_features_in_" not in fitted:
+        raise FileFormatError(f"{path} does not say which classes and features its network has.")
+    if len(weights) != 2 * (len(estimator.hidden) + 1):
+        raise FileFormatError(f"{path} does not have the weights of {len(estimator.hidden)} hidden layers.")
+    try:
+        network = estimator._empty_network(fitted["n_features_in_"], len(classes))
+    except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
+        raise FileFormatError(f"{path} describes a network that cannot be built: {error}") from None
+    _check_fit(network.state_dict(), weights, f"{path} contradicts itself: its weights do not fit its network")
+    network.load_state_dict(weights, assign=True)
+    return network
+
+
+def _check_fit(expected: dict[str, Tensor], weights: dict[str, Tensor], sentence: str) -> None:
+    odd = sorted(set(expected) ^ set(weights))
+    if odd:
+        where = "is missing" if odd[0] in expected else "is not part of it"
+        raise FileFormatError(f"{sentence}: {odd[0]!r} {where}.")
+    for name, own in expected.items():
+        if own.shape != weights[name].shape:
+            shapes = f"{tuple(weights[name].shape)} instead of {tuple(own.shape)}"
+            raise FileFormatError(f"{sentence}: {name!r} has shape {shapes}.")
+        if own.dtype != weights[name].dtype:
+            raise FileFormatError(f"{sentence}: {name!r} is of type {weights[name].dtype} instead of {own.dtype}.")
+        if weights[name].is_floating_point() and not bool(torch.isfinite(weights[name]).all()):
+            raise FileFormatError(f"{sentence}: {name!r} contains NaN or infinity.")
+
+
+def _curve(values: Any, path: str | Path) -> list[float]:
+    if not isinstance(values, list) or not all(isinstance(value, float) for value in values):
+        raise FileFormatError(f"{path} has no valid record of its training.")
+    return values

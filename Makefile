@@ -27,8 +27,8 @@ types: $(VENV)/.ready-test ## Check types, strictly
 	$(BIN)/mypy
 
 bench: $(VENV)/.ready-run ## Run every benchmark
-	@set -e; for script in benchmarks/*.py; do \
-		[ -e "$$script" ] || continue; echo "== $$script"; $(BIN)/python "$$script"; done
+	@set -e; for script in $(filter-out %_worker.py,$(wildcard benchmarks/*.py)); do \
+		echo "== $$script"; $(BIN)/python "$$script"; done
 
 docs: $(VENV)/.ready-docs ## Build the documentation site into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -41,7 +41,7 @@ format: $(VENV)/.ready-test ## Rewrite the code to the house style
 	$(BIN)/ruff format .
 
 clean: ## Remove the environment, caches and everything built
-	rm -rf $(VENV) site dist build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-probly site dist build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

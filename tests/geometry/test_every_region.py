@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from credalset.credal_set import CredalSet
-from credalset.geometry import generic
+from credalset.geometry import generic, rays
 from credalset.geometry.game import max_min
 from credalset.geometry.rays import estimate_log_volume
 from credalset.scores import Score
@@ -327,3 +327,17 @@ def test_uncertainty_families(score: Score) -> None:
 def test_bad_questions(call, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         call(SCORES["tv"].region(np.full((2, 3), 1 / 3), 0.2))
+
+
+def test_compiled_and_readable_direction_integrals_agree() -> None:
+    compiled = pytest.importorskip("credalset.kernels.rays", reason="compiled kernels need the extra 'fast'")
+    rng = np.random.default_rng(0)
+    sharpness = np.array([3.0, 100.0, 1e4, 1e7])
+    for k in (3, 10, 50):
+        center = rng.dirichlet(np.full(k, 0.5), 4)
+        toward = rays._dirichlet(center, sharpness, 20, rng) - center[:, None]
+        directions = toward / np.abs(toward).max(axis=-1, keepdims=True)
+        edge = rays.edge_distance(center[:, None], directions)
+        excess = sharpness[:, None] * center
+        readable = rays._integrate(center[:, None], directions, edge, excess)
+        assert rays._integrate_compiled(compiled, center, directions, edge, excess) == pytest.approx(readable, abs=1e-6)

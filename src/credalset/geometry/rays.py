@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 N_RAYS = 1024
 PILOT_RAYS = 64
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
-DROP = 36.0
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+DROP = 32.0
 ELEMENTS_PER_BLOCK = 1 << 22
 
 
@@ -129,6 +129,10 @@ def log_terms(sets: Region, sharpness: FloatArray, n_rays: int, generator: np.ra
     center = sets.center[:, None, :]
     k = sets.n_classes
     toward = _dirichlet(sets.center, sharpness, n_rays, generator) - center
+    # The entries sum to zero; the one of the largest class is the least precise, and follows from the others.
+    rows, top = np.arange(len(sets)), sets.center.argmax(axis=1)
+    toward[rows, :, top] = 0.0
+    toward[rows, :, top] = -toward.sum(axis=-1)
     # Unit in the largest entry, not in Euclidean length: the unit cancels, and this one never under- or overflows.
     scale = np.abs(toward).max(axis=-1, keepdims=True)
     some_direction = np.eye(k)[0] - np.eye(k)[1]
@@ -192,7 +196,14 @@ def _integrate(center: FloatArray, directions: FloatArray, edge: FloatArray, exc
             terms = np.where(powers > 0, powers * np.log(points), 0.0)
             return terms.sum(axis=-1) + (k - 2) * np.log(t)
 
-    low, high = _window(log_integrand, edge)
+    def slope(t: FloatArray) -> FloatArray:
+        points = np.maximum(center + t[..., None] * directions, np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            return (powers * directions / points).sum(axis=-1) + (k - 2) / t
+
+    peak = _peak(slope, edge)
+    level = log_integrand(peak) - DROP
+    low, high = (_window_end(log_integrand, peak, level, end) for end in (np.zeros_like(edge), edge))
     half, middle = 0.5 * (high - low), 0.5 * (high + low)
     total = np.full(edge.shape, -np.inf)
     for node, weight in zip(NODES, WEIGHTS, strict=True):
@@ -201,22 +212,22 @@ def _integrate(center: FloatArray, directions: FloatArray, edge: FloatArray, exc
         return total + np.log(half)
 
 
-def _window(log_integrand: Callable[[FloatArray], FloatArray], edge: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bracket, within [0, edge], all of a log-concave function that matters: its peak and a drop of e^−36."""
-    golden = 0.6180339887498949
-    low, high = np.zeros_like(edge), edge.copy()
-    for _ in range(40):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        rising = log_integrand(left) < log_integrand(right)
-        low, high = np.where(rising, left, low), np.where(rising, high, right)
-    peak = 0.5 * (low + high)
-    level = log_integrand(peak) - DROP
-    bounds = []
-    for end in (np.zeros_like(edge), edge):
-        outside, inside = end, peak
-        for _ in range(20):
-            middle = 0.5 * (outside + inside)
-            keep = log_integrand(middle) >= level
-            inside, outside = np.where(keep, middle, inside), np.where(keep, outside, middle)
-        bounds.append(outside)
-    return bounds[0], bounds[1]
+def _peak(slope: Callable[[FloatArray], FloatArray], edge: FloatArray) -> FloatArray:
+    """Find where a falling slope crosses zero, at whatever scale: bisection on the logarithm."""
+    low, high = np.log(edge) - 700.0, np.log(edge)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        rising = slope(np.exp(middle)) > 0
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+    return np.exp(0.5 * (low + high))
+
+
+def _window_end(
+    log_integrand: Callable[[FloatArray], FloatArray], peak: FloatArray, level: FloatArray, end: FloatArray
+) -> FloatArray:
+    """Come from the end toward the peak while the integrand is still negligible, at first in large steps."""
+    outside = end
+    for keep in [0.5] * 80 + [0.85] * 5:
+        closer = peak + keep * (outside - peak)
+        outside = np.where(log_integrand(closer) < level, closer, outside)
+    return outside

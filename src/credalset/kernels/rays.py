@@ -38,7 +38,7 @@ def _peak(center: FloatArray, direction: FloatArray, excess: FloatArray, edge: f
     """Newton's method on the falling slope, kept inside its bracket; a rough peak is enough."""
     low, high = 0.0, edge
     t = 0.5 * edge
-    for _ in range(60):
+    for _ in range(200):
         first, second = _slope(t, center, direction, excess)
         if first > 0.0:
             low = t
@@ -54,18 +54,18 @@ def _peak(center: FloatArray, direction: FloatArray, excess: FloatArray, edge: f
 
 @nb.njit(cache=True, nogil=True)
 def _window_end(
-    end: float, peak: float, level: float, center: FloatArray, direction: FloatArray, excess: FloatArray
+    end: float, peak: float, width: float, level: float, center: FloatArray, direction: FloatArray, excess: FloatArray
 ) -> float:
-    outside, inside = end, peak
-    for _ in range(14):
-        middle = 0.5 * (outside + inside)
-        if _log_integrand(middle, center, direction, excess) >= level:
-            inside = middle
-        else:
-            outside = middle
-        if abs(outside - peak) <= 1.3 * abs(inside - peak):
-            break
-    return outside
+    """Step away from the peak, doubling, until the integrand has fallen below the level or the end is reached."""
+    sign = 1.0 if end > peak else -1.0
+    for _ in range(200):
+        t = peak + sign * width
+        if sign * (t - end) >= 0.0:
+            return end
+        if _log_integrand(t, center, direction, excess) < level:
+            return t
+        width *= 1.2
+    return end
 
 
 @nb.njit(cache=True, nogil=True)
@@ -88,8 +88,10 @@ def log_direction_integral(
                 continue
             peak = _peak(c, u, a, edge[i, j])
             top = _log_integrand(peak, c, u, a)
-            low = _window_end(0.0, peak, top - drop, c, u, a)
-            high = _window_end(edge[i, j], peak, top - drop, c, u, a)
+            curvature = -_slope(peak, c, u, a)[1]
+            width = min(np.sqrt(2.0 * drop / curvature), edge[i, j]) if curvature > 0.0 else edge[i, j]
+            low = _window_end(0.0, peak, width, top - drop, c, u, a)
+            high = _window_end(edge[i, j], peak, width, top - drop, c, u, a)
             total = 0.0
             for n in range(len(nodes)):
                 t = 0.5 * (low + high) + 0.5 * (high - low) * nodes[n]

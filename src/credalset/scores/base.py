@@ -4,7 +4,7 @@ A score is a frozen dataclass with two duties: `Score.__call__` says how badly a
 and `Score.region` gives the credal set of all distributions that fit at least as well as a threshold. One law binds
 them: ``score(prediction, λ) <= t`` if and only if λ lies in ``score.region(prediction, t)``.
 
-A new score fills in three methods, `_evaluate`, `_region` and `_best_fit`, and adds itself to the registry in
+A new score fills in three methods, `_evaluate`, `_region` and `best_fit`, and adds itself to the registry in
 ``scores/__init__.py``.
 """
 

@@ -48,8 +48,8 @@ class Normalized(Score):
         score = get_score(self.score)
         if score.order != "first" or isinstance(score, Normalized):
             raise ValueError(
-                f"Normalized needs a first-order score (tv, ws, kl, inner) that is not normalised yet, but got "
-                f"{score!r}. Second-order scores adapt to the instance by themselves."
+                f"Normalized needs a first-order score (tv, ws, kl, inner, hellinger) that is not normalised yet, but "
+                f"got {score!r}. Second-order scores adapt to the instance by themselves."
             )
         object.__setattr__(self, "score", score)
         object.__setattr__(self, "offset", as_finite(self.offset, "offset", minimum=0.0))

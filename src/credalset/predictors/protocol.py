@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sklearn.base import clone
@@ -55,10 +56,19 @@ def is_fitted(estimator: Any) -> bool:
 def predict_for(score: Score, estimator: Any, X: Any) -> FloatArray:
     """Return the predictions that a score takes: distributions, or concentrations for a second-order score."""
     method = "predict_proba" if score.order == "first" else "predict_concentration"
-    if not hasattr(estimator, method):
+    predict = _find_method(estimator, method)
+    if predict is None:
         other = "first-order score (tv, ws, kl, inner)" if score.order == "second" else "second-order score"
         raise TypeError(
             f"score {score.name!r} needs an estimator with {method}, but {type(estimator).__name__} has none. "
             f"Use another estimator or a {other}."
         )
-    return score.check_prediction(getattr(estimator, method)(X), f"the output of {method}")
+    return score.check_prediction(predict(X), f"the output of {method}")
+
+
+def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:
+    """Find a method, also at the end of a pipeline, which passes on only the methods that scikit-learn knows."""
+    if isinstance(estimator, Pipeline) and not hasattr(estimator, method) and len(estimator.steps) > 0:
+        last = _find_method(estimator.steps[-1][1], method)
+        return None if last is None else lambda X: last(estimator[:-1].transform(X) if len(estimator) > 1 else X)
+    return getattr(estimator, method, None)

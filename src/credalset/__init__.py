@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 from credalset import datasets, metrics, scores, simplex
 from credalset._version import __version__
 from credalset.annotations import Annotations
-from credalset.calibration import Calibration, CoverageDistribution, conformalize
+from credalset.calibration import (
+    AnnotatorSampling,
+    BoundedNoise,
+    Calibration,
+    CoverageDistribution,
+    UnbiasedVotes,
+    conformalize,
+    epsilon_from_counts,
+    vote_bands,
+)
 from credalset.credal_set import CredalSet
 from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
 from credalset.scores import Score, get_score
@@ -53,6 +62,8 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Annotations",
+    "AnnotatorSampling",
+    "BoundedNoise",
     "Calibration",
     "ConformalCredalClassifier",
     "CoverageDistribution",
@@ -62,9 +73,11 @@ __all__ = [
     "MissingExtraError",
     "Score",
     "SoftLabelClassifier",
+    "UnbiasedVotes",
     "__version__",
     "conformalize",
     "datasets",
+    "epsilon_from_counts",
     "get_score",
     "load",
     "metrics",
@@ -72,4 +85,5 @@ __all__ = [
     "scores",
     "simplex",
     "train_conformalize_test_split",
+    "vote_bands",
 ]

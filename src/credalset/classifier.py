@@ -156,7 +156,14 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
-    def evaluate(self, X: Any, Y: Any, alpha: float | Sequence[float] = (0.05, 0.1, 0.2)) -> Evaluation:
+    def evaluate(
+        self,
+        X: Any,
+        Y: Any,
+        alpha: float | Sequence[float] = (0.05, 0.1, 0.2),
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Evaluation:
         """Compare nominal and observed coverage on labelled items.
 
         Parameters
@@ -165,6 +172,8 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             Test items and their labels.
         alpha : float or sequence of floats
             Miscoverage rates.
+        groups, weights
+            Those of the test items, if the calibration has them.
 
         Returns
         -------
@@ -172,7 +181,8 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             One row per level: nominal and observed coverage with its interval, mean size, threshold. Prints as a
             table; ``pandas.DataFrame(rows)`` makes a frame of it.
         """
-        return evaluate_predictions(self._calibrated(), self._predict(X), self._encode(Y)[0], alpha)
+        prediction, distributions = self._predict(X), self._encode(Y)[0]
+        return evaluate_predictions(self._calibrated(), prediction, distributions, alpha, groups, weights)
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""

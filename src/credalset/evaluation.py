@@ -52,18 +52,24 @@ def _format(value: Any) -> str:
 
 
 def evaluate_predictions(
-    calibration: Calibration, prediction: FloatArray, distributions: FloatArray, alphas: float | Sequence[float]
+    calibration: Calibration,
+    prediction: FloatArray,
+    distributions: FloatArray,
+    alphas: float | Sequence[float],
+    groups: Any = None,
+    weights: Any = None,
 ) -> Evaluation:
     """Evaluate a calibration on labelled predictions, one row per level.
 
     Each row holds ``score``, ``alpha``, ``nominal`` (1 − α), observed ``coverage`` with its exact binomial interval
     ``coverage_low`` to ``coverage_high``, the mean ``volume``, the mean ``efficiency`` on the paper's grid (three
-    classes only), the ``threshold``, the number of ``empty`` sets and the number of items ``n``.
+    classes only), the ``threshold`` (the mean where they differ from item to item), the number of ``empty`` sets and
+    the number of items ``n``.
     """
     levels: Iterable[float] = [alphas] if np.ndim(alphas) == 0 else alphas  # type: ignore[assignment, list-item]
     rows = Evaluation()
     for alpha in levels:
-        sets = calibration.predict_set(prediction, alpha)
+        sets = calibration.predict_set(prediction, alpha, groups=groups, weights=weights)
         head = {"score": calibration.score.name, "alpha": float(alpha), "nominal": float(1 - exact_level(alpha))}
         rows.append(head | _row(sets, distributions))
     return rows
@@ -78,7 +84,13 @@ def _row(sets: CredalSet, distributions: FloatArray) -> dict[str, Any]:
         "coverage_high": observed.high,
         "volume": float(metrics.mean_volume(sets)),
         "efficiency": efficiency,
-        "threshold": float(sets.threshold[0]) if len(sets) else np.nan,
+        "threshold": _typical(sets.threshold),
         "empty": int(sets.is_empty().sum()),
         "n": len(sets),
     }
+
+
+def _typical(thresholds: FloatArray) -> float:
+    if len(thresholds) == 0:
+        return np.nan
+    return float(thresholds[0]) if (thresholds == thresholds[0]).all() else float(thresholds.mean())

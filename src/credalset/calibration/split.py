@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_label_distributions, check_classes, check_same_length, column_names
+from credalset._validation import (
+    as_label_distributions,
+    as_probability,
+    check_classes,
+    check_same_length,
+    column_names,
+)
+from credalset.calibration.groups import Groups
+from credalset.calibration.noise import Noise, NoNoise
 from credalset.calibration.quantile import (
     CoverageDistribution,
     conformal_rank,
@@ -20,6 +28,9 @@ from credalset.calibration.quantile import (
     score_at_rank,
     smallest_alpha,
 )
+from credalset.calibration.rule import Rule, set_aside
+from credalset.calibration.shift import as_weights
+from credalset.calibration.votes import vote_counts
 from credalset.credal_set import CredalSet
 from credalset.exceptions import CredalSetWarning
 from credalset.scores import Score, get_score
@@ -42,6 +53,8 @@ class Calibration:
         Number of classes K.
     classes : tuple or None
         Names of the classes in column order, when they are known.
+    rule : Rule or None
+        How thresholds are found when noise, groups or weights were given; None for plain split conformal.
 
     Examples
     --------
@@ -56,6 +69,7 @@ class Calibration:
     scores: FloatArray
     n_classes: int
     classes: tuple[Any, ...] | None = field(default=None)
+    rule: Rule | None = field(default=None)
 
     def __len__(self) -> int:
         """Number of calibration items."""
@@ -72,13 +86,40 @@ class Calibration:
         alpha : float
             Miscoverage rate in (0, 1).
         """
+        if self.rule is not None:
+            return self._uniform_threshold(self.rule, alpha)
         value = score_at_rank(self.scores, conformal_rank(len(self), alpha))
         if math.isinf(value):
             self._warn_infinite(alpha)
         return value
 
-    def predict_set(self, prediction: ArrayLike, alpha: float, *, classes: Sequence[Any] | None = None) -> CredalSet:
-        """Predict the credal sets {λ : score(prediction, λ) ≤ threshold(α)}.
+    def thresholds(self, prediction: ArrayLike, alpha: float, *, groups: Any = None, weights: Any = None) -> FloatArray:
+        """Return the threshold of each prediction, (N,); they differ with groups, weights or `UnbiasedVotes`.
+
+        Parameters
+        ----------
+        prediction, alpha, groups, weights
+            As in `predict_set`.
+        """
+        checked = self._check(prediction, None)
+        as_probability(alpha, "alpha")
+        if self.rule is None:
+            _refuse_unused(groups, weights)
+            return np.full(len(checked), self.threshold(alpha))
+        values = self.rule.thresholds(alpha, self.score, checked, groups, weights)
+        _warn_infinite_rows(values, alpha)
+        return values
+
+    def predict_set(
+        self,
+        prediction: ArrayLike,
+        alpha: float,
+        *,
+        classes: Sequence[Any] | None = None,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> CredalSet:
+        """Predict the credal sets {λ : score(prediction, λ) ≤ threshold}.
 
         Parameters
         ----------
@@ -88,6 +129,10 @@ class Calibration:
             Miscoverage rate in (0, 1); any level may be asked of the same calibration.
         classes : sequence, optional
             Names of the columns, checked against those seen in calibration. Read from the columns of a data frame.
+        groups : sequence of N keys, optional
+            Group of each item, if the calibration has groups of its own keys.
+        weights : array of shape (N,), optional
+            Likelihood ratio of each item, if the calibration is weighted.
 
         Returns
         -------
@@ -95,7 +140,8 @@ class Calibration:
             A batch of N sets.
         """
         checked = self._check(prediction, classes)
-        sets = replace(self.score.region(checked, self.threshold(alpha)), classes=self.classes)
+        thresholds = self.thresholds(checked, alpha, groups=groups, weights=weights)
+        sets = replace(self.score.region(checked, thresholds), classes=self.classes)
         _warn_empty(sets)
         return sets
 
@@ -112,6 +158,7 @@ class Calibration:
         distribution : array of shape (N, K)
             One candidate label distribution per prediction.
         """
+        self._only_plain("p_values")
         scores = self.score(self._check(prediction, None), distribution)
         at_least = len(self) - np.searchsorted(self.scores, scores, side="left")
         return (1 + at_least) / (len(self) + 1)
@@ -127,6 +174,7 @@ class Calibration:
         >>> [round(x, 3) for x in calibration.coverage_distribution(0.1).interval(0.95)]
         [0.873, 0.925]
         """
+        self._only_plain("coverage_distribution")
         return CoverageDistribution(min(conformal_rank(len(self), alpha), len(self) + 1), len(self))
 
     def pac_threshold(self, alpha: float, delta: float) -> float:
@@ -136,6 +184,7 @@ class Calibration:
         little. This one is larger and falls short with probability at most δ. Use it with
         ``calibration.score.region(prediction, threshold)``.
         """
+        self._only_plain("pac_threshold")
         value = score_at_rank(self.scores, pac_rank(len(self), alpha, delta))
         if math.isinf(value):
             self._warn_infinite(alpha)
@@ -151,6 +200,24 @@ class Calibration:
         named = classes if classes is not None else column_names(prediction)
         check_classes(named, self.classes, "prediction", "the calibration data")
         return self.score.check_prediction(prediction, n_classes=self.n_classes)
+
+    def _uniform_threshold(self, rule: Rule, alpha: float) -> float:
+        if not rule.is_uniform:
+            raise ValueError(
+                "thresholds differ from item to item in this calibration, so there is no single one. "
+                "Use thresholds(prediction, alpha), with the groups and weights of the items if it has them."
+            )
+        as_probability(alpha, "alpha")
+        value = rule.thresholds(alpha, self.score, np.full((1, self.n_classes), 1.0 / self.n_classes))
+        _warn_infinite_rows(value, alpha)
+        return float(value[0])
+
+    def _only_plain(self, what: str) -> None:
+        if self.rule is not None:
+            raise ValueError(
+                f"{what} is defined for plain split calibration, without noise, groups or weights. "
+                "Calibrate without them, or ask predict_set(...).contains(...) at the level you need."
+            )
 
     def _warn_infinite(self, alpha: float) -> None:
         n_infinite = int(np.isinf(self.scores).sum())
@@ -169,11 +236,23 @@ class Calibration:
         )
 
     def __repr__(self) -> str:
-        return f"Calibration: score {self.score.name}, {len(self)} items, {self.n_classes} classes"
+        text = f"Calibration: score {self.score.name}, {len(self)} items, {self.n_classes} classes"
+        if self.rule is None:
+            return text
+        noise = "" if isinstance(self.rule.noise, NoNoise) else f", noise {self.rule.noise!r}"
+        groups = "" if self.rule.groups is None else f", {len(self.rule.groups.keys)} groups"
+        return text + noise + groups + (", weighted" if self.rule.weights is not None else "")
 
 
 def conformalize(
-    prediction: ArrayLike, labels: Any, score: str | Score = "tv", *, classes: Sequence[Any] | None = None
+    prediction: ArrayLike,
+    labels: Any,
+    score: str | Score = "tv",
+    *,
+    classes: Sequence[Any] | None = None,
+    noise: Noise | None = None,
+    groups: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Calibration:
     """Calibrate a score on predictions and labels that the model has not been trained on.
 
@@ -188,6 +267,13 @@ def conformalize(
     classes : sequence, optional
         Names of the classes in column order. Taken from `Annotations` or from data frame columns when not given, and
         checked again at prediction time.
+    noise : BoundedNoise, AnnotatorSampling or UnbiasedVotes, optional
+        Cover the distribution behind the votes rather than their shares.
+    groups : sequence of n keys, or "predicted", optional
+        Hold the guarantee within each group. ``"predicted"`` groups by the class with the largest prediction; any other
+        keys are passed to ``predict_set`` for the new items too. Groups too small for α share a threshold.
+    weights : array of shape (n,), optional
+        Likelihood ratios, for new items whose features are distributed differently (covariate shift).
 
     Returns
     -------
@@ -201,6 +287,8 @@ def conformalize(
     >>> sets = calibration.predict_set(data.distributions[200:], alpha=0.1)
     >>> sets.contains(data.counts[200:] / 20).mean() >= 0.8
     np.True_
+    >>> cs.conformalize(data.distributions, data.counts, noise=cs.UnbiasedVotes(), groups="predicted")
+    Calibration: score tv, 300 items, 3 classes, noise UnbiasedVotes(s=None, tuning=0.2), 3 groups
     """
     chosen = get_score(score)
     named = _agreed_classes(classes, prediction, labels)
@@ -212,7 +300,28 @@ def conformalize(
     if named is not None and len(named) != checked.shape[1]:
         raise ValueError(f"classes names {len(named)} classes, but prediction has {checked.shape[1]} columns.")
     scores = np.sort(chosen(checked, distributions))
-    return Calibration(chosen, scores, n_classes=checked.shape[1], classes=named)
+    rule = _rule(chosen, checked, distributions, labels, noise, groups, weights)
+    return Calibration(chosen, scores, n_classes=checked.shape[1], classes=named, rule=rule)
+
+
+def _rule(
+    score: Score, prediction: FloatArray, distributions: FloatArray, labels: Any, noise: Any, groups: Any, weights: Any
+) -> Rule | None:
+    if noise is None and groups is None and weights is None:
+        return None
+    if noise is not None and not isinstance(noise, Noise):
+        raise TypeError(f"noise must be BoundedNoise, AnnotatorSampling or UnbiasedVotes, but is {noise!r}.")
+    model = NoNoise() if noise is None else noise
+    model.check_score(score)
+    evidence = vote_counts(labels, "labels", type(model).__name__) if model.needs_counts else distributions
+    n = len(prediction)
+    return Rule(
+        bounds=model.bounds(score, prediction, evidence),
+        tuning=set_aside(n, model.tuning),
+        noise=model,
+        weights=None if weights is None else as_weights(weights, n),
+        groups=None if groups is None else Groups.read(groups, score, prediction),
+    )
 
 
 def _agreed_classes(classes: Sequence[Any] | None, prediction: Any, labels: Any) -> tuple[Any, ...] | None:
@@ -238,3 +347,22 @@ def _warn_empty(sets: CredalSet) -> None:
             CredalSetWarning,
             stacklevel=3,
         )
+
+
+def _warn_infinite_rows(thresholds: FloatArray, alpha: float) -> None:
+    n_infinite = int(np.isinf(thresholds).sum())
+    if n_infinite:
+        warnings.warn(
+            f"{n_infinite} of {len(thresholds)} thresholds are infinite at alpha={alpha} and their sets the whole "
+            "simplex: too few items for this level (in the group, or in weight), calibration scores that are infinite, "
+            "or, with UnbiasedVotes, a score that is unbounded for the prediction. Add data, raise alpha, smooth the "
+            "predictions, or use a bounded score.",
+            CredalSetWarning,
+            stacklevel=4,
+        )
+
+
+def _refuse_unused(groups: Any, weights: Any) -> None:
+    for name, value in (("groups", groups), ("weights", weights)):
+        if value is not None:
+            raise ValueError(f"{name} was given, but the calibration has none. Pass {name} to conformalize too.")

@@ -1,0 +1,125 @@
+"""From annotation counts to the ε and δ of the paper's noise theorem."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import as_probability, check_same_length
+from credalset.calibration.multinomial import REGIONS, largest_score, score_range, total_variation_radius
+from credalset.calibration.noise import BoundedNoise
+from credalset.calibration.quantile import conformal_rank, score_at_rank
+from credalset.calibration.votes import vote_counts
+from credalset.scores import InnerProduct, Score, TotalVariation, Wasserstein, get_score
+
+
+def epsilon_from_counts(
+    counts: Any,
+    delta: float,
+    score: str | Score = "tv",
+    *,
+    prediction: ArrayLike | None = None,
+    region: str = "exact",
+) -> BoundedNoise:
+    r"""Find an ε such that votes change the score by more than ε with probability at most δ.
+
+    Votes are taken to be independent draws, $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
+
+    *With predictions*, for any score: each item gets $\epsilon_i = u_i - f(x_i, \hat\lambda_i)$, with $u_i$ the
+    largest score over a (1 − δ/2) confidence region for its λ; ε is their conformal quantile at level δ/2. A new item
+    exceeds ε only if $\epsilon_{new} > \epsilon$ (probability at most δ/2) or its region misses λ (at most δ/2). The
+    predictions may be the very ones that are calibrated: both events are bounded on average over calibration sets, as
+    coverage is.
+
+    *Without*, for scores that change by at most L · TV (``tv``, ``ws``, ``inner``): ε = L · r(m), r from a
+    concentration inequality. If items differ in their number of votes, r is the smallest with
+    $(1 + \sum_i P_i(r)) / (n + 1) \le \delta$, $P_i(r)$ bounding the chance that item i with its $m_i$ votes deviates
+    by more than r: a new item's number of votes is exchangeable with theirs.
+
+    Parameters
+    ----------
+    counts : array of shape (n, K) or Annotations
+        Annotation counts.
+    delta : float
+        δ in (0, 1), below the α you will ask for; about a third of it is a reasonable choice.
+    score : str or Score
+        The score to be calibrated.
+    prediction : array of shape (n, K), optional
+        Predictions for the same items.
+    region : {"exact", "tv", "kl"}
+        Confidence region, as in `AnnotatorSampling`; used with predictions.
+
+    Returns
+    -------
+    BoundedNoise
+        With this ε and δ, and the rule ``"union"``.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(500, n_votes=100, random_state=0)
+    >>> noise = cs.epsilon_from_counts(data.counts, delta=0.05)
+    >>> round(noise.epsilon, 3), noise.delta
+    (0.155, 0.05)
+    >>> noise = cs.epsilon_from_counts(data.counts, 0.05, "kl", prediction=data.distributions)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "kl", noise=noise)
+    """
+    chosen = get_score(score)
+    votes = vote_counts(counts, "counts", "epsilon_from_counts")
+    delta = as_probability(delta, "delta")
+    if region not in REGIONS:
+        raise ValueError(f"region must be one of {', '.join(map(repr, REGIONS))}, but is {region!r}.")
+    if prediction is None:
+        return BoundedNoise(_from_votes(chosen, votes, delta), delta)
+    checked = chosen.check_prediction(prediction)
+    check_same_length(checked, "prediction", votes, "counts")
+    return BoundedNoise(_from_predictions(chosen, checked, votes, delta, region), delta)
+
+
+def _from_predictions(score: Score, prediction: FloatArray, counts: FloatArray, delta: float, region: str) -> float:
+    observed = score.evaluate_rows(prediction, counts / counts.sum(axis=1, keepdims=True))
+    largest = largest_score(score, prediction, counts, delta / 2, region)
+    # A score that is infinite already cannot grow; a bound may fall short of the observed score by rounding.
+    with np.errstate(invalid="ignore"):
+        change = np.where(np.isinf(observed), 0.0, np.maximum(largest - observed, 0.0))
+    epsilon = score_at_rank(np.sort(change), conformal_rank(len(change), delta / 2))
+    if math.isinf(epsilon):
+        n = len(change)
+        reason = (
+            f"{n} items are too few for delta={delta:g} (at least {math.ceil(2 / delta) - 1} are needed)"
+            if conformal_rank(n, delta / 2) > n
+            else f"the score {score.name!r} has no bound over the confidence regions of {np.isinf(change).sum()} items"
+        )
+        raise ValueError(f"no finite epsilon exists: {reason}. Raise delta, add items or votes, or change the score.")
+    return epsilon
+
+
+def _from_votes(score: Score, counts: FloatArray, delta: float) -> float:
+    if not isinstance(score, TotalVariation | Wasserstein | InnerProduct):
+        raise ValueError(
+            f"prediction is missing: how far votes can move the score {score.name!r} depends on the prediction. "
+            "Pass the predictions for these items (only tv, ws and inner do without)."
+        )
+    score._check_classes(counts.shape[1])
+    votes, n_classes = counts.sum(axis=1), counts.shape[1]
+    reach = score_range(score, n_classes)
+    if (votes == votes[0]).all():
+        return reach * float(total_variation_radius(votes[:1], n_classes, delta)[0])
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if _failures(middle, votes, n_classes) <= delta else (middle, high)
+    return reach * high
+
+
+def _failures(radius: float, votes: FloatArray, n_classes: int) -> float:
+    """Bound P(TV > radius) for a new item whose number of votes is exchangeable with these."""
+    if radius >= 1.0:
+        return 0.0
+    by_events = n_classes * np.log(2.0) + np.log1p(-(2.0 ** (1.0 - n_classes))) - 2.0 * votes * radius**2
+    beyond_mean = np.maximum(radius - 0.5 * np.sqrt((n_classes - 1) / votes), 0.0)
+    chance = np.exp(np.minimum(np.minimum(by_events, -2.0 * votes * beyond_mean**2), 0.0))
+    return float((1.0 + chance.sum()) / (len(votes) + 1))

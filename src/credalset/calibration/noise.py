@@ -1,0 +1,346 @@
+"""Guarantees for the distribution behind the votes, when calibration sees only the votes.
+
+Three routes, from assumption to assumption: `BoundedNoise` (votes change the score by less than ε, the paper's
+Theorem 2), `AnnotatorSampling` (votes are independent draws from λ), `UnbiasedVotes` (votes are fair on average).
+Proofs are in the guide "Which guarantee do I have?".
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from credalset._typing import FloatArray
+from credalset._validation import as_finite, as_probability
+from credalset.calibration.multinomial import REGIONS, largest_possible_score, largest_score
+from credalset.calibration.quantile import exact_level
+from credalset.calibration.shift import quantiles
+from credalset.scores import Score
+
+#: values of δ that `AnnotatorSampling` chooses from when none is given
+DELTAS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Calibration items that set a threshold together.
+
+    Attributes
+    ----------
+    bounds : ndarray of shape (J, n)
+        Scores of the items as the noise model wants them, one row per value of δ.
+    held_out : ndarray of shape (J, n')
+        The same for the items set aside, which only help to choose a parameter.
+    weights : ndarray of shape (n,) or None
+        Likelihood ratios of the items under covariate shift.
+    """
+
+    bounds: FloatArray
+    held_out: FloatArray
+    weights: FloatArray | None
+
+    def quantiles(self, row: int, level: float, n_rows: int, new_weights: FloatArray | None) -> FloatArray:
+        """Return the thresholds of one row of bounds at a miscoverage level, (N,)."""
+        return quantiles(self.bounds[row], level, n_rows, self.weights, new_weights)
+
+
+class Noise(ABC):
+    """How votes relate to the distribution they stand for. Subclasses are frozen dataclasses of plain parameters."""
+
+    name: ClassVar[str]
+    needs_counts: ClassVar[bool] = False
+    #: whether thresholds depend on the prediction, not only on the calibration items
+    varies: ClassVar[bool] = False
+    #: share of the items set aside to choose a parameter
+    tuning: float = 0.0
+
+    def check_score(self, score: Score) -> None:
+        """Refuse a score that the guarantee does not hold for."""
+        return
+
+    def bounds(self, score: Score, prediction: FloatArray, labels: FloatArray) -> FloatArray:
+        """Return what to calibrate on, (J, n); ``labels`` are counts if the model needs them, else distributions."""
+        return score.evaluate_rows(prediction, labels)[None, :]
+
+    @abstractmethod
+    def thresholds(
+        self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
+    ) -> FloatArray:
+        """Return one threshold per prediction, (N,)."""
+
+    @abstractmethod
+    def min_items(self, alpha: float) -> int:
+        """Return how many items, the new one included, can give a finite threshold."""
+
+    def params(self) -> dict[str, Any]:
+        """Return the parameters as plain values, enough to build the model again."""
+        return asdict(self)  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class NoNoise(Noise):
+    """Labels are what is to be covered."""
+
+    name: ClassVar[str] = "none"
+
+    def thresholds(
+        self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
+    ) -> FloatArray:
+        """Return the conformal quantile."""
+        return part.quantiles(0, alpha, len(prediction), weights)
+
+    def min_items(self, alpha: float) -> int:
+        """Return ⌈1 / α⌉."""
+        return _at_least(exact_level(alpha))
+
+
+@dataclass(frozen=True)
+class BoundedNoise(Noise):
+    r"""Votes move the score by less than ε, except with probability δ (the paper's Theorem 2).
+
+    If $P(f(x, \lambda) - f(x, \tilde\lambda) > \epsilon) \le \delta$ for a new item with true distribution λ and votes
+    $\tilde\lambda$, the set at threshold $q(\tilde\alpha) + \epsilon$ contains λ with probability at least 1 − α, where
+    q are the quantiles of the scores of the votes.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε ≥ 0, in the units of the score. `epsilon_from_counts` finds one.
+    delta : float
+        δ in [0, 1), and below every α that is asked for.
+    rule : {"union", "paper"}
+        ``"union"``: $\tilde\alpha = \alpha - \delta$, which the assumption above gives. ``"paper"``:
+        $\tilde\alpha = (\alpha - \delta) / (1 - \delta)$, slightly larger; it needs the noise to exceed ε with
+        probability at most δ also *given* that the votes are covered.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(500, n_votes=50, random_state=0)
+    >>> noise = cs.BoundedNoise(epsilon=0.1, delta=0.05)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", noise=noise)
+    >>> plain = cs.conformalize(data.distributions, data.counts, "tv")
+    >>> round(calibration.threshold(0.1) - plain.threshold(0.05), 6)
+    0.1
+    """
+
+    epsilon: float
+    delta: float
+    rule: Literal["union", "paper"] = "union"
+    name: ClassVar[str] = "bounded"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", as_finite(self.epsilon, "epsilon", minimum=0.0))
+        delta = as_finite(self.delta, "delta", minimum=0.0)
+        if delta >= 1.0:
+            raise ValueError(f"delta must lie in [0, 1), but is {self.delta!r}. It is a probability of failure.")
+        object.__setattr__(self, "delta", delta)
+        if self.rule not in ("union", "paper"):
+            raise ValueError(f"rule must be 'union' or 'paper', but is {self.rule!r}.")
+
+    def thresholds(
+        self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
+    ) -> FloatArray:
+        """Return q(α̃) + ε."""
+        level = _remaining(alpha, self.delta, part.bounds.shape[1], share=self.rule == "paper")
+        return part.quantiles(0, level, len(prediction), weights) + self.epsilon
+
+    def min_items(self, alpha: float) -> int:
+        """Return ⌈1 / α̃⌉."""
+        return _at_least(exact_level(alpha) - exact_level(self.delta) if self.delta else exact_level(alpha))
+
+
+@dataclass(frozen=True)
+class AnnotatorSampling(Noise):
+    r"""Votes are independent draws from λ: $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
+
+    Each item is calibrated with the largest score over a (1 − δ) confidence region for its λ, at level α − δ. The sets
+    then contain the true λ with probability at least 1 − α. Items may have different numbers of votes; there is no ε
+    to choose, and any score will do. With few votes the regions, and the sets, are wide.
+
+    Parameters
+    ----------
+    delta : float, optional
+        Probability with which a region may miss its λ; below every α that is asked for. By default it is chosen, for
+        each α, among eleven values from 0.2 to 0.0001 so that the threshold of the items set aside is smallest. As
+        those items take no further part, the guarantee is untouched.
+    region : {"exact", "tv", "kl"}
+        ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits; the largest score is exact for every score.
+        ``"tv"``: a total-variation ball by concentration inequalities, cheapest. ``"kl"``: a relative-entropy ball.
+    tuning : float
+        Share of the items set aside to choose δ, every fifth by default. Not used when ``delta`` is given.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(500, n_votes=50, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", noise=cs.AnnotatorSampling())
+    >>> calibration.threshold(0.1) > cs.conformalize(data.distributions, data.counts, "tv").threshold(0.1)
+    True
+    """
+
+    delta: float | None = None
+    region: Literal["exact", "tv", "kl"] = "exact"
+    tuning: float = 0.2
+    name: ClassVar[str] = "annotator-sampling"
+    needs_counts: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.delta is not None:
+            object.__setattr__(self, "delta", as_probability(self.delta, "delta"))
+            object.__setattr__(self, "tuning", 0.0)
+        else:
+            object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
+        if self.region not in REGIONS:
+            raise ValueError(f"region must be one of {', '.join(map(repr, REGIONS))}, but is {self.region!r}.")
+
+    @property
+    def deltas(self) -> tuple[float, ...]:
+        """The values of δ that bounds are kept for."""
+        return DELTAS if self.delta is None else (self.delta,)
+
+    def bounds(self, score: Score, prediction: FloatArray, labels: FloatArray) -> FloatArray:
+        """Return the largest scores over the confidence regions, one row per δ."""
+        return np.stack([largest_score(score, prediction, labels, delta, self.region) for delta in self.deltas])
+
+    def thresholds(
+        self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
+    ) -> FloatArray:
+        """Return the quantile at α − δ of the largest scores."""
+        row = 0 if self.delta is not None else self._best_row(part, alpha)
+        level = _remaining(alpha, self.deltas[row], part.bounds.shape[1])
+        return part.quantiles(row, level, len(prediction), weights)
+
+    def min_items(self, alpha: float) -> int:
+        """Return ⌈1 / (α − δ)⌉; with δ still open, enough for δ = α / 2."""
+        if self.delta is not None:
+            return _at_least(exact_level(alpha) - exact_level(self.delta))
+        return _at_least(exact_level(alpha) / 2)
+
+    def _best_row(self, part: Part, alpha: float) -> int:
+        """Choose δ on the items set aside; near α / 5 where they do not tell."""
+        feasible = [row for row, delta in enumerate(DELTAS) if delta < 0.999 * alpha]
+        if not feasible:
+            raise ValueError(
+                f"alpha={alpha} is too small for a delta of its own (the smallest is {DELTAS[-1]}). "
+                "Give AnnotatorSampling a delta."
+            )
+        feasible.sort(key=lambda row: abs(math.log(5.0 * DELTAS[row] / alpha)))
+        held_out = np.sort(part.held_out, axis=1)
+        size = held_out.shape[1]
+        if size == 0:
+            return feasible[0]
+        ranks = [min(max(math.ceil(size * (1.0 - alpha + DELTAS[row])), 1), size) for row in feasible]
+        found = [held_out[row, rank - 1] for row, rank in zip(feasible, ranks, strict=True)]
+        return feasible[int(np.argmin(found))]
+
+
+@dataclass(frozen=True)
+class UnbiasedVotes(Noise):
+    r"""Votes are fair: $E[\tilde\lambda \,|\, x, \lambda] = \lambda$, and nothing more, for any number of votes.
+
+    For a score that is convex in λ, votes score at least as high as λ on average (Jensen's inequality). With
+    $X_i = (f(x_i, \tilde\lambda_i) - s)_+$ and $B(x)$ the largest such excess for the new prediction, the threshold
+
+    $$q(x) = s + \frac{\sum_i X_i + B(x)}{\alpha (n+1)}$$
+
+    gives sets that contain the true λ with probability at least 1 − α. Thresholds differ from item to item. The number
+    of votes does not matter, and annotators need not be independent of each other.
+
+    Parameters
+    ----------
+    s : float, optional
+        Where excess begins, in the units of the score. Any number chosen without looking at the calibration items is
+        valid. By default the items set aside choose it, as the quantile that makes q smallest.
+    tuning : float
+        Share of the items set aside to choose s, every fifth by default. Not used when ``s`` is given.
+
+    Notes
+    -----
+    A score that is infinite in some corner of the simplex has an infinite B(x), hence the whole simplex as its set:
+    Kullback–Leibler where a class is predicted with probability zero, and the Dirichlet density always.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(500, n_votes=5, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", noise=cs.UnbiasedVotes())
+    >>> calibration.thresholds(data.distributions[:2], 0.1).round(3)
+    array([0.387, 0.39 ])
+    """
+
+    s: float | None = None
+    tuning: float = 0.2
+    name: ClassVar[str] = "unbiased-votes"
+    varies: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.s is not None:
+            object.__setattr__(self, "s", as_finite(self.s, "s"))
+            object.__setattr__(self, "tuning", 0.0)
+        else:
+            object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
+
+    def check_score(self, score: Score) -> None:
+        """Refuse scores that are not convex in λ."""
+        if not score.is_convex:
+            raise ValueError(
+                f"UnbiasedVotes needs a score that is convex in the label distribution, and {score.name!r} is not: "
+                "fair votes may then score lower on average than the distribution they come from. "
+                "Use AnnotatorSampling with this score, or a convex one (tv, ws, kl, inner, hellinger)."
+            )
+
+    def thresholds(
+        self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
+    ) -> FloatArray:
+        """Return s + (Σ w X + w_new B) / (α Σ w), the new weight included; all weights are one without shift."""
+        kept = part.bounds[0]
+        old = np.ones(len(kept)) if part.weights is None else part.weights
+        new = np.ones(len(prediction)) if weights is None else weights
+        s = self._start(part.held_out[0], alpha, len(kept))
+        peak = largest_possible_score(score, prediction)
+        counted = old > 0
+        total = (old[counted] * np.maximum(kept[counted] - s, 0.0)).sum()
+        worst = np.where(new > 0, new, 1.0) * np.maximum(peak - s, 0.0) * (new > 0)
+        mass = float(exact_level(alpha)) * (old.sum() + new)
+        with np.errstate(invalid="ignore"):
+            q = s + (total + worst) / mass
+        return np.where(np.isnan(q), np.inf, q)
+
+    def min_items(self, alpha: float) -> int:
+        """Return ⌈1 / α⌉: with fewer, B(x) alone fills the simplex."""
+        return _at_least(exact_level(alpha))
+
+    def _start(self, held_out: FloatArray, alpha: float, n: int) -> float:
+        """Return the s that minimises s + E(f − s)₊ / α + (B − s) / (α (n + 1)): a quantile of f."""
+        if self.s is not None:
+            return self.s
+        finite = np.sort(held_out[np.isfinite(held_out)])
+        if len(finite) == 0:
+            return 0.0
+        share = max(alpha - 1.0 / (n + 1), 0.0)
+        return float(finite[min(math.floor(len(held_out) * (1.0 - share)), len(finite) - 1)])
+
+
+NOISES: dict[str, type[Noise]] = {noise.name: noise for noise in (BoundedNoise, AnnotatorSampling, UnbiasedVotes)}
+
+
+def _remaining(alpha: float, delta: float, n: int, share: bool = False) -> float:
+    """Return α − δ (or its share of 1 − δ), refusing a δ that leaves nothing."""
+    spent = exact_level(delta) if delta else 0
+    left = exact_level(as_probability(alpha, "alpha")) - spent
+    if left <= 0:
+        rest = (1.0 - delta if share else 1.0) / (n + 1)
+        raise ValueError(
+            f"alpha={alpha} must be above delta={delta:g}, the probability that the noise bound fails. "
+            f"The smallest feasible alpha with these {n} items is {delta + rest:.4g}; raise alpha or lower delta."
+        )
+    return float(left / (1 - spent) if share else left)
+
+
+def _at_least(level: Any) -> int:
+    return math.ceil(1 / level) if level > 0 else 1

@@ -1,0 +1,123 @@
+"""How a calibration turns its scores into thresholds, beyond the plain conformal quantile."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from credalset._typing import BoolArray, FloatArray
+from credalset.calibration.groups import Groups, item_keys
+from credalset.calibration.noise import Noise, NoNoise, Part
+from credalset.calibration.shift import as_weights
+from credalset.exceptions import CredalSetWarning
+from credalset.scores import Score
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """What each calibration item brings to a threshold: bounds, a weight, a group. Arrays are in item order.
+
+    Attributes
+    ----------
+    bounds : ndarray of shape (J, n)
+        Scores as the noise model wants them.
+    tuning : ndarray of shape (n,)
+        Items set aside to choose a parameter of the noise model.
+    noise : Noise
+        How labels relate to what is covered.
+    weights : ndarray of shape (n,) or None
+        Likelihood ratios.
+    groups : Groups or None
+        Groups with a threshold each.
+    """
+
+    bounds: FloatArray
+    tuning: BoolArray
+    noise: Noise = field(default_factory=NoNoise)
+    weights: FloatArray | None = None
+    groups: Groups | None = None
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every prediction gets the same threshold."""
+        return self.weights is None and self.groups is None and not self.noise.varies
+
+    def thresholds(
+        self, alpha: float, score: Score, prediction: FloatArray, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
+        """Return one threshold per prediction, (N,)."""
+        n = len(prediction)
+        new = self._new_weights(weights, n)
+        if self.groups is None:
+            if groups is not None:
+                raise ValueError("groups was given, but the calibration knows none. Pass groups to conformalize too.")
+            return self.noise.thresholds(self._part(None), alpha, score, prediction, new)
+        keys = item_keys(self._new_groups(groups), score, prediction)
+        result = np.empty(n)
+        pooled = []
+        for key in dict.fromkeys(keys):
+            rows = np.array([i for i, other in enumerate(keys) if other == key])
+            codes, is_pool = self.groups.pool(key, self.noise.min_items(alpha), ~self.tuning)
+            pooled += [key] * is_pool
+            part = self._part(np.isin(self.groups.codes, codes))
+            result[rows] = self.noise.thresholds(
+                part, alpha, score, prediction[rows], None if new is None else new[rows]
+            )
+        if pooled:
+            _warn_pooled(pooled, alpha)
+        return result
+
+    def _part(self, members: BoolArray | None) -> Part:
+        kept = ~self.tuning if members is None else members & ~self.tuning
+        aside = self.tuning if members is None else members & self.tuning
+        if not aside.any():
+            aside = self.tuning  # what other groups say about a parameter is better than nothing, and as independent
+        weights = None if self.weights is None else self.weights[kept]
+        return Part(self.bounds[:, kept], self.bounds[:, aside], weights)
+
+    def _new_weights(self, weights: Any, n: int) -> FloatArray | None:
+        if self.weights is None:
+            if weights is not None:
+                raise ValueError("weights was given, but the calibration has none. Pass weights to conformalize too.")
+            return None
+        if weights is None:
+            raise ValueError(
+                "weights is missing: this calibration is weighted, and the weight of each new item counts too. "
+                "Pass the likelihood ratios of the items to predict for."
+            )
+        return as_weights(weights, n) if n else np.empty(0)
+
+    def _new_groups(self, groups: Any) -> Any:
+        assert self.groups is not None
+        if self.groups.predicted:
+            if groups is not None and not (isinstance(groups, str) and groups == "predicted"):
+                raise ValueError("groups are predicted classes here and follow from the prediction. Leave groups out.")
+            return "predicted"
+        if groups is None:
+            raise ValueError("groups is missing: this calibration has a threshold per group. Pass one key per item.")
+        return groups
+
+
+def set_aside(n: int, share: float) -> BoolArray:
+    """Mark every (1 / share)-th item; which ones does not depend on the data.
+
+    Examples
+    --------
+    >>> set_aside(10, 0.2).nonzero()[0]
+    array([4, 9])
+    """
+    position = np.arange(n + 1)
+    return np.diff(np.floor(position * share + 1e-9)) > 0
+
+
+def _warn_pooled(keys: list[Any], alpha: float) -> None:
+    shown = ", ".join(repr(key) for key in keys[:3]) + (", …" if len(keys) > 3 else "")
+    warnings.warn(
+        f"{len(keys)} groups are too small for alpha={alpha} and share one threshold with other small groups: {shown}. "
+        "The guarantee holds for them together, not one by one.",
+        CredalSetWarning,
+        stacklevel=4,
+    )

@@ -143,7 +143,7 @@ def _load_into(
         estimator.module.load_state_dict(weights)
         return estimator.module
     classes: AnyArray | None = fitted.get("classes_")
-    if classes is None or len(classes) < 2 or "n_features_in_" not in fitted:
+    if classes is None or len(classes) < 2 or fitted.get("n_features_in_", 0) < 1:
         raise FileFormatError(f"{path} does not say which classes and features its network has.")
     if len(weights) != 2 * (len(estimator.hidden) + 1):
         raise FileFormatError(f"{path} does not have the weights of {len(estimator.hidden)} hidden layers.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,15 @@ from credalset._saved_estimator import (
     load_estimator,
     plain_classes,
 )
-from credalset.calibration import Calibration
-from credalset.calibration.saved import noise_from_dict, noise_to_dict, rule_from_plain, rule_to_plain
+from credalset.calibration import Calibration, CrossCalibration, Stream
+from credalset.calibration.saved import (
+    noise_from_dict,
+    noise_to_dict,
+    rule_from_plain,
+    rule_to_plain,
+    stream_from_plain,
+    stream_to_plain,
+)
 from credalset.exceptions import FileFormatError
 from credalset.scores import REGISTRY, Score, get_score
 
@@ -36,8 +43,8 @@ if TYPE_CHECKING:
 
 def load(
     path: str | Path, *, trusted: Sequence[str] = (), module: nn.Module | None = None
-) -> Calibration | ConformalCredalClassifier | TorchEstimator:
-    """Load what `Calibration.save`, `ConformalCredalClassifier.save` or the ``save`` of a network wrote.
+) -> Calibration | CrossCalibration | Stream | ConformalCredalClassifier | TorchEstimator:
+    """Load what the ``save`` of a calibration, a stream, a classifier or a network wrote.
 
     Parameters
     ----------
@@ -52,7 +59,7 @@ def load(
 
     Returns
     -------
-    Calibration, ConformalCredalClassifier or estimator
+    Calibration, CrossCalibration, Stream, ConformalCredalClassifier or estimator
 
     Examples
     --------
@@ -67,10 +74,15 @@ def load(
     if isinstance(trusted, str):
         raise TypeError(f"trusted must be a list of type names, but is the string {trusted!r}. Write [{trusted!r}].")
     bundle = read_bundle(path)
-    if bundle.kind == "calibration":
+    without_network: dict[str, Callable[..., Calibration | CrossCalibration | Stream]] = {
+        "calibration": _calibration_from,
+        "cross-calibration": _cross_calibration_from,
+        "stream": _stream_from,
+    }
+    if bundle.kind in without_network:
         if module is not None:
-            raise ValueError(f"{path} holds a calibration, and no network. Load it without module.")
-        return _calibration_from(bundle, path)
+            raise ValueError(f"{path} holds a {bundle.kind}, and no network. Load it without module.")
+        return without_network[bundle.kind](bundle, path)
     if bundle.kind == "classifier":
         return _classifier_from(bundle, path, trusted, module)
     if bundle.kind == "estimator":
@@ -82,6 +94,20 @@ def load(
 def save_calibration(calibration: Calibration, path: str | Path) -> None:
     """Write a calibration to a directory."""
     write_bundle(path, _calibration_bundle(calibration))
+
+
+def save_cross_calibration(calibration: CrossCalibration, path: str | Path) -> None:
+    """Write a cross-conformal calibration to a directory."""
+    values = {"score": score_to_dict(calibration.score), "n_classes": calibration.n_classes}
+    arrays = {"scores": calibration.scores, "folds": calibration.folds}
+    write_bundle(path, Bundle("cross-calibration", values, arrays))
+
+
+def save_stream(stream: Stream, path: str | Path) -> None:
+    """Write a stream, its calibration and its state to a directory."""
+    bundle = _calibration_bundle(stream.calibration)
+    values, arrays = stream_to_plain(stream)
+    write_bundle(path, Bundle("stream", {**values, "calibration": bundle.values}, bundle.arrays | arrays))
 
 
 def save_classifier(classifier: ConformalCredalClassifier, path: str | Path) -> None:
@@ -170,6 +196,32 @@ def _calibration_from(bundle: Bundle, path: str | Path) -> Calibration:
         raise FileFormatError(f"{path} contradicts itself: {error}") from None
     rule = rule_from_plain(values, bundle.arrays, score, len(scores), path)
     return Calibration(score, scores, n_classes, None if classes is None else tuple(classes), rule)
+
+
+def _cross_calibration_from(bundle: Bundle, path: str | Path) -> CrossCalibration:
+    scores, folds, n_classes = bundle.arrays.get("scores"), bundle.arrays.get("folds"), bundle.values.get("n_classes")
+    if scores is None or scores.ndim != 1 or scores.dtype != np.float64 or len(scores) == 0 or np.isnan(scores).any():
+        raise FileFormatError(f"{path} has no valid calibration scores.")
+    if folds is None or folds.dtype != np.int64 or folds.shape != scores.shape:
+        raise FileFormatError(f"{path} does not say for each item which fold it is in.")
+    if folds.max() < 1 or not np.array_equal(np.unique(folds), np.arange(folds.max() + 1)):
+        raise FileFormatError(f"{path} has folds that are not numbered 0, 1, …")
+    if not is_count(n_classes) or n_classes < 2:
+        raise FileFormatError(f"{path} has no valid number of classes.")
+    score = score_from_dict(bundle.values.get("score"), path)
+    try:
+        score._check_classes(n_classes)
+    except ValueError as error:
+        raise FileFormatError(f"{path} contradicts itself: {error}") from None
+    return CrossCalibration(score, scores, folds, n_classes)
+
+
+def _stream_from(bundle: Bundle, path: str | Path) -> Stream:
+    described = bundle.values.get("calibration")
+    if not isinstance(described, dict):
+        raise FileFormatError(f"{path} has no valid calibration.")
+    calibration = _calibration_from(Bundle("calibration", described, bundle.arrays), path)
+    return stream_from_plain(calibration, bundle.values, bundle.arrays, path)
 
 
 def _classifier_from(

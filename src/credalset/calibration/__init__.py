@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from credalset.calibration.cross import CrossCalibration, cross_conformalize
 from credalset.calibration.epsilon import epsilon_from_counts
 from credalset.calibration.groups import vote_bands
 from credalset.calibration.noise import AnnotatorSampling, BoundedNoise, UnbiasedVotes
 from credalset.calibration.quantile import CoverageDistribution, conformal_rank, pac_rank
 from credalset.calibration.split import Calibration, conformalize
+from credalset.calibration.stream import Stream
 
 __all__ = [
     "AnnotatorSampling",
     "BoundedNoise",
     "Calibration",
     "CoverageDistribution",
+    "CrossCalibration",
+    "Stream",
     "UnbiasedVotes",
     "conformal_rank",
     "conformalize",
+    "cross_conformalize",
     "epsilon_from_counts",
     "pac_rank",
     "vote_bands",

@@ -58,6 +58,11 @@ class Noise(ABC):
     #: share of the items set aside to choose a parameter
     tuning: float = 0.0
 
+    @property
+    def smallest_level(self) -> float:
+        """The level that α must exceed."""
+        return 0.0
+
     def check_score(self, score: Score) -> None:
         """Refuse a score that the guarantee does not hold for."""
         return
@@ -142,6 +147,11 @@ class BoundedNoise(Noise):
         if self.rule not in ("union", "paper"):
             raise ValueError(f"rule must be 'union' or 'paper', but is {self.rule!r}.")
 
+    @property
+    def smallest_level(self) -> float:
+        """Return δ."""
+        return self.delta
+
     def thresholds(
         self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
     ) -> FloatArray:
@@ -202,6 +212,11 @@ class AnnotatorSampling(Noise):
     def deltas(self) -> tuple[float, ...]:
         """The values of δ that bounds are kept for."""
         return DELTAS if self.delta is None else (self.delta,)
+
+    @property
+    def smallest_level(self) -> float:
+        """Return δ, or just above the smallest that can be chosen."""
+        return DELTAS[-1] * 1.01 if self.delta is None else self.delta
 
     def bounds(self, score: Score, prediction: FloatArray, labels: FloatArray) -> FloatArray:
         """Return the largest scores over the confidence regions, one row per δ."""

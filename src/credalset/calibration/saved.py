@@ -14,6 +14,8 @@ from credalset.calibration.groups import Groups
 from credalset.calibration.noise import NOISES, AnnotatorSampling, Noise, NoNoise
 from credalset.calibration.rule import Rule
 from credalset.calibration.shift import as_weights
+from credalset.calibration.split import Calibration
+from credalset.calibration.stream import Stream
 from credalset.exceptions import FileFormatError
 from credalset.scores import Score
 
@@ -92,6 +94,41 @@ def rule_from_plain(
         weights=weights,
         groups=_groups(description["groups"], arrays.get(GROUPS), n, path),
     )
+
+
+def stream_to_plain(stream: Stream) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """Return the plain values and the arrays of a stream, without its calibration."""
+    options = {name: getattr(stream, name) for name in ("alpha", "gamma", "false_alarm", "random_state")}
+    state = {"level": stream.level, "n_missed": stream.n_missed, "peak": stream.peak}
+    arrays = {"stream_scores": np.array(stream._seen, dtype=np.float64), "stream_stakes": stream._stakes}
+    return {"options": options, "state": state}, arrays
+
+
+def stream_from_plain(
+    calibration: Calibration, values: dict[str, Any], arrays: dict[str, AnyArray], path: PathLike
+) -> Stream:
+    """Build a stream that goes on where the saved one stopped."""
+    options, state = values.get("options"), values.get("state")
+    scores, stakes = arrays.get("stream_scores"), arrays.get("stream_stakes")
+    if not isinstance(options, dict) or not isinstance(state, dict) or set(state) != {"level", "n_missed", "peak"}:
+        raise FileFormatError(f"{path} has no valid state of its stream.")
+    if scores is None or scores.dtype != np.float64 or scores.ndim != 1 or np.isnan(scores).any():
+        raise FileFormatError(f"{path} has no valid scores of its stream.")
+    if stakes is None or stakes.dtype != np.float64 or stakes.shape != (3,) or not (stakes >= 0).all():
+        raise FileFormatError(f"{path} has no valid capital of its stream.")
+    numbers = [state["level"], state["peak"]]
+    if not all(isinstance(x, float) for x in numbers) or not _is_at_most(state["n_missed"], len(scores)):
+        raise FileFormatError(f"{path} has no valid state of its stream.")
+    try:
+        stream = Stream(calibration, **options)
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(f"{path} has unusable options of its stream: {error}") from None
+    stream.restore(scores.tolist(), stakes, state["level"], state["n_missed"], state["peak"])
+    return stream
+
+
+def _is_at_most(value: Any, n: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= n
 
 
 def _bounds(array: AnyArray | None, noise: Noise, n: int, path: PathLike) -> FloatArray:

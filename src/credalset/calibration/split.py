@@ -201,6 +201,14 @@ class Calibration:
         check_classes(named, self.classes, "prediction", "the calibration data")
         return self.score.check_prediction(prediction, n_classes=self.n_classes)
 
+    def _thresholds_quietly(self, prediction: FloatArray, alpha: float) -> FloatArray:
+        """Return the thresholds of valid predictions without warnings, for levels that no user chose."""
+        if self.rule is None:
+            return np.full(len(prediction), score_at_rank(self.scores, conformal_rank(len(self), alpha)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CredalSetWarning)
+            return self.rule.thresholds(alpha, self.score, prediction)
+
     def _uniform_threshold(self, rule: Rule, alpha: float) -> float:
         if not rule.is_uniform:
             raise ValueError(

@@ -344,7 +344,8 @@ class Annotations:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        names = ", ".join(map(repr, self.classes[:6])) + (", …" if self.n_classes > 6 else "")
+        plain = [name.item() if isinstance(name, np.generic) else name for name in self.classes[:6]]
+        names = ", ".join(map(repr, plain)) + (", …" if self.n_classes > 6 else "")
         size = f"{len(self)} item{'' if len(self) == 1 else 's'}, {self.n_classes} classes: {names}"
         if not self.has_counts:
             return f"Annotations({size}; label distributions, vote counts unknown)"

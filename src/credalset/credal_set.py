@@ -250,8 +250,8 @@ class CredalSet(Region):
         negative = -np.asarray(utility, dtype=np.float64)
         if return_distribution:
             value, point = self.upper_expectation(negative, return_distribution=True)
-            return -value, point
-        return -self.upper_expectation(negative)
+            return 0.0 - value, point
+        return 0.0 - self.upper_expectation(negative)
 
     def entropy_bounds(self, base: float | str | None = None, return_distributions: bool = False) -> EntropyBounds:
         """Return the smallest and the largest Shannon entropy of the members of each set.
@@ -267,7 +267,8 @@ class CredalSet(Region):
         -------
         EntropyBounds
             Unpacks as ``lower, upper``, each (N,), NaN where a set is empty. Where the smallest entropy is not known
-            exactly (Wasserstein balls beyond 10 classes, user-written regions), ``lower`` is a certified lower bound
+            exactly (Wasserstein balls beyond 10 classes, or 12 with Numba; regions without a closed form), ``lower``
+            is a certified lower bound
             and ``lower + lower_gap`` the entropy of the best member found.
 
         Examples
@@ -359,8 +360,9 @@ class CredalSet(Region):
     ) -> FloatArray | Volume:
         """Return the volume of each set as a fraction of the simplex.
 
-        Exact for two and three classes, for total-variation balls up to 15 classes and for half-spaces with any
-        number; elsewhere an unbiased estimate from rays shot out of the centre (`credalset.geometry.rays`).
+        Exact for half-spaces and for the reverse-KL balls of second-order scores with any number of classes, for
+        total-variation balls up to 15, Wasserstein balls up to 4 and Kullback–Leibler balls up to 3; elsewhere an
+        unbiased estimate from rays shot out of the centre (`credalset.geometry.rays`).
 
         Parameters
         ----------
@@ -402,7 +404,8 @@ class CredalSet(Region):
     def sample(self, n: int, random_state: RandomState = None) -> FloatArray:
         """Draw n members of each set, uniformly, (N, n, K); NaN where a set is empty.
 
-        Exact for two and three classes and for half-spaces; hit-and-run beyond (`credalset.geometry.sampling`).
+        Exact for half-spaces, for two classes, and for three unless a set is extremely thin; hit-and-run beyond
+        (`credalset.geometry.sampling`).
 
         Examples
         --------

@@ -29,7 +29,7 @@ def envelope(sets: Region) -> tuple[FloatArray, FloatArray]:
         unit[:, c] = 1.0
         upper[:, c] = sets._support(unit, False)[0]
         lower[:, c] = -sets._support(-unit, False)[0]
-    return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+    return np.clip(lower, 0.0, 1.0) + 0.0, np.clip(upper, 0.0, 1.0)
 
 
 def max_entropy(sets: Region) -> tuple[FloatArray, FloatArray]:

@@ -17,6 +17,7 @@ away. With κ = 0 directions point at uniform points of the simplex and the rati
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -133,8 +134,22 @@ def _dirichlet(center: FloatArray, sharpness: FloatArray, n: int, generator: np.
     return draws / draws.sum(axis=-1, keepdims=True)
 
 
+@dataclass(frozen=True)
+class Rays:
+    """Rays from the centres: directions (N, M, K), their length inside the region and log weights, (N, M)."""
+
+    directions: FloatArray
+    reach: FloatArray
+    log_weights: FloatArray
+
+
 def log_terms(sets: Region, sharpness: FloatArray, n_rays: int, generator: np.random.Generator) -> FloatArray:
     """Log of each ray's unbiased estimate of the fraction, (N, n_rays)."""
+    return draw_rays(sets, sharpness, n_rays, generator).log_weights
+
+
+def draw_rays(sets: Region, sharpness: FloatArray, n_rays: int, generator: np.random.Generator) -> Rays:
+    """Draw rays toward Dirichlet points; each ray's weight is its unbiased estimate of the fraction."""
     center = sets.center[:, None, :]
     k = sets.n_classes
     toward = _dirichlet(sets.center, sharpness, n_rays, generator) - center
@@ -152,7 +167,7 @@ def log_terms(sets: Region, sharpness: FloatArray, n_rays: int, generator: np.ra
         numerator = (k - 1) * np.log(reach) - np.log(k - 1)
         terms = numerator - _log_direction_density(center, directions, edge, sharpness) + gammaln(k)
     # A ray toward the centre itself has no direction. It has probability zero, but seeds coincide.
-    return np.where(aimed[..., 0], terms, -np.inf)
+    return Rays(directions, reach, np.where(aimed[..., 0], terms, -np.inf))
 
 
 def _log_direction_density(

@@ -29,7 +29,7 @@ from credalset.scores.base import Score
 def mode_and_weight(concentration: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mode m (N, K) and weight W (N,); the mode of a uniform Dirichlet is taken to be the centre."""
     excess = concentration - 1.0
-    weight = excess.sum(axis=1)
+    weight = _class_sum(excess.T)  # the order of the score's own sum, so that the mode scores exactly zero
     safe = np.where(weight > 0, weight, 1.0)
     mode = np.where(weight[:, None] > 0, excess / safe[:, None], 1.0 / concentration.shape[1])
     return mode, weight
@@ -38,11 +38,11 @@ def mode_and_weight(concentration: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _log_likelihood_drop(concentration: FloatArray, distribution: FloatArray) -> FloatArray:
     """Log p(m) − log p(λ) = W · KL(m ‖ λ) on class-major arrays; zero where W = 0."""
     excess = concentration - 1.0
-    log_weight = np.log(_class_sum(excess))
+    weight = _class_sum(excess)
     drop: FloatArray | None = None
     for a, y in zip(excess, distribution, strict=True):
-        log_y = np.log(np.ascontiguousarray(y))
-        term = np.where(a > 0, a * (np.log(np.ascontiguousarray(a)) - log_weight - log_y), 0.0)
+        log_mode, log_y = np.log(np.ascontiguousarray(a / weight)), np.log(np.ascontiguousarray(y))
+        term = np.where(a > 0, a * (log_mode - log_y), 0.0)
         drop = term if drop is None else drop + term
     assert drop is not None
     return np.maximum(drop, 0.0)
@@ -51,10 +51,10 @@ def _log_likelihood_drop(concentration: FloatArray, distribution: FloatArray) ->
 def _negative_log_peak(concentration: FloatArray) -> FloatArray:
     """−log p(m) = log B(θ) − Σ a_k log m_k on class-major arrays."""
     excess = concentration - 1.0
-    log_weight = np.log(_class_sum(excess))
+    weight = _class_sum(excess)
     peak = -gammaln(_class_sum(concentration))
     for a, theta in zip(excess, concentration, strict=True):
-        log_mode = np.where(a > 0, np.log(np.ascontiguousarray(a)) - log_weight, 0.0)
+        log_mode = np.where(a > 0, np.log(np.ascontiguousarray(a / weight)), 0.0)
         peak = peak + (gammaln(theta) - a * log_mode)
     return peak
 

@@ -35,10 +35,11 @@ class Hellinger(Score):
     order: ClassVar[Literal["first", "second"]] = "first"
 
     def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        affinity = np.sqrt(distribution[0] * prediction[0])
+        # Half the squared distance of the square roots: the same number, and exactly zero for a perfect fit.
+        total = (np.sqrt(distribution[0]) - np.sqrt(prediction[0])) ** 2
         for y, g in zip(distribution[1:], prediction[1:], strict=True):
-            affinity += np.sqrt(y * g)
-        return np.maximum(1.0 - affinity, 0.0)
+            total += (np.sqrt(y) - np.sqrt(g)) ** 2
+        return 0.5 * total
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> HellingerBall:
         return HellingerBall(self, prediction, threshold, center=prediction, radius=threshold)
@@ -58,7 +59,7 @@ class HellingerBall(CredalSet):
         return capped_peak(self)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
-        return 1.0 - np.sqrt(points * self.center[:, None, :]).sum(axis=-1)
+        return 0.5 * ((np.sqrt(points) - np.sqrt(self.center[:, None, :])) ** 2).sum(axis=-1)
 
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
         r"""Maximise ⟨u, λ⟩: stationary points are $\lambda_k \propto g_k / (\eta - u_k)^2$ with η above every utility.

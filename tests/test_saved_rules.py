@@ -75,6 +75,28 @@ def test_classifier_with_weights_and_keys() -> None:
     assert rows[0]["coverage"] > 0.7
 
 
+def test_groups_and_weights_are_split_with_the_items() -> None:
+    clf = cs.ConformalCredalClassifier(LogisticRegression())
+    keys, weights = np.arange(300) % 2, np.arange(300.0)
+    clf.fit_conformalize(DATA.X, DATA.counts, random_state=0, groups=keys, weights=weights)
+    rule = clf.calibration_.rule
+    assert rule is not None
+    assert rule.groups is not None
+    assert rule.weights is not None
+    assert len(rule.weights) == 75
+    assert [rule.groups.keys[code] for code in rule.groups.codes] == (rule.weights % 2).tolist()
+    clf.fit_conformalize(DATA.X, DATA.counts, random_state=0, groups="predicted")
+    assert len(clf.predict_set(DATA.X, 0.2)) == 300
+
+
+def test_a_column_of_labels_is_one_vote_each() -> None:
+    column = np.array(["a", "b", "c"])[DATA.counts.argmax(axis=1)][:, None]
+    clf = cs.ConformalCredalClassifier(LogisticRegression(), noise=cs.AnnotatorSampling())
+    with pytest.warns(UserWarning, match="column-vector"):
+        clf.fit_conformalize(DATA.X, column, random_state=0)
+    assert len(clf.calibration_) == 75
+
+
 @pytest.mark.parametrize("labels", ["counts", "names"])
 def test_votes_reach_the_noise_model_from_every_kind_of_label(labels: str) -> None:
     Y: Any = DATA.counts if labels == "counts" else np.array(["a", "b", "c"])[DATA.counts.argmax(axis=1)]

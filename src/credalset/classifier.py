@@ -120,7 +120,13 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return self
 
     def fit_conformalize(
-        self, X: Any, Y: Any, calibration_size: float | int = 0.25, random_state: int | None = None
+        self,
+        X: Any,
+        Y: Any,
+        calibration_size: float | int = 0.25,
+        random_state: int | None = None,
+        groups: Any = None,
+        weights: Any = None,
     ) -> Self:
         """Split the data at random, fit on one part and conformalize on the other.
 
@@ -132,13 +138,18 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             Share or number of items kept for calibration.
         random_state : int or None
             Seed of the split.
+        groups, weights
+            As in ``conformalize``, for all items; those of the calibration part are used.
         """
         distributions, classes = encode_labels(Y)
         indices = np.arange(len(distributions))
         train, calib = train_test_split(indices, test_size=calibration_size, random_state=random_state)
         self.fit(_safe_indexing(X, train), distributions[train])
         self.classes_ = classes
-        return self.conformalize(_safe_indexing(X, calib), _votes(Y, distributions)[calib])
+        own_groups = groups if groups is None or isinstance(groups, str) else _safe_indexing(groups, calib)
+        own_weights = None if weights is None else _safe_indexing(weights, calib)
+        labels = _votes(Y, distributions)[calib]
+        return self.conformalize(_safe_indexing(X, calib), labels, groups=own_groups, weights=own_weights)
 
     def predict_set(self, X: Any, alpha: float = 0.1, groups: Any = None, weights: Any = None) -> CredalSet:
         """Predict one credal set per item, at miscoverage rate ``alpha``; groups and weights as in calibration."""
@@ -232,10 +243,10 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
 def _votes(Y: Any, distributions: FloatArray) -> FloatArray:
     """Return the counts behind labels where they are known, else the distributions; a plain label is one vote."""
-    if not hasattr(Y, "has_counts") and np.ndim(Y) != 2:
+    if not hasattr(Y, "has_counts") and np.shape(Y) != distributions.shape:
         return distributions
     found = raw_counts(Y, "Y")
-    return distributions if found is None or found.shape != distributions.shape else found
+    return distributions if found is None else found
 
 
 class Split(NamedTuple):

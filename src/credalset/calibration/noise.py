@@ -170,7 +170,8 @@ class AnnotatorSampling(Noise):
 
     Each item is calibrated with the largest score over a (1 − δ) confidence region for its λ, at level α − δ. The sets
     then contain the true λ with probability at least 1 − α. Items may have different numbers of votes; there is no ε
-    to choose, and any score will do. With few votes the regions, and the sets, are wide.
+    to choose, and any score will do. With few votes the regions, and the sets, are wide. How many votes an item gets
+    must not depend on how they fall.
 
     Parameters
     ----------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,7 +120,8 @@ class Stream:
     def predict_set(self, prediction: ArrayLike) -> CredalSet:
         """Predict credal sets at the level now in force, (N,)."""
         checked = self.calibration._check(prediction, None)
-        return self.calibration.score.region(checked, self._thresholds(checked))
+        sets = self.calibration.score.region(checked, self._thresholds(checked))
+        return replace(sets, classes=self.calibration.classes)
 
     def update(self, prediction: ArrayLike, labels: Any) -> list[StreamStep]:
         """Take in labelled items in order of arrival; the level and the capital move after each.

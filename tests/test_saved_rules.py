@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset._bundle import ARRAYS
+from credalset._bundle import ARRAYS, MANIFEST
 from credalset.calibration.noise import Noise
 from credalset.exceptions import FileFormatError
 
@@ -178,6 +179,15 @@ def test_forged_arrays_are_refused(name: str, array: np.ndarray, message: str, s
     forge(saved, **{ARRAYS: buffer.getvalue()})
     with pytest.raises(FileFormatError, match=message):
         cs.load(saved)
+
+
+def test_plain_calibrations_are_written_as_they_always_were(tmp_path: Path) -> None:
+    """Files from before there were rules differ in nothing, so they load."""
+    cs.conformalize(DATA.distributions, DATA.counts).save(tmp_path / "c")
+    manifest = json.loads((tmp_path / "c" / MANIFEST).read_text())
+    assert set(manifest["values"]) == {"score", "n_classes", "classes"}
+    assert list(np.load(tmp_path / "c" / ARRAYS)) == ["scores"]
+    assert cs.load(tmp_path / "c").rule is None  # type: ignore[union-attr]
 
 
 def test_keys_that_cannot_be_saved(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray
+from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.calibration.groups import Groups, item_keys
 from credalset.calibration.noise import Noise, NoNoise, Part
 from credalset.calibration.shift import as_weights
@@ -58,8 +58,7 @@ class Rule:
         keys = item_keys(self._new_groups(groups), score, prediction)
         result = np.empty(n)
         pooled = []
-        for key in dict.fromkeys(keys):
-            rows = np.array([i for i, other in enumerate(keys) if other == key])
+        for key, rows in _rows_by_key(keys).items():
             codes, is_pool = self.groups.pool(key, self.noise.min_items(alpha), ~self.tuning)
             pooled += [key] * is_pool
             part = self._part(np.isin(self.groups.codes, codes))
@@ -99,6 +98,13 @@ class Rule:
         if groups is None:
             raise ValueError("groups is missing: this calibration has a threshold per group. Pass one key per item.")
         return groups
+
+
+def _rows_by_key(keys: list[Any]) -> dict[Any, IntArray]:
+    rows: dict[Any, list[int]] = {}
+    for row, key in enumerate(keys):
+        rows.setdefault(key, []).append(row)
+    return {key: np.array(found) for key, found in rows.items()}
 
 
 def set_aside(n: int, share: float) -> BoolArray:

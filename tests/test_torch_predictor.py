@@ -111,6 +111,8 @@ def test_features_of_any_shape() -> None:
     bag = nn.EmbeddingBag(30, 2)
     predictor = TorchPredictor(bag, "first", "logits", epochs=2).fit(tokens, np.eye(2)[[0] * 8 + [1] * 7])
     assert predictor.predict(tokens).shape == (15,)
+    clf = cs.ConformalCredalClassifier(predictor, "tv").conformalize(tokens, np.eye(2)[[0] * 8 + [1] * 7])
+    assert len(clf.predict_set(tokens, alpha=0.2)) == 15
 
 
 # --- prefit ---

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 import credalset as cs
+from credalset.exceptions import MissingExtraError
 
 torch = pytest.importorskip("torch")
 
@@ -211,6 +213,28 @@ def test_progress_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr().out
     assert "6/6" in shown
     assert "loss" in shown
+
+
+def test_progress_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with pytest.raises(MissingExtraError, match=r"progress bar, needs the package 'rich'.*credalset\[torch\]"):
+        fit(verbose=True)
+    fit(epochs=1)
+
+
+def test_only_small_steps_are_kept_to_one_thread() -> None:
+    network = FirstOrderNetwork(**SMALL)
+    trainee = network._trainee([network._prepare(DATA.X, DATA.counts)])
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with training.one_thread_if_small(trainee, 8):
+            assert torch.get_num_threads() == 1
+        with training.one_thread_if_small(trainee, 10**9):
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_divergence_is_told() -> None:

@@ -124,7 +124,7 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X has {len(x)} items, but Y has {len(targets)}.")
         epochs_done = self.n_iter_ if goes_on else 0
         init_seed, run_seed = _seeds(self.random_state, epochs_done)
-        module = copy_module(self.module_) if goes_on else self._new_module(targets.shape[1], init_seed)
+        module = copy_module(self.module_) if goes_on else self._new_module(len(classes), init_seed)
         y = torch.from_numpy(targets.astype(np.float32))
         run = Run(x, y, torch.Generator().manual_seed(run_seed))
         key = self._key((tuple(x.shape), tuple(y.shape)))

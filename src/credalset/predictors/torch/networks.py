@@ -91,6 +91,7 @@ class StackedNetworks:
             stacks.append(torch.stack([layer.bias.detach()[None] for layer in column]))
         self.parameters: Sequence[Tensor] = [stack.to(device).contiguous().requires_grad_() for stack in stacks]
         self._kept: list[Tensor] | None = None
+        self.work = float(sum(parameter.numel() for parameter in self.parameters))
         self.mask_width = self.parameters[-2].shape[1] if dropout > 0.0 else 0
 
     def training_outputs(self, x: Tensor, mask: Tensor | None) -> Tensor:

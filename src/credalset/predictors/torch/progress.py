@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from credalset.exceptions import MissingExtraError
+
 
 @contextmanager
 def progress_bar(n_epochs: int, verbose: bool) -> Iterator[Callable[[float], None]]:
@@ -19,7 +21,10 @@ def progress_bar(n_epochs: int, verbose: bool) -> Iterator[Callable[[float], Non
     if not verbose:
         yield lambda loss: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:
+        raise MissingExtraError("verbose=True, a progress bar,", "rich", "torch") from None
 
     shown = TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]}")
     with Progress(*shown, TimeRemainingColumn()) as bar:

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from torch import Tensor
+
 from credalset.predictors.torch.base import Job, TorchEstimator
 
 MAX_STACK = 64  # runs per stack: beyond it memory grows and speed does not
@@ -53,8 +55,11 @@ def fit_many(estimators: Sequence[Estimator], data: Iterable[tuple[Any, Any]]) -
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ValueError("the same estimator appears twice. Pass sklearn.base.clone(estimator) for each run.")
     groups: dict[Hashable, list[tuple[Estimator, Job]]] = defaultdict(list)
+    shared: dict[Hashable, Tensor] = {}
     for estimator, (X, Y) in zip(estimators, pairs, strict=True):
         job = estimator._prepare(X, Y)
+        # Runs on the same features share one tensor, which none of them changes.
+        job.run.x = shared.setdefault((type(estimator), id(X)), job.run.x)
         groups[job.key].append((estimator, job))
     for group in groups.values():
         for start in range(0, len(group), MAX_STACK):

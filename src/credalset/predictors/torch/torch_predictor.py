@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -168,7 +169,7 @@ class TorchPredictor(TorchEstimator):
 
     def _trainee(self, jobs: Sequence[Job]) -> Trainee:
         (job,) = jobs
-        return ModuleTrainee(job.module, as_device(self.device))
+        return ModuleTrainee(job.module, as_device(self.device), job.run.x)
 
     @contextmanager
     def _randomness(self, jobs: Sequence[Job]) -> Iterator[None]:
@@ -222,11 +223,14 @@ class ModuleTrainee:
     dropout = 0.0
     mask_width = 0  # a module draws its own dropout
 
-    def __init__(self, module: nn.Module, device: torch.device) -> None:
+    def __init__(self, module: nn.Module, device: torch.device, x: Tensor) -> None:
         self._module = module.to(device)
         self.parameters: Sequence[Tensor] = [parameter for parameter in module.parameters() if parameter.requires_grad]
         if not self.parameters:
             raise ValueError("the module has no parameters to train. Pass prefit=True to predict with it as it is.")
+        # Plain feature vectors meet each weight about once. With images or tokens the work is anybody's guess.
+        is_plain = x.ndim == 2 and x.is_floating_point()
+        self.work = float(sum(p.numel() for p in module.parameters())) if is_plain else math.inf
         self._kept: dict[str, Tensor] = {}
 
     def training_outputs(self, x: Tensor, mask: Tensor | None) -> Tensor:

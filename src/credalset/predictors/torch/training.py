@@ -22,7 +22,7 @@ from credalset.predictors.torch.progress import progress_bar
 OPTIMIZERS = ("adam", "adamw", "sgd")
 BLOCK_ELEMENTS = 1 << 18  # numbers per run that are gathered or drawn at a time
 EVALUATION_ROWS = 1024  # items per run that are evaluated at a time
-SMALL_STEP = 50_000_000  # multiplications per step below which a second thread costs more than it brings
+SMALL_STEP = 50_000_000  # multiplications per step below which more threads are not worth their coordination
 
 
 class Trainee(Protocol):
@@ -31,6 +31,7 @@ class Trainee(Protocol):
     parameters: Sequence[Tensor]
     dropout: float
     mask_width: int  # numbers to draw per item for dropout; 0 for none
+    work: float  # multiplications per item, over all runs; infinite if unknown
 
     def training_outputs(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Return outputs (R, B, n_outputs) for features (R, B, …), with dropout."""
@@ -140,8 +141,7 @@ def make_optimizer(parameters: Sequence[Tensor], options: TrainingOptions) -> to
 def one_thread_if_small(trainee: Trainee, batch_size: int) -> Iterator[None]:
     """Use one thread while the steps are too small to be worth sharing; the setting is put back afterwards."""
     threads = torch.get_num_threads()
-    small = batch_size * sum(p.numel() for p in trainee.parameters) < SMALL_STEP
-    if not small or threads == 1:
+    if batch_size * trainee.work >= SMALL_STEP or threads == 1:
         yield
         return
     torch.set_num_threads(1)

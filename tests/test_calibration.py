@@ -159,3 +159,14 @@ def test_empty_half_spaces_are_announced() -> None:
         sets = calibration.predict_set([[0.4, 0.3, 0.3], [1.0, 0.0, 0.0]], 0.1)
     assert sets.is_empty().tolist() == [True, False]
     assert "1 empty" in repr(sets)
+
+
+def test_frames_without_names_and_names_given_twice() -> None:
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    prediction, counts = rng.dirichlet(np.ones(3), 30), rng.multinomial(7, [0.2, 0.3, 0.5], 30)
+    named = cs.conformalize(pd.DataFrame(prediction), pd.DataFrame(counts, columns=["a", "b", "c"]))
+    assert named.classes == ("a", "b", "c")
+    with pytest.raises(ValueError, match="classes names a class twice"):
+        cs.conformalize(prediction, counts, classes=["a", "a", "b"])

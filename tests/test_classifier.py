@@ -234,3 +234,18 @@ def test_split_sizes_and_errors() -> None:
     votes = cs.Annotations.from_counts(DATA.counts)
     parts = cs.train_conformalize_test_split(DATA.X, votes, train_size=0.4, conformalize_size=0.3, test_size=0.3)
     assert isinstance(parts.Y_test, cs.Annotations)
+
+
+def test_fit_conformalize_checks_lengths_and_takes_any_sparse_format() -> None:
+    from scipy.sparse import coo_matrix
+
+    with pytest.raises(ValueError, match="X has 900 items, but Y has 100"):
+        ConformalCredalClassifier(LogisticRegression()).fit_conformalize(DATA.X, DATA.counts[:100])
+    clf = ConformalCredalClassifier(LogisticRegression()).fit_conformalize(coo_matrix(DATA.X), DATA.counts)
+    assert len(clf.calibration_) == 225
+
+
+def test_a_changed_score_needs_a_new_calibration() -> None:
+    clf = fitted(LogisticRegression(), score="kl").set_params(score="tv")
+    with pytest.raises(NotFittedError, match="the calibration was made with KullbackLeibler"):
+        clf.predict_set(DATA.X[TEST])

@@ -109,3 +109,21 @@ def test_bad_candidates(candidates: np.ndarray, broadcast: bool, message: str) -
     sets = TotalVariation().region(np.full((2, 3), 1 / 3), 0.1)
     with pytest.raises(ValueError, match=message):
         sets.contains(candidates, broadcast=broadcast)
+
+
+def test_decisions_do_not_depend_on_the_unit_or_origin_of_utility() -> None:
+    sets = TotalVariation().region([[0.6, 0.3, 0.1]], 0.01)
+    for utility in (1e-11 * np.eye(3), 1e11 + np.eye(3), 5.0 + np.eye(3)):
+        for rule in ("e-admissible", "maximal", "interval-dominance", "gamma-maximin"):
+            assert sets.decide(rule, utility).tolist() == [[True, False, False]]
+
+
+def test_a_point_set_decides_by_its_point() -> None:
+    sets = KullbackLeibler().region([[0.500001, 0.499999]], 0.0)
+    assert sets.decide("e-admissible").tolist() == sets.decide("maximal").tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize("key", [None, "a", 1.5, True, [[0, 1]]])
+def test_keys_that_are_no_index(key: object) -> None:
+    with pytest.raises(TypeError, match="one axis"):
+        TotalVariation().region(np.full((2, 3), 1 / 3), 0.1)[key]

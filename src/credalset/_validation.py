@@ -28,7 +28,8 @@ def column_names(value: object) -> tuple[Any, ...] | None:
     columns = getattr(value, "columns", None)
     if columns is None or callable(columns):
         return None
-    return tuple(columns)
+    names = tuple(columns)
+    return None if names == tuple(range(len(names))) else names  # 0, 1, … is how frames call columns without names
 
 
 def _describe_rows(mask: AnyArray | np.bool_, limit: int = 3) -> str:

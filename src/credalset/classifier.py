@@ -142,6 +142,9 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             As in ``conformalize``, for all items; those of the calibration part are used.
         """
         distributions, classes = encode_labels(Y)
+        if _num_samples(X) != len(distributions):
+            raise ValueError(f"X has {_num_samples(X)} items, but Y has {len(distributions)}.")
+        X = X.tocsr() if hasattr(X, "tocsr") else X  # the other sparse formats cannot be indexed by rows
         indices = np.arange(len(distributions))
         train, calib = train_test_split(indices, test_size=calibration_size, random_state=random_state)
         self.fit(_safe_indexing(X, train), distributions[train])
@@ -237,6 +240,11 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raise NotFittedError(
                 "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) with items that the "
                 "estimator was not trained on."
+            )
+        if get_score(self.score) != self.calibration_.score:
+            raise NotFittedError(
+                f"score is {get_score(self.score)!r}, but the calibration was made with {self.calibration_.score!r}. "
+                "Call conformalize again after changing the score."
             )
         return self.calibration_
 

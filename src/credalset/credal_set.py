@@ -65,9 +65,13 @@ class CredalSet(Region):
 
     def __getitem__(self, rows: Any) -> Self:
         """Select sets by index, slice, index array or mask; the result is a batch again."""
-        if isinstance(rows, tuple):
-            raise TypeError(f"a batch of sets has one axis, but was indexed with {rows!r}.")
-        if isinstance(rows, int | np.integer):
+        if rows is None or isinstance(rows, tuple | bool | str | float):
+            raise TypeError(
+                f"a batch of sets has one axis and takes an index, a slice, a list or a mask, not {rows!r}."
+            )
+        if not isinstance(rows, slice) and np.ndim(rows) > 1:
+            raise TypeError(f"a batch of sets has one axis, but was indexed with an array of shape {np.shape(rows)}.")
+        if isinstance(rows, int | np.integer) or (isinstance(rows, np.ndarray) and rows.ndim == 0):
             index = int(rows)
             if not -len(self) <= index < len(self):
                 raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.")
@@ -402,10 +406,11 @@ class CredalSet(Region):
         return np.eye(self.n_classes) if np.isposinf(one.radius[0]) else one._vertices()
 
     def sample(self, n: int, random_state: RandomState = None) -> FloatArray:
-        """Draw n members of each set, uniformly, (N, n, K); NaN where a set is empty.
+        """Draw n members of each set, uniformly in the limit, (N, n, K); NaN where a set is empty.
 
         Exact for half-spaces, for two classes, and for three unless a set is extremely thin; hit-and-run beyond
-        (`credalset.geometry.sampling`).
+        (`credalset.geometry.sampling`), whose draws are members for certain but uniform only as far as the chain has
+        mixed: slowly for Wasserstein balls with many classes.
 
         Examples
         --------

@@ -53,7 +53,9 @@ def decide(sets: CredalSet, rule: str, utility: Any) -> BoolArray:
     if rule not in rules:
         raise ValueError(f"rule must be one of {', '.join(rules)}, but is {rule!r}.")
     matrix = as_utility(utility, sets.n_classes)
-    scale = max(1.0, float(np.abs(matrix).max()))
+    # No rule depends on the origin or the unit of utility; without them, one tolerance serves all.
+    matrix = matrix - matrix.min()
+    scale = float(matrix.max()) or 1.0
     kept = np.zeros((len(sets), len(matrix)), dtype=bool)
     full = ~sets.is_empty()
     if full.any():
@@ -96,7 +98,10 @@ def _e_admissible(sets: CredalSet, matrix: FloatArray) -> BoolArray:
         closest = sets._closest_with_top()
         if closest is not None:
             whole = np.isposinf(sets.radius)[:, None]
-            return whole | (closest <= sets.radius[:, None] + TIE * np.maximum(1.0, np.abs(sets.radius[:, None])))
+            reach = sets.radius[:, None]
+            # Relative, with an absolute part at the level of rounding: divergences are quadratic near zero, and a
+            # larger slack would let classes in that are short of the top by its square root.
+            return whole | (closest <= reach + TIE * np.abs(reach) + 4e-16)
     kept = _maximal(sets, matrix)  # the necessary condition leaves little to decide
     certain = _optimal_somewhere(sets, matrix)
     for i, a in np.argwhere(kept & ~certain):

@@ -186,7 +186,14 @@ class Calibration:
         """
         self._only_plain("pac_threshold")
         value = score_at_rank(self.scores, pac_rank(len(self), alpha, delta))
-        if math.isinf(value):
+        if math.isinf(value) and not np.isinf(self.scores).any():
+            warnings.warn(
+                f"The threshold is infinite: {len(self)} calibration items are too few for alpha={alpha} with "
+                f"confidence 1 - delta = {1 - delta:g}. Add calibration data, or raise alpha or delta.",
+                CredalSetWarning,
+                stacklevel=2,
+            )
+        elif math.isinf(value):
             self._warn_infinite(alpha)
         return value
 
@@ -231,8 +238,8 @@ class Calibration:
         n_infinite = int(np.isinf(self.scores).sum())
         if n_infinite and conformal_rank(len(self), alpha) <= len(self):
             reason = (
-                f"{n_infinite} of {len(self)} calibration scores are infinite (labels on classes that the "
-                "prediction gives probability zero). Smooth the predictions, or use another score"
+                f"{n_infinite} of {len(self)} calibration scores are infinite ({_WHY_INFINITE[self.score.order]}, "
+                "or use another score"
             )
         else:
             reason = (
@@ -332,6 +339,12 @@ def _rule(
     )
 
 
+_WHY_INFINITE = {
+    "first": "labels on classes that the prediction gives probability zero). Smooth the predictions",
+    "second": "labels without a vote on classes that the predicted density rules out there). Smooth the labels",
+}
+
+
 def _agreed_classes(classes: Sequence[Any] | None, prediction: Any, labels: Any) -> tuple[Any, ...] | None:
     """Return the class names, from whichever argument knows them, refusing any two that differ."""
     of_labels = getattr(labels, "classes", None)
@@ -341,7 +354,9 @@ def _agreed_classes(classes: Sequence[Any] | None, prediction: Any, labels: Any)
         ("labels", of_labels if of_labels is not None else column_names(labels)),
     ]
     known = [(name, tuple(names)) for name, names in sources if names is not None]
-    for name, names in known[1:]:
+    for name, names in known:
+        if len(set(names)) < len(names):
+            raise ValueError(f"{name} names a class twice: {list(names)}. Give each class a name of its own.")
         check_classes(names, known[0][1], name, known[0][0])
     return known[0][1] if known else None
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from credalset._parallel import for_each_block
 from credalset._typing import FloatArray
 
 if TYPE_CHECKING:
@@ -40,6 +41,16 @@ def capped(center: FloatArray, cap: FloatArray) -> FloatArray:
 
 def capped_peak(sets: Region) -> FloatArray:
     """Return the smallest peak of each ball of an f-divergence or of total variation, by bisection on the cap."""
+    result = np.empty(len(sets))
+
+    def one_block(rows: slice) -> None:
+        result[rows] = _capped_peak(sets[rows])
+
+    for_each_block(one_block, len(sets), sets.n_classes)
+    return result
+
+
+def _capped_peak(sets: Region) -> FloatArray:
     low, high = np.full(len(sets), 1.0 / sets.n_classes), sets.center.max(axis=1)
     for _ in range(55):
         middle = 0.5 * (low + high)

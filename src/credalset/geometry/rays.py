@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 N_RAYS = 1024
 PILOT_RAYS = 64
 DROP = 32.0
+# Beyond, the normaliser of the Dirichlet cancels away digits that the reported error knows nothing of.
+LARGEST_SHARPNESS = 1e8
 ELEMENTS_PER_BLOCK = 1 << 22
 
 
@@ -118,7 +120,7 @@ def choose_sharpness(sets: Region, generator: np.random.Generator) -> FloatArray
         draws = _dirichlet(sets.center, np.exp(log_sharpness), PILOT_RAYS, generator)
         return np.asarray(np.median(sets._divergence(draws), axis=1) > goal)
 
-    low, high = np.full(len(sets), np.log(0.1)), np.full(len(sets), np.log(1e12))
+    low, high = np.full(len(sets), np.log(0.1)), np.full(len(sets), np.log(LARGEST_SHARPNESS))
     large = ~is_wide(low)
     for _ in range(16):
         middle = 0.5 * (low + high)

@@ -21,6 +21,8 @@ from credalset._typing import AnyArray, ArrayLike, FloatArray
 EXACT_SUM_TOLERANCE = 1e-10
 SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-5}
 DEFAULT_SUM_TOLERANCE = 1e-6
+# Beyond, sums of concentrations and their log-gamma functions leave the range of doubles.
+LARGEST_CONCENTRATION = 1e100
 
 
 def column_names(value: object) -> tuple[Any, ...] | None:
@@ -38,17 +40,42 @@ def _describe_rows(mask: AnyArray | np.bool_, limit: int = 3) -> str:
     return f"row {shown}" if len(rows) == 1 else f"{len(rows)} rows (first: {shown})"
 
 
+def as_numbers(value: Any, name: str, hint: str = "Pass plain numbers.") -> FloatArray:
+    """Convert to a float64 array of any shape; refuse what holds no real numbers in our words, not in NumPy's."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        lengths = _row_lengths(value)
+        if lengths is None:
+            raise TypeError(f"{name} must hold numbers, but it does not convert to an array. {hint}") from None
+        raise ValueError(f"{name} must have rows of one length, but has rows of lengths {lengths}. {hint}") from None
+    if array.dtype.kind in "biuf":
+        return np.asarray(array, dtype=np.float64)
+    kinds = {"c": "complex numbers", "U": "text", "S": "bytes", "M": "dates", "m": "time differences", "V": "records"}
+    if array.dtype.kind != "O":
+        seen = kinds.get(array.dtype.kind, f"values of dtype {array.dtype}")
+        raise TypeError(f"{name} must hold numbers, but holds {seen}. {hint}")
+    try:
+        odd = next((x for x in array.flat if isinstance(x, str | bytes | complex | np.complexfloating)), None)
+        if odd is None:
+            return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        odd = next((x for x in array.flat if not isinstance(x, Real)), array.flat[0])
+    raise TypeError(f"{name} must hold numbers, but holds objects such as {odd!r}. {hint}")
+
+
+def _row_lengths(value: Any) -> str | None:
+    """Lengths of ragged rows, shortened to the first few distinct ones."""
+    try:
+        lengths = sorted({len(row) for row in value})
+    except TypeError:
+        return None
+    return " and ".join(map(str, lengths[:2])) if len(lengths) > 1 else None
+
+
 def as_matrix(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
     """Convert to a finite float64 matrix of shape (N, K), K ≥ 2."""
-    array = np.asarray(value)
-    if array.dtype == object or array.dtype.kind in "USMmcV":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"{name} must hold numbers, but its dtype is {array.dtype} and it does not convert: {error}. "
-                "Pass a numeric array of shape (n_items, n_classes)."
-            ) from None
+    array = as_numbers(value, name, "Pass a numeric array of shape (n_items, n_classes).")
     if array.ndim != 2:
         hint = " Use array[None, :] for a single row." if array.ndim == 1 else ""
         raise ValueError(f"{name} must have shape (n_items, n_classes), but has shape {array.shape}.{hint}")
@@ -82,9 +109,17 @@ def _check_non_negative(array: FloatArray, name: str) -> None:
         )
 
 
-def _sum_tolerance(value: object) -> float:
-    dtype = getattr(value, "dtype", None)
-    return SUM_TOLERANCE.get(dtype, DEFAULT_SUM_TOLERANCE) if isinstance(dtype, np.dtype) else DEFAULT_SUM_TOLERANCE
+def _sum_tolerance(value: Any) -> float:
+    """Tolerance of the least precise numbers in an array, or in a column of a frame."""
+    dtypes = getattr(value, "dtypes", None)  # one per column, where a frame has several
+    if dtypes is None:
+        dtypes = [getattr(value, "dtype", None)]
+    found = DEFAULT_SUM_TOLERANCE
+    for dtype in dtypes:
+        plain = getattr(dtype, "numpy_dtype", dtype)
+        known = isinstance(plain, np.dtype)
+        found = max(found, SUM_TOLERANCE.get(plain if known else np.asarray(value).dtype, DEFAULT_SUM_TOLERANCE))
+    return found
 
 
 def sequential_row_sums(array: FloatArray) -> FloatArray:
@@ -200,11 +235,20 @@ def as_concentrations(value: ArrayLike, name: str, *, n_classes: int | None = No
             f"(smallest {array.min():.6g}). Second-order scores need concentrations such as 1 + relu(output); "
             "for predicted probabilities use a first-order score (tv, ws, kl, inner)."
         )
+    large = (array > LARGEST_CONCENTRATION).any(axis=1)
+    if large.any():
+        raise ValueError(
+            f"{name} must hold Dirichlet concentrations of at most {LARGEST_CONCENTRATION:g}, but "
+            f"{_describe_rows(large)} go beyond (largest {array.max():.6g}). Such a density is a point: use a "
+            "first-order score with its mode."
+        )
     return array
 
 
 def as_probability(value: float, name: str) -> float:
-    """Check a number strictly between 0 and 1."""
+    """Check a number strictly between 0 and 1; an array without axes is a number too."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number strictly between 0 and 1, but is {value!r}.")
     number = float(value)
@@ -214,12 +258,22 @@ def as_probability(value: float, name: str) -> float:
     return number
 
 
+def in_unit_range(values: FloatArray) -> tuple[FloatArray, AnyArray]:
+    """Divide rows (…, K) whose largest size is extreme by a power of two; return them and the exponents (…, 1).
+
+    Differences and squares of numbers near the ends of the range of doubles leave it.
+    """
+    size = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    extreme = (size > 1e100) | ((size > 0.0) & (size < 1e-100))
+    exponent = np.where(extreme, np.frexp(size)[1], 0)
+    return (np.ldexp(values, -exponent) if extreme.any() else values), exponent
+
+
 def as_thresholds(value: ArrayLike, n_rows: int) -> FloatArray:
     """Turn a threshold, one number or one per row, into an array (N,). +inf is legal, NaN is not."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}.") from None
+    if value is None or isinstance(value, str):
+        raise TypeError(f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}.")
+    array = as_numbers(value, "threshold", f"Pass one number or {n_rows}.")
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != n_rows):
         raise ValueError(f"threshold must be one number or one per prediction ({n_rows}), but has shape {array.shape}.")
     if np.isnan(array).any():
@@ -245,15 +299,6 @@ def as_finite(value: float, name: str, *, minimum: float = -math.inf) -> float:
         bound = f" of at least {minimum:g}" if minimum > -math.inf else ""
         raise ValueError(f"{name} must be a finite number{bound}, but is {value!r}.")
     return number
-
-
-def check_same_length(first: FloatArray, first_name: str, second: FloatArray, second_name: str) -> None:
-    """Check that two matrices describe the same items over the same classes."""
-    if first.shape != second.shape:
-        raise ValueError(
-            f"{first_name} has shape {first.shape} and {second_name} has shape {second.shape}; both need one row per "
-            "item and one column per class, in the same order."
-        )
 
 
 def check_classes(seen: Sequence[Any] | None, expected: Sequence[Any] | None, name: str, what: str) -> None:

@@ -22,7 +22,7 @@ from credalset.calibration.votes import raw_counts
 from credalset.credal_set import CredalSet
 from credalset.evaluation import Evaluation, evaluate_predictions
 from credalset.predictors.labels import accepts_sparse, encode_labels, note_features
-from credalset.predictors.protocol import is_fitted, predict_for, prepare
+from credalset.predictors.protocol import accepts_counts, is_fitted, predict_for, prepare
 from credalset.scores import Score, get_score
 
 
@@ -84,7 +84,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         estimator = prepare(self.estimator, score)
         note_features(self, X, reset=True)
         distributions, classes = encode_labels(Y)
-        self.estimator_ = estimator.fit(X, distributions)
+        self.estimator_ = estimator.fit(X, _votes(Y, distributions) if accepts_counts(estimator) else distributions)
         self.classes_ = classes
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
         self.__dict__.pop("calibration_", None)
@@ -108,9 +108,10 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self._adopt_fitted_estimator()
         prediction = predict_for(score, self.estimator_, X)
         distributions, classes = self._encode(Y)
-        if prediction.shape[1] != distributions.shape[1]:
+        n_classes = score.n_classes(prediction)
+        if n_classes != distributions.shape[1]:
             raise ValueError(
-                f"the estimator predicts {prediction.shape[1]} classes, but Y has {distributions.shape[1]} columns. "
+                f"the estimator predicts {n_classes} classes, but Y has {distributions.shape[1]} columns. "
                 "Calibrate with the classes the estimator was trained on."
             )
         labels = _votes(Y, distributions) if self.noise is not None else distributions
@@ -146,24 +147,25 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raise ValueError(f"X has {_num_samples(X)} items, but Y has {len(distributions)}.")
         X = X.tocsr() if hasattr(X, "tocsr") else X  # the other sparse formats cannot be indexed by rows
         indices = np.arange(len(distributions))
+        if _part_size(calibration_size, len(indices), "calibration_size") >= len(indices):
+            raise ValueError(
+                f"calibration_size {calibration_size!r} leaves none of the {len(indices)} items to fit on."
+            )
         train, calib = train_test_split(indices, test_size=calibration_size, random_state=random_state)
-        self.fit(_safe_indexing(X, train), distributions[train])
+        votes = _votes(Y, distributions)
+        self.fit(_safe_indexing(X, train), votes[train])
         self.classes_ = classes
         own_groups = groups if groups is None or isinstance(groups, str) else _safe_indexing(groups, calib)
         own_weights = None if weights is None else _safe_indexing(weights, calib)
-        labels = _votes(Y, distributions)[calib]
-        return self.conformalize(_safe_indexing(X, calib), labels, groups=own_groups, weights=own_weights)
+        return self.conformalize(_safe_indexing(X, calib), votes[calib], groups=own_groups, weights=own_weights)
 
     def predict_set(self, X: Any, alpha: float = 0.1, groups: Any = None, weights: Any = None) -> CredalSet:
         """Predict one credal set per item, at miscoverage rate ``alpha``; groups and weights as in calibration."""
         return self._calibrated().predict_set(self._predict(X), alpha, groups=groups, weights=weights)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K); the Dirichlet mean for a second-order score."""
-        prediction = self._predict(X)
-        if get_score(self.score).order == "second":
-            return prediction / prediction.sum(axis=1, keepdims=True)
-        return prediction
+        """Predict label distributions (n, K); the mean of the predicted density for a second-order score."""
+        return get_score(self.score).mean(self._predict(X))
 
     def predict(self, X: Any) -> AnyArray:
         """Predict the most probable class."""
@@ -302,9 +304,12 @@ def train_conformalize_test_split(
     >>> [len(part) for part in parts]
     [5, 3, 2, 5, 3, 2]
     """
+    for name, value in (("X", X), ("Y", Y)):
+        if isinstance(value, str) or not (hasattr(value, "__len__") or hasattr(value, "shape")):
+            raise TypeError(f"{name} must hold one row per item, but is {value!r}.")
     n = _num_samples(X)
-    if n != len(Y):
-        raise ValueError(f"X has {n} items, but Y has {len(Y)}.")
+    if n != _num_samples(Y):
+        raise ValueError(f"X has {n} items, but Y has {_num_samples(Y)}.")
     sizes = {"train_size": train_size, "conformalize_size": conformalize_size, "test_size": test_size}
     numbers = [_part_size(value, n, name) for name, value in sizes.items()]
     if sum(numbers) > n:

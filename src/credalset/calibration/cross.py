@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from credalset._typing import ArrayLike, FloatArray, IntArray
-from credalset._validation import as_label_distributions, as_probability, check_same_length
+from credalset._validation import as_label_distributions, as_probability
 from credalset.calibration.quantile import conformal_rank, exact_level
 from credalset.credal_set import CredalSet
 from credalset.exceptions import CredalSetWarning
@@ -192,7 +192,7 @@ def cross_conformalize(
     _check_supported(chosen)
     checked = chosen.check_prediction(prediction)
     distributions = as_label_distributions(labels, "labels")
-    check_same_length(checked, "prediction", distributions, "labels")
+    chosen.check_pairs(checked, distributions)
     codes = np.asarray(folds)
     if codes.shape != (len(checked),) or codes.dtype.kind not in "iu":
         raise ValueError(f"folds must hold one whole number per item ({len(checked)}), but is {folds!r}.")
@@ -200,7 +200,7 @@ def cross_conformalize(
         raise ValueError(
             f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds {np.unique(codes).tolist()}."
         )
-    return CrossCalibration(chosen, chosen(checked, distributions), codes.astype(np.int64), checked.shape[1])
+    return CrossCalibration(chosen, chosen(checked, distributions), codes.astype(np.int64), chosen.n_classes(checked))
 
 
 def common_center(score: Score, models: Sequence[FloatArray]) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_probability, check_same_length
+from credalset._validation import as_probability
 from credalset.calibration.multinomial import REGIONS, largest_score, score_range, total_variation_radius
 from credalset.calibration.noise import BoundedNoise
 from credalset.calibration.quantile import conformal_rank, score_at_rank
@@ -75,7 +75,7 @@ def epsilon_from_counts(
     if prediction is None:
         return BoundedNoise(_from_votes(chosen, votes, delta), delta)
     checked = chosen.check_prediction(prediction)
-    check_same_length(checked, "prediction", votes, "counts")
+    chosen.check_pairs(checked, votes, "counts")
     return BoundedNoise(_from_predictions(chosen, checked, votes, delta, region), delta)
 
 

@@ -7,9 +7,10 @@ probability at least 1 − δ, whatever λ and m are:
 - ``"tv"``: a total-variation ball around the shares, from concentration inequalities;
 - ``"kl"``: $KL(\hat\lambda \| \lambda) \le \rho$, from the law of the empirical divergence.
 
-The first is itself a simplex with K corners. Every score here has convex level sets, so its maximum over that simplex
-is at one of them: exact, for K evaluations. For the balls the linear score is exact, and the others take the smaller
-of two bounds: the score over the simplex above the ball's lower envelope, and, for metrics, the triangle inequality.
+The first is itself a simplex with K corners. A score with convex level sets takes its maximum over that simplex at one
+of them: exact, for K evaluations (mixtures of densities have a bound instead). For the balls the linear score is exact,
+and the others take the smaller of two bounds: the score over the simplex above the ball's lower envelope, and, for
+metrics, the triangle inequality.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def largest_score(score: Score, prediction: FloatArray, counts: FloatArray, delt
     Parameters
     ----------
     score : Score
-        Any score with convex level sets, as all scores of the package have.
+        Any score; see `Score.largest_above`.
     prediction : array of shape (n, K)
         Valid predictions of the score's order.
     counts : array of shape (n, K)
@@ -110,7 +111,7 @@ def largest_score(score: Score, prediction: FloatArray, counts: FloatArray, delt
     [0.451, 0.5, 0.472]
     """
     if region == "exact":
-        return _over_simplex(score, prediction, lower_limits(counts, delta))
+        return score.largest_above(prediction, lower_limits(counts, delta))
     votes, n_classes = counts.sum(axis=1), counts.shape[1]
     shares = counts / votes[:, None]
     if region == "tv":
@@ -125,27 +126,16 @@ def largest_score(score: Score, prediction: FloatArray, counts: FloatArray, delt
     if isinstance(core, InnerProduct):
         bound = np.maximum(1.0 - ball.lower_expectation(prediction), 0.0)
     else:
-        bound = _over_simplex(core, prediction, ball.lower())
+        bound = core.largest_above(prediction, ball.lower())
         if isinstance(core, TotalVariation | Wasserstein):
             reach = score_range(core, n_classes)
             bound = np.minimum(bound, core.evaluate_rows(prediction, shares) + reach * radius)
     return _rescaled(score, prediction, bound)
 
 
-def _over_simplex(score: Score, prediction: FloatArray, lower: FloatArray) -> FloatArray:
-    """Return the largest score over {λ : λ ≥ lower}, which is at one of its K corners."""
-    spare = np.maximum(1.0 - lower.sum(axis=1), 0.0)
-    largest = np.full(len(prediction), -np.inf)
-    for k in range(prediction.shape[1]):
-        corner = lower.copy()
-        corner[:, k] += spare
-        np.maximum(largest, score.evaluate_rows(prediction, corner), out=largest)
-    return largest
-
-
 def largest_possible_score(score: Score, prediction: FloatArray) -> FloatArray:
     """Return per prediction the largest score of any distribution: that of a corner of the simplex."""
-    return _over_simplex(score, prediction, np.zeros_like(prediction))
+    return score.largest_above(prediction, np.zeros((len(prediction), score.n_classes(prediction))))
 
 
 def score_range(score: Score, n_classes: int) -> float:

@@ -63,8 +63,8 @@ class Noise(ABC):
         """The level that α must exceed."""
         return 0.0
 
-    def check_score(self, score: Score) -> None:
-        """Refuse a score that the guarantee does not hold for."""
+    def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
+        """Refuse a score, or its predictions, that the guarantee does not hold for."""
         return
 
     def bounds(self, score: Score, prediction: FloatArray, labels: FloatArray) -> FloatArray:
@@ -301,12 +301,14 @@ class UnbiasedVotes(Noise):
         else:
             object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
 
-    def check_score(self, score: Score) -> None:
+    def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
         """Refuse scores that are not convex in λ."""
-        if not score.is_convex:
+        is_convex = score.is_convex if prediction is None else score.is_convex_at(prediction)
+        if not is_convex:
+            of_what = "" if not score.is_convex else " for these predictions"
             raise ValueError(
-                f"UnbiasedVotes needs a score that is convex in the label distribution, and {score.name!r} is not: "
-                "fair votes may then score lower on average than the distribution they come from. "
+                f"UnbiasedVotes needs a score that is convex in the label distribution, and {score.name!r} is "
+                f"not{of_what}: fair votes may then score lower on average than the distribution they come from. "
                 "Use AnnotatorSampling with this score, or a convex one (tv, ws, kl, inner, hellinger)."
             )
 

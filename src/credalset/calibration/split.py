@@ -16,7 +16,6 @@ from credalset._validation import (
     as_label_distributions,
     as_probability,
     check_classes,
-    check_same_length,
     column_names,
 )
 from credalset.calibration.groups import Groups
@@ -309,14 +308,15 @@ def conformalize(
     named = _agreed_classes(classes, prediction, labels)
     checked = chosen.check_prediction(prediction)
     distributions = as_label_distributions(labels, "labels")
-    check_same_length(checked, "prediction", distributions, "labels")
+    chosen.check_pairs(checked, distributions)
     if len(checked) == 0:
         raise ValueError("prediction and labels are empty: calibration needs at least one item.")
-    if named is not None and len(named) != checked.shape[1]:
-        raise ValueError(f"classes names {len(named)} classes, but prediction has {checked.shape[1]} columns.")
+    n_classes = chosen.n_classes(checked)
+    if named is not None and len(named) != n_classes:
+        raise ValueError(f"classes names {len(named)} classes, but prediction has {n_classes} columns.")
     scores = np.sort(chosen(checked, distributions))
     rule = _rule(chosen, checked, distributions, labels, noise, groups, weights)
-    return Calibration(chosen, scores, n_classes=checked.shape[1], classes=named, rule=rule)
+    return Calibration(chosen, scores, n_classes=n_classes, classes=named, rule=rule)
 
 
 def _rule(
@@ -327,7 +327,7 @@ def _rule(
     if noise is not None and not isinstance(noise, Noise):
         raise TypeError(f"noise must be BoundedNoise, AnnotatorSampling or UnbiasedVotes, but is {noise!r}.")
     model = NoNoise() if noise is None else noise
-    model.check_score(score)
+    model.check_score(score, prediction)
     evidence = vote_counts(labels, "labels", type(model).__name__) if model.needs_counts else distributions
     n = len(prediction)
     return Rule(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_finite, as_label_distributions, as_probability, check_same_length
+from credalset._validation import as_finite, as_label_distributions, as_probability
 from credalset.calibration.split import Calibration
 from credalset.credal_set import CredalSet
 
@@ -140,7 +140,7 @@ class Stream:
         """
         checked = self.calibration._check(prediction, None)
         distributions = as_label_distributions(labels, "labels", n_classes=self.calibration.n_classes)
-        check_same_length(checked, "prediction", distributions, "labels")
+        self.calibration.score.check_pairs(checked, distributions)
         scores = self.calibration.score(checked, distributions)
         return [self._step(checked[i : i + 1], float(scores[i])) for i in range(len(scores))]
 

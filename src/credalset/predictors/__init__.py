@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 from credalset.predictors.soft_label import SoftLabelClassifier
 
 if TYPE_CHECKING:
-    from credalset.predictors.torch import FirstOrderNetwork, SecondOrderNetwork, TorchPredictor, fit_many
+    from credalset.predictors.torch import (
+        DirichletMixtureNetwork,
+        FirstOrderNetwork,
+        SecondOrderNetwork,
+        TorchPredictor,
+        fit_many,
+    )
 
 # PyTorch is an extra, and takes seconds to import: only who asks for a network waits for it.
-_TORCH = ("FirstOrderNetwork", "SecondOrderNetwork", "TorchPredictor", "fit_many")
+_TORCH = ("DirichletMixtureNetwork", "FirstOrderNetwork", "SecondOrderNetwork", "TorchPredictor", "fit_many")
 
 
 def __getattr__(name: str) -> Any:
@@ -26,4 +32,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_TORCH})
 
 
-__all__ = ["FirstOrderNetwork", "SecondOrderNetwork", "SoftLabelClassifier", "TorchPredictor", "fit_many"]
+__all__ = [
+    "DirichletMixtureNetwork",
+    "FirstOrderNetwork",
+    "SecondOrderNetwork",
+    "SoftLabelClassifier",
+    "TorchPredictor",
+    "fit_many",
+]

@@ -34,6 +34,12 @@ def accepts_label_distributions(estimator: Any) -> bool:
     return bool(getattr(last, "accepts_label_distributions", False)) or isinstance(last, FrozenEstimator)
 
 
+def accepts_counts(estimator: Any) -> bool:
+    """Tell whether ``estimator.fit`` makes use of the numbers of votes behind label distributions."""
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    return bool(getattr(last, "accepts_counts", False))
+
+
 def prepare(estimator: Any, score: Score) -> Any:
     """Return a fresh estimator that learns from label distributions."""
     if estimator is None:
@@ -54,14 +60,16 @@ def is_fitted(estimator: Any) -> bool:
 
 
 def predict_for(score: Score, estimator: Any, X: Any) -> FloatArray:
-    """Return the predictions that a score takes: distributions, or concentrations for a second-order score."""
-    method = "predict_proba" if score.order == "first" else "predict_concentration"
-    predict = _find_method(estimator, method)
-    if predict is None:
+    """Return the predictions that a score takes: distributions, or densities for a second-order score."""
+    for method in score.prediction_methods:
+        predict = _find_method(estimator, method)
+        if predict is not None:
+            break
+    else:
         other = "first-order score (tv, ws, kl, inner)" if score.order == "second" else "second-order score"
         raise TypeError(
-            f"score {score.name!r} needs an estimator with {method}, but {type(estimator).__name__} has none. "
-            f"Use another estimator or a {other}."
+            f"score {score.name!r} needs an estimator with {score.prediction_methods[-1]}, but "
+            f"{type(estimator).__name__} has none. Use another estimator or a {other}."
         )
     return score.check_prediction(predict(X), f"the output of {method}")
 

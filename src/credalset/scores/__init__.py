@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from credalset.scores.base import Score
-from credalset.scores.dirichlet import NegativeLogDensity, RelativeLikelihood
+from credalset.scores.density import NegativeLogDensity
+from credalset.scores.dirichlet import RelativeLikelihood
 from credalset.scores.hellinger import Hellinger
 from credalset.scores.inner_product import InnerProduct
 from credalset.scores.kullback_leibler import KullbackLeibler

@@ -25,7 +25,6 @@ from credalset._validation import (
     as_concentrations,
     as_distributions,
     as_thresholds,
-    check_same_length,
 )
 from credalset.credal_set import CredalSet
 
@@ -66,7 +65,7 @@ class Score(ABC):
             return fused
         checked = self.check_prediction(prediction)
         labels = as_distributions(distribution, "distribution")
-        check_same_length(checked, "prediction", labels, "distribution")
+        self.check_pairs(checked, labels, "distribution")
         return self.evaluate_rows(checked, labels)
 
     def region(self, prediction: ArrayLike, threshold: ArrayLike) -> CredalSet:
@@ -91,6 +90,45 @@ class Score(ABC):
         self._check_classes(array.shape[1])
         return array
 
+    @property
+    def prediction_methods(self) -> tuple[str, ...]:
+        """The estimator's methods that give such predictions, the preferred one first."""
+        return ("predict_proba",) if self.order == "first" else ("predict_concentration",)
+
+    def n_classes(self, prediction: FloatArray) -> int:
+        """Return the number of classes K of valid predictions."""
+        return int(prediction.shape[1])
+
+    def mean(self, prediction: FloatArray) -> FloatArray:
+        """Return the expected label distribution under valid predictions, (N, K)."""
+        return prediction if self.order == "first" else prediction / prediction.sum(axis=1, keepdims=True)
+
+    def is_convex_at(self, prediction: FloatArray) -> bool:
+        """Tell whether f(x, ·) is convex in λ for these predictions."""
+        return self.is_convex
+
+    def check_pairs(self, prediction: FloatArray, labels: FloatArray, labels_name: str = "labels") -> None:
+        """Check that valid predictions and labels describe the same items over the same classes."""
+        shape = (len(prediction), self.n_classes(prediction))
+        if shape != labels.shape:
+            raise ValueError(
+                f"prediction has shape {shape} and {labels_name} has shape {labels.shape}; both need one row per item "
+                "and one column per class, in the same order."
+            )
+
+    def largest_above(self, prediction: FloatArray, lower: FloatArray) -> FloatArray:
+        """Return per row the largest score over {λ : λ ≥ lower}, or a bound above it; no checks.
+
+        That simplex has K corners, one of which a score with convex level sets takes its maximum at.
+        """
+        spare = np.maximum(1.0 - lower.sum(axis=1), 0.0)
+        largest = np.full(len(prediction), -np.inf)
+        for k in range(lower.shape[1]):
+            corner = lower.copy()
+            corner[:, k] += spare
+            np.maximum(largest, self.evaluate_rows(prediction, corner), out=largest)
+        return largest
+
     def evaluate_rows(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
         """Score row against row, for arrays that are already valid."""
         result = np.empty(len(prediction))
@@ -98,7 +136,7 @@ class Score(ABC):
         def one_block(rows: slice) -> None:
             result[rows] = self.evaluate(prediction[rows].T, distribution[rows].T)
 
-        for_each_block(one_block, len(prediction), prediction.shape[1])
+        for_each_block(one_block, len(prediction), int(np.prod(prediction.shape[1:])))
         return result
 
     def evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:

@@ -35,7 +35,7 @@ def mode_and_weight(concentration: FloatArray) -> tuple[FloatArray, FloatArray]:
     return mode, weight
 
 
-def _log_likelihood_drop(concentration: FloatArray, distribution: FloatArray) -> FloatArray:
+def log_likelihood_drop(concentration: FloatArray, distribution: FloatArray) -> FloatArray:
     """Log p(m) − log p(λ) = W · KL(m ‖ λ) on class-major arrays; zero where W = 0."""
     excess = concentration - 1.0
     weight = _class_sum(excess)
@@ -48,7 +48,7 @@ def _log_likelihood_drop(concentration: FloatArray, distribution: FloatArray) ->
     return np.maximum(drop, 0.0)
 
 
-def _negative_log_peak(concentration: FloatArray) -> FloatArray:
+def negative_log_peak(concentration: FloatArray) -> FloatArray:
     """−log p(m) = log B(θ) − Σ a_k log m_k on class-major arrays."""
     excess = concentration - 1.0
     weight = _class_sum(excess)
@@ -66,7 +66,9 @@ def _class_sum(values: FloatArray) -> FloatArray:
     return total
 
 
-class _DirichletScore(Score):
+class DirichletScore(Score):
+    """Base of the scores whose region is a reverse-KL ball around the mode of the predicted Dirichlet."""
+
     order: ClassVar[Literal["first", "second"]] = "second"
 
     def best_fit(self, prediction: FloatArray) -> FloatArray:
@@ -82,7 +84,7 @@ class _DirichletScore(Score):
 
 
 @dataclass(frozen=True)
-class RelativeLikelihood(_DirichletScore):
+class RelativeLikelihood(DirichletScore):
     r"""One minus relative likelihood, $f = 1 - p(\lambda | \theta) / p(m | \theta)$ (paper name: SO).
 
     Between 0 (at the mode m) and 1. For all-ones concentrations every distribution scores 0.
@@ -98,37 +100,11 @@ class RelativeLikelihood(_DirichletScore):
     is_convex: ClassVar[bool] = False
 
     def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        return -np.expm1(-_log_likelihood_drop(prediction, distribution)) + 0.0
+        return -np.expm1(-log_likelihood_drop(prediction, distribution)) + 0.0
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> ReverseKullbackLeiblerBall:
         with np.errstate(divide="ignore"):
             drop = np.where(threshold < 1.0, -np.log1p(-np.minimum(threshold, 1.0)), np.inf)
-        return self._ball(prediction, threshold, drop)
-
-
-@dataclass(frozen=True)
-class NegativeLogDensity(_DirichletScore):
-    r"""Negative log density, $f = -\log p(\lambda | \theta)$, of the predicted Dirichlet.
-
-    Thresholding the density itself, rather than the density relative to its peak, gives the smallest sets on average
-    when the predicted density is right: where the model is sure the set is small, where it is not the set is large.
-    A prediction flatter than the threshold density has an empty set.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> NegativeLogDensity()(np.ones((1, 3)), np.array([[0.2, 0.3, 0.5]])).round(4)  # the uniform density is 2
-    array([-0.6931])
-    """
-
-    name: ClassVar[str] = "density"
-
-    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        return _negative_log_peak(prediction) + _log_likelihood_drop(prediction, distribution)
-
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> ReverseKullbackLeiblerBall:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            drop = threshold - _negative_log_peak(prediction.T)
         return self._ball(prediction, threshold, drop)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from credalset._typing import FloatArray
 from credalset.credal_set import CredalSet
 from credalset.geometry.flattest import capped_peak
+from credalset.geometry.tiny_balls import magnified
 from credalset.scores.base import Score
 
 
@@ -60,6 +61,17 @@ class HellingerBall(CredalSet):
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         return 0.5 * ((np.sqrt(points) - np.sqrt(self.center[:, None, :])) ** 2).sum(axis=-1)
+
+    def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
+        balls, log_factor = magnified(self, below=1e-14, ratio=1e7)
+        known = super(HellingerBall, balls)._log_volume(generator)
+        return None if known is None else (known[0] + log_factor, known[1], known[2])
+
+    def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
+        """Distances this small drown in the rounding of the points themselves: measure a larger ball."""
+        balls, log_factor = magnified(self, below=1e-14, ratio=1e7)
+        value, error = super(HellingerBall, balls)._estimate_log_volume(generator, n_rays)
+        return value + log_factor, error
 
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
         r"""Maximise ⟨u, λ⟩: stationary points are $\lambda_k \propto g_k / (\eta - u_k)^2$ with η above every utility.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from credalset.credal_set import CredalSet
 from credalset.geometry import kullback_leibler as geometry
 from credalset.geometry import kullback_leibler_volume as volume
 from credalset.geometry.flattest import capped_peak
+from credalset.geometry.sampling import sample_on_faces
+from credalset.geometry.tiny_balls import magnified
 from credalset.scores.base import Score
 
 ROUNDING = 1e-14  # predictions may miss the sum one by more than this, and the geometry is exact about it
@@ -147,12 +149,28 @@ class KullbackLeiblerBall(CredalSet):
         result = np.empty(len(self))
         nodes, weights = volume.RULE
         step = self._step(volume, "log_volume", effort=len(nodes))
+        balls, log_factor = self._magnified()
 
         def one_block(rows: slice) -> None:
-            step(self._centers(rows), self.radius[rows], nodes, weights, result[rows])
+            step(balls._centers(rows), balls.radius[rows], nodes, weights, result[rows])
 
         for_each_block(one_block, len(self), volume.MAX_PIECES * 2 * len(nodes))
-        return result, np.zeros(len(self)), "exact"
+        return result + log_factor, np.zeros(len(self)), "exact"
+
+    def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
+        balls, log_factor = self._magnified()
+        value, error = super(KullbackLeiblerBall, balls)._estimate_log_volume(generator, n_rays)
+        return value + log_factor, error
+
+    def _magnified(self) -> tuple[Self, FloatArray]:
+        """Balls large enough for doubles, and what their volumes differ by; a ruled-out class leaves no volume."""
+        balls, log_factor = magnified(self, below=1e-60, ratio=1e17)
+        return balls, log_factor
+
+    def _sample(self, n: int, generator: np.random.Generator) -> FloatArray | None:
+        """Where the centre rules classes out the ball lies on a face; elsewhere the default does."""
+        allowed = self.center > 0
+        return None if allowed.all() else sample_on_faces(self, allowed, n, generator)
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
         flat = np.ascontiguousarray(directions).reshape(-1, self.n_classes)

@@ -12,7 +12,8 @@ from credalset.credal_set import CredalSet
 from credalset.geometry import total_variation as geometry
 from credalset.geometry import total_variation_rays
 from credalset.geometry import total_variation_volume as volume
-from credalset.geometry.flattest import capped_peak
+from credalset.geometry.flattest import total_variation_peak
+from credalset.geometry.rays import Rays
 from credalset.scores.base import Score
 
 
@@ -57,7 +58,7 @@ class TotalVariationBall(CredalSet):
     shape: ClassVar[str] = "total-variation ball"
 
     def _smallest_peak(self) -> FloatArray:
-        return capped_peak(self)
+        return total_variation_peak(self.center, self.radius)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         return geometry.divergence(self.center, points)
@@ -82,6 +83,9 @@ class TotalVariationBall(CredalSet):
 
     def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
         return total_variation_rays.estimate_log_volume(self, generator, n_rays)
+
+    def _weighted_rays(self, n_rays: int, generator: np.random.Generator) -> Rays:
+        return total_variation_rays.weighted_rays(self, n_rays, generator)
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
         return geometry.ray_length(self.center, self.radius, directions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,7 +14,11 @@ from credalset.geometry import wasserstein as geometry
 from credalset.geometry import wasserstein_entropy, wasserstein_groups, wasserstein_rays
 from credalset.geometry import wasserstein_volume as volume
 from credalset.geometry.flattest import wasserstein_peak
+from credalset.geometry.rays import Rays
 from credalset.scores.base import Score
+
+# Costs are products of distances and masses; with gaps in this range they stay within doubles.
+SMALLEST_GAP, LARGEST_GAP = 1e-100, 1e100
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,17 @@ class Wasserstein(Score):
             positions = tuple(float(x) for x in self.positions)
         except (TypeError, ValueError):
             raise TypeError(f"positions must be increasing numbers, but is {self.positions!r}.") from None
-        if len(positions) < 2 or not np.isfinite(positions).all() or not (np.diff(positions) > 0).all():
+        if len(positions) < 2 or not np.isfinite(positions).all() or any(b <= a for a, b in pairwise(positions)):
             raise ValueError(
                 f"positions must be at least two finite, strictly increasing numbers, but is {list(positions)}. "
                 "Order the classes along the line first."
+            )
+        with np.errstate(over="ignore"):
+            gaps = np.diff(positions)
+        if gaps.min() < SMALLEST_GAP or gaps.max() > LARGEST_GAP:
+            raise ValueError(
+                f"positions must lie between {SMALLEST_GAP:g} and {LARGEST_GAP:g} apart, but neighbours are "
+                f"{gaps.min():.6g} to {gaps.max():.6g} apart. Measure them in another unit."
             )
         object.__setattr__(self, "positions", positions)
 
@@ -127,6 +139,9 @@ class WassersteinBall(CredalSet):
 
     def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
         return wasserstein_rays.estimate_log_volume(self, self.gaps, generator, n_rays)
+
+    def _weighted_rays(self, n_rays: int, generator: np.random.Generator) -> Rays:
+        return wasserstein_rays.weighted_rays(self, self.gaps, n_rays, generator)
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
         return geometry.ray_length(self.center, self.radius, self.gaps, directions)

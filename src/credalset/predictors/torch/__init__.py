@@ -10,7 +10,8 @@ except ImportError:
     raise MissingExtraError("A neural network", "torch", "torch") from None
 
 from credalset.predictors.torch.estimators import FirstOrderNetwork, SecondOrderNetwork
+from credalset.predictors.torch.mixture import DirichletMixtureNetwork
 from credalset.predictors.torch.stacked import fit_many
 from credalset.predictors.torch.torch_predictor import TorchPredictor
 
-__all__ = ["FirstOrderNetwork", "SecondOrderNetwork", "TorchPredictor", "fit_many"]
+__all__ = ["DirichletMixtureNetwork", "FirstOrderNetwork", "SecondOrderNetwork", "TorchPredictor", "fit_many"]

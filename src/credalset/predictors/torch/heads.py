@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 
 from credalset._typing import FloatArray
-from credalset._validation import as_concentrations, as_distributions, as_finite
+from credalset._validation import as_concentrations, as_distributions, as_finite, as_positive_int
 from credalset.predictors.torch import losses
 
 Order = Literal["first", "second"]
+LIKELIHOODS = ("density", "counts")
+MAX_LOG_CONCENTRATION = 9.0
 
 
 class Head(ABC):
@@ -122,6 +124,61 @@ class Dirichlet(Head):
         """Return θ."""
         name = "the module's output" if self.link == "concentration" else f"1 + {self.link}(output)"
         return as_concentrations(_array(1.0 + self.excess(outputs)), f"{name}, declared as concentrations,")
+
+
+@dataclass(frozen=True)
+class DirichletMixture(Head):
+    r"""Outputs are C weights (softmax) and C·K concentrations (exponential) of a mixture of Dirichlets.
+
+    Parameters
+    ----------
+    n_components : int
+        C.
+    pull : float
+        Label distributions are read at (λ + pull) / (1 + K·pull), off the boundary, where densities are finite.
+    likelihood : {"density", "counts"}
+        Whether targets are label distributions, whose density is maximised, or votes, whose probability under the
+        mixture of Dirichlet-multinomials is.
+    """
+
+    n_components: int = 8
+    pull: float = 1e-3
+    likelihood: str = "density"
+
+    order = "second"
+
+    def __post_init__(self) -> None:
+        as_positive_int(self.n_components, "n_components")
+        if as_finite(self.pull, "pull", minimum=0.0) == 0.0:
+            raise ValueError("pull must be positive, but is 0: labels on the boundary would have infinite densities.")
+        if self.likelihood not in LIKELIHOODS:
+            raise ValueError(f"likelihood must be one of {', '.join(map(repr, LIKELIHOODS))}, not {self.likelihood!r}.")
+
+    def n_outputs(self, n_classes: int) -> int:
+        """Return C (K + 1)."""
+        return self.n_components * (n_classes + 1)
+
+    def item_loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Negative log-likelihood of the mixture."""
+        log_weights, concentration = self._parts(outputs)
+        if self.likelihood == "counts":
+            logs = losses.dirichlet_multinomial_log_likelihood(concentration, target.unsqueeze(-2))
+        else:
+            pulled = (target + self.pull) / (1.0 + target.shape[-1] * self.pull)
+            logs = losses.dirichlet_log_density(concentration, pulled.log().unsqueeze(-2))
+        return -torch.logsumexp(log_weights + logs, dim=-1)
+
+    def read(self, outputs: Tensor) -> FloatArray:
+        """Return mixtures (n, C, K + 1): weights first, then concentrations."""
+        log_weights, concentration = self._parts(outputs)
+        return _array(torch.cat([log_weights.exp().unsqueeze(-1), concentration], dim=-1))
+
+    def _parts(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Split outputs into log-weights (…, C) and concentrations (…, C, K)."""
+        table = outputs.reshape(*outputs.shape[:-1], self.n_components, -1)
+        # Within these bounds lgamma is accurate in single precision, and no vote can tell the difference.
+        concentration = table[..., 1:].clamp(-MAX_LOG_CONCENTRATION, MAX_LOG_CONCENTRATION).exp()
+        return torch.log_softmax(table[..., 0], dim=-1), concentration
 
 
 def _array(tensor: Tensor) -> FloatArray:

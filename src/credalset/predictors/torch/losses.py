@@ -52,3 +52,31 @@ def dirichlet_negative_log_likelihood(excess: Tensor, target: Tensor, clip: floa
     concentration = 1.0 + excess
     log_beta = torch.lgamma(concentration).sum(dim=-1) - torch.lgamma(concentration.sum(dim=-1))
     return log_beta - (excess * target.clamp(clip, 1.0).log()).sum(dim=-1)
+
+
+def dirichlet_log_density(concentration: Tensor, log_target: Tensor) -> Tensor:
+    r"""Log density $\log \mathrm{Dir}(y \mid \theta)$ at points given by their logarithms.
+
+    Examples
+    --------
+    >>> dirichlet_log_density(torch.ones(3), torch.tensor([0.2, 0.3, 0.5]).log()).exp()  # the uniform density
+    tensor(2.)
+    """
+    log_beta = torch.lgamma(concentration).sum(dim=-1) - torch.lgamma(concentration.sum(dim=-1))
+    return ((concentration - 1.0) * log_target).sum(dim=-1) - log_beta
+
+
+def dirichlet_multinomial_log_likelihood(concentration: Tensor, counts: Tensor) -> Tensor:
+    r"""Log probability of votes n, in the order they came, when λ follows a Dirichlet.
+
+    That is $\log B(\theta + n) - \log B(\theta)$, the integral of $\prod_k \lambda_k^{n_k}$ over the density;
+    the multinomial coefficient, which no parameter changes, is left out.
+
+    Examples
+    --------
+    >>> dirichlet_multinomial_log_likelihood(torch.ones(2), torch.tensor([1.0, 1.0])).exp()  # 1/2 · 1/3
+    tensor(0.1667)
+    """
+    total, votes = concentration.sum(dim=-1), counts.sum(dim=-1)
+    rising = (torch.lgamma(concentration + counts) - torch.lgamma(concentration)).sum(dim=-1)
+    return rising + torch.lgamma(total) - torch.lgamma(total + votes)

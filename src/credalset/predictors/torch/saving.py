@@ -13,10 +13,12 @@ from credalset._typing import AnyArray
 from credalset.exceptions import FileFormatError, MissingExtraError
 from credalset.predictors.torch.base import TorchEstimator
 from credalset.predictors.torch.estimators import FirstOrderNetwork, NetworkEstimator, SecondOrderNetwork
+from credalset.predictors.torch.mixture import DirichletMixtureNetwork
 from credalset.predictors.torch.torch_predictor import TorchPredictor
 
 #: estimators that can be saved; a new learner adds itself here
 SAVEABLE: dict[str, type[TorchEstimator]] = {
+    "DirichletMixtureNetwork": DirichletMixtureNetwork,
     "FirstOrderNetwork": FirstOrderNetwork,
     "SecondOrderNetwork": SecondOrderNetwork,
     "TorchPredictor": TorchPredictor,

@@ -40,11 +40,13 @@ LAYERS = [
     ["calibration"],
     ["measures", "decisions", "metrics"],
     ["evaluation"],
+    ["plotting"],
     ["predictors"],
     ["_saved_estimator"],
     ["classifier"],
     ["persistence"],
     ["credalset"],
+    ["experiments"],
     ["commands"],
     ["cli"],
 ]

@@ -35,6 +35,7 @@ from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtra
 from credalset.scores import Score, get_score
 
 if TYPE_CHECKING:
+    from credalset import plotting as plotting
     from credalset import predictors
     from credalset.classifier import ConformalCredalClassifier, train_conformalize_test_split
     from credalset.persistence import load
@@ -47,11 +48,13 @@ _LAZY = {
     "SoftLabelClassifier": "credalset.predictors",
     "load": "credalset.persistence",
 }
+# Packages behind an extra, or that import one.
+_LAZY_PACKAGES = ("plotting", "predictors")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "predictors":
-        return import_module("credalset.predictors")
+    if name in _LAZY_PACKAGES:
+        return import_module(f"credalset.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'credalset' has no attribute {name!r}")
     value = getattr(import_module(_LAZY[name]), name)
@@ -60,7 +63,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, "predictors"})
+    return sorted({*globals(), *_LAZY, *_LAZY_PACKAGES})
 
 
 __all__ = [

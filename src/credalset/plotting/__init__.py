@@ -1,0 +1,30 @@
+"""Pictures of credal sets and of results (extra ``plot``); the only folder that imports matplotlib.
+
+Every function takes axes and returns them: without ``ax`` it opens a pyplot figure of its own, with ``ax`` it touches
+nothing else. Colours are those of Okabe and Ito, told apart with any colour vision; what colour says, shape says too.
+"""
+
+from __future__ import annotations
+
+from credalset.exceptions import MissingExtraError
+
+try:
+    import matplotlib as _matplotlib  # noqa: F401
+except ImportError:
+    raise MissingExtraError("Plotting", "matplotlib", "plot") from None
+
+from credalset.plotting.grids import ternary_grid
+from credalset.plotting.intervals import envelopes
+from credalset.plotting.repetitions import violins
+from credalset.plotting.triangle import dirichlet_contours, ternary
+from credalset.plotting.uncertainty import entropy_intervals, uncertainty_map
+
+__all__ = [
+    "dirichlet_contours",
+    "entropy_intervals",
+    "envelopes",
+    "ternary",
+    "ternary_grid",
+    "uncertainty_map",
+    "violins",
+]

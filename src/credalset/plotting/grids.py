@@ -1,0 +1,178 @@
+"""Many small triangles: instances down, scores across."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from credalset._typing import AnyArray, ArrayLike, FloatArray
+from credalset.credal_set import CredalSet
+from credalset.plotting import style
+from credalset.plotting.outline import to_plane
+from credalset.plotting.triangle import HEIGHT, dirichlet_contours, draw_sets, draw_simplex
+
+LABEL = 6.5  # points; class names in a cell of an inch
+
+
+def ternary_grid(
+    columns: Mapping[str, CredalSet],
+    *,
+    truth: ArrayLike | None = None,
+    votes: ArrayLike | None = None,
+    row_labels: Sequence[Any] | None = None,
+    classes: Sequence[Any] | None = None,
+    measure: str = "efficiency",
+    density: bool = True,
+    legend: bool = True,
+    figsize: tuple[float, float] | None = None,
+    figure: Figure | None = None,
+) -> AnyArray:
+    """Draw the sets that several scores give to the same instances, each with its size beneath.
+
+    Parameters
+    ----------
+    columns : mapping of str to CredalSet
+        Title of a column to its sets over three classes, one per row.
+    truth, votes : array of shape (N, 3), optional
+        Ground truth and noisy label of each instance, marked in every cell of its row.
+    row_labels : sequence of N names, optional
+        What to write to the left of each row.
+    classes : sequence of three names, optional
+        Names at the corners; long ones are written in the first cell only.
+    measure : {"efficiency", "volume"}
+        Size beneath each cell: the paper's grid fraction, or the exact volume.
+    density : bool
+        Whether second-order predictions are drawn with the contours of their density.
+    legend : bool
+        Whether to add a legend beneath the grid.
+    figsize : (float, float), optional
+        Size in inches; by default 6.8 wide for five columns.
+    figure : matplotlib figure, optional
+        An empty figure to draw into; a new pyplot figure by default.
+
+    Returns
+    -------
+    ndarray of matplotlib axes, shape (N, number of columns)
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from credalset.scores import InnerProduct, TotalVariation
+    >>> prediction = [[0.5, 0.3, 0.2], [0.8, 0.1, 0.1]]
+    >>> columns = {"TV": TotalVariation().region(prediction, 0.2), "Inner": InnerProduct().region(prediction, 0.6)}
+    >>> ternary_grid(columns, row_labels=["first", "second"], figure=Figure()).shape
+    (2, 2)
+    """
+    n_rows, first = _check_columns(columns)
+    style.check_option(measure, "measure", ("efficiency", "volume"))
+    labels = style.check_names(row_labels, "row_labels", n_rows, "rows")
+    corners = style.class_names(classes, first)
+    marks = [
+        (style.check_rows(points, name, first), name, look)
+        for points, name, look in ((truth, "truth", style.TRUTH), (votes, "votes", style.VOTES))
+        if points is not None
+    ]
+    axes = _new_grid(figure, figsize, n_rows, len(columns), legend)
+    for j, (title, sets) in enumerate(columns.items()):
+        sizes = sets.efficiency() if measure == "efficiency" else np.asarray(sets.volume())
+        axes[0, j].set_title(title, fontsize=style.SMALL + 1, pad=LABEL + 6)
+        for i, ax in enumerate(axes[:, j]):
+            shown = corners if max(map(len, corners)) <= 2 or i == j == 0 else ["", "", ""]
+            draw_simplex(ax, shown, LABEL)
+            _draw_cell(ax, sets[i], [(points[i], name, look) for points, name, look in marks], density)
+            _write_size(ax, float(sizes[i]))
+    for ax, label in zip(axes[:, 0], labels or [], strict=bool(labels)):
+        ax.annotate(
+            label,
+            (0.0, 0.45),
+            xytext=(-4, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="right",
+            va="center",
+            rotation=90,
+            fontsize=style.SMALL,
+        )
+    if legend:
+        _legend(axes)
+    return axes
+
+
+def _check_columns(columns: Mapping[str, CredalSet]) -> tuple[int, CredalSet]:
+    if not isinstance(columns, Mapping) or not columns:
+        raise TypeError(
+            f"columns must map titles to credal sets, at least one, but is a {type(columns).__name__} of "
+            f"{len(columns) if hasattr(columns, '__len__') else 'unknown'} entries. "
+            'Write {"TV": sets_of_tv, "KL": sets_of_kl}.'
+        )
+    for title, sets in columns.items():
+        style.check_sets(sets, f"columns[{title!r}]", n_classes=3)
+    lengths = {title: len(sets) for title, sets in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns must hold the same instances, but their numbers of sets differ: {lengths}.")
+    first = next(iter(columns.values()))
+    return len(first), first
+
+
+def _new_grid(
+    figure: Figure | None, figsize: tuple[float, float] | None, n_rows: int, n_columns: int, legend: bool
+) -> AnyArray:
+    cell = style.DOUBLE / 5
+    size = figsize or (cell * n_columns + 0.2, (cell * HEIGHT + 0.28) * n_rows + 0.15 + 0.25 * legend)
+    if figure is None:
+        import matplotlib.pyplot as plt
+
+        figure = plt.figure(figsize=size)
+    elif not isinstance(figure, Figure):
+        raise TypeError(f"figure must be a matplotlib figure or None, but is a {type(figure).__name__}.")
+    else:
+        figure.set_size_inches(*size)
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
+    axes: AnyArray = figure.subplots(n_rows, n_columns, squeeze=False)
+    return axes
+
+
+def _draw_cell(ax: Axes, one: CredalSet, marks: list[tuple[FloatArray, str, dict[str, Any]]], density: bool) -> None:
+    draw_sets(ax, one)
+    if density and one.score.order == "second":
+        dirichlet_contours(one.prediction[0], levels=(0.1, 0.3, 0.5, 0.7, 0.9), ax=ax)
+    for point, name, look in [(one.center[0], "prediction", style.PREDICTION), *marks]:
+        ax.plot(*to_plane(point)[:, None], label=name, **style.MARK | look | {"markersize": 0.8 * look["markersize"]})
+
+
+def _write_size(ax: Axes, size: float) -> None:
+    """Beneath the triangle, a line below the class names."""
+    ax.annotate(
+        f"{size:.2f}",
+        (0.5, 0.0),
+        xytext=(0, -4),
+        textcoords="offset points",
+        ha="center",
+        va="top",
+        fontsize=style.TINY + 0.5,
+        annotation_clip=False,
+    )
+
+
+def _legend(axes: AnyArray) -> None:
+    entries: dict[str, Any] = {}
+    for ax in axes.flat:
+        handles, labels = ax.get_legend_handles_labels()
+        entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
+    figure = axes[0, 0].get_figure()
+    is_constrained = isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine)
+    figure.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside lower center" if is_constrained else "lower center",
+        ncols=len(entries),
+        frameon=False,
+        fontsize=style.TINY + 0.5,
+        handletextpad=0.3,
+    )

@@ -1,0 +1,206 @@
+"""Results of repeated runs as violins: coverage, efficiency or thresholds per score, level, classes or votes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from credalset._typing import AnyArray, FloatArray
+from credalset.plotting import style
+
+WIDTH = 0.8  # of all violins at one tick
+NICE_NAMES = {
+    "alpha": "α",
+    "n_classes": "number of classes K",
+    "n_votes": "votes per item m",
+    "coverage_true": "coverage of the truth",
+}
+
+
+def violins(
+    results: Any,
+    *,
+    x: str = "score",
+    y: str = "coverage",
+    hue: str | None = "alpha",
+    nominal: float | str | bool | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the spread of a result over repetitions: a violin, every run as a dot, and the mean as a line.
+
+    Parameters
+    ----------
+    results : list of dict, data frame, or mapping of columns
+        One row per run, such as the rows of `ConformalCredalClassifier.evaluate` for several seeds.
+    x : str
+        Column for the horizontal axis: numbers in order, names as they first appear.
+    y : str
+        Column of numbers to show. Infinite ones are counted at the upper edge.
+    hue : str or None
+        Column that tells violins at the same place apart by colour.
+    nominal : None, "alpha", float or False
+        Dashed lines of what the result should be. ``"alpha"``: at 1 − α for every level in the column ``alpha``. A
+        number: there. None: as ``"alpha"`` if ``y`` is a coverage and there is such a column. False: no line.
+    legend : bool
+        Whether to add a legend of the hues.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> rows = [{"score": s, "alpha": 0.1, "coverage": 0.9 + 0.01 * i} for s in ("tv", "kl") for i in range(-3, 4)]
+    >>> ax = violins(rows, ax=Figure().subplots())
+    >>> [tick.get_text() for tick in ax.get_xticklabels()]
+    ['tv', 'kl']
+    """
+    names = [x, y] if hue is None or hue == x else [x, y, hue]
+    data = _columns(results, names, optional=["alpha"])
+    values = _numbers(data[y], y)
+    ticks = _levels(data[x])
+    hues = _levels(data[hue]) if len(names) == 3 and hue is not None else [None]
+    lines = _nominal_lines(nominal, y, data.get("alpha"))
+    ax = style.axes_or_new(ax, width=style.DOUBLE, height=2.3)
+    width = WIDTH / len(hues)
+    colours = [style.PALETTE[i % len(style.PALETTE)] for i in range(len(hues))]
+    for level, line in lines:
+        matching = hue == "alpha" and level in hues
+        colour = colours[hues.index(level)] if matching else style.GREY
+        ax.axhline(line, color=colour, linestyle=(0, (4, 2)), linewidth=1.0, zorder=1)
+    for i, tick in enumerate(ticks):
+        for j, level in enumerate(hues):
+            rows = data[x] == tick
+            if level is not None and hue is not None:
+                rows &= data[hue] == level
+            if rows.any():
+                _draw_violin(ax, i + (j - (len(hues) - 1) / 2) * width, values[rows], width, colours[j])
+    ax.set_xticks(range(len(ticks)), [_text(tick) for tick in ticks])
+    ax.set_xlim(-0.5, len(ticks) - 0.5)
+    ax.set_xlabel(NICE_NAMES.get(x, x))
+    ax.set_ylabel(NICE_NAMES.get(y, y))
+    style.tidy(ax)
+    if legend and hues != [None]:
+        _legend(ax, str(hue), hues, colours, bool(lines))
+    return ax
+
+
+def _draw_violin(ax: Axes, position: float, values: FloatArray, width: float, colour: str) -> None:
+    """One violin; below three different values there is nothing to estimate a density from."""
+    finite = np.sort(values[np.isfinite(values)])
+    if len(np.unique(finite)) >= 3:
+        parts = ax.violinplot([finite], [position], widths=0.92 * width, showextrema=False)
+        for body in parts["bodies"]:  # type: ignore[attr-defined]
+            body.set(facecolor=colour, edgecolor=colour, alpha=0.3, linewidth=0.7, zorder=2)
+    if len(finite):
+        # Neighbours in size are set apart to either side in turn: dots of equal runs stay countable.
+        aside = np.resize([0.0, 0.13, -0.13], len(finite)) * width
+        size = 9.0 if len(finite) <= 30 else 3.0
+        ax.scatter(position + aside, finite, s=size, color=colour, linewidths=0, alpha=0.9, zorder=3)
+        half = 0.3 * width
+        ax.plot([position - half, position + half], [finite.mean()] * 2, color="black", linewidth=1.2, zorder=4)
+    n_infinite = int(np.isposinf(values).sum())
+    if n_infinite:
+        transform = ax.get_xaxis_transform()
+        text = "∞" if n_infinite == 1 else f"{n_infinite}×∞"
+        ax.text(position, 1.0, text, transform=transform, ha="center", va="bottom", fontsize=style.TINY, color=colour)
+
+
+def _legend(ax: Axes, hue: str, hues: Sequence[Any], colours: Sequence[str], with_nominal: bool) -> None:
+    handles: list[Any] = [
+        Patch(facecolor=(colour, 0.4), edgecolor=colour, label=_text(level))
+        for level, colour in zip(hues, colours, strict=True)
+    ]
+    if with_nominal:
+        line = ax.axhline(np.nan, color=style.GREY, linestyle=(0, (4, 2)), linewidth=1.0, label="nominal")
+        handles.append(line)
+    ax.legend(
+        handles=handles,
+        title=NICE_NAMES.get(hue, hue),
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        frameon=False,
+        fontsize=style.TINY,
+        title_fontsize=style.TINY,
+        handlelength=1.4,
+        handletextpad=0.5,
+    )
+
+
+def _nominal_lines(nominal: float | str | bool | None, y: str, alphas: AnyArray | None) -> list[tuple[Any, float]]:
+    """Pairs of a level, or None, and the height of its line."""
+    if nominal is False:
+        return []
+    if nominal is None or nominal == "alpha":
+        if alphas is None and nominal == "alpha":
+            raise ValueError('nominal="alpha" needs a column alpha in results. Add it, or pass the nominal value.')
+        if alphas is None or (nominal is None and not y.startswith("coverage")):
+            return []
+        return [(level, 1.0 - float(level)) for level in _levels(alphas)]
+    if isinstance(nominal, bool | str) or not np.isfinite(nominal):
+        raise ValueError(f'nominal must be a number, "alpha", None or False, but is {nominal!r}.')
+    return [(None, float(nominal))]
+
+
+def _columns(results: Any, names: Sequence[str], optional: Sequence[str]) -> dict[str, AnyArray]:
+    """Columns of a data frame (pandas, polars, pyarrow), of a mapping, or of rows that are mappings."""
+    if isinstance(results, Mapping):
+        table: Mapping[str, Any] = results
+    elif hasattr(results, "columns"):
+        titles = getattr(results, "column_names", None) or list(results.columns)
+        table = {title: results[title] for title in titles}
+    else:
+        table = _from_rows(results)
+    missing = [name for name in names if name not in table]
+    if missing:
+        raise ValueError(
+            f"results has no column {', '.join(map(repr, missing))}; it has {', '.join(map(str, table)) or 'none'}. "
+            "Choose x, y and hue among them."
+        )
+    wanted = [*names, *(name for name in optional if name in table and name not in names)]
+    found = {name: np.asarray(table[name]) for name in wanted}
+    if len(found[names[0]]) == 0:
+        raise ValueError("results has no rows. Pass at least one.")
+    return found
+
+
+def _from_rows(results: Any) -> dict[str, list[Any]]:
+    if not isinstance(results, Iterable) or isinstance(results, str):
+        raise TypeError(
+            f"results must be a list of dicts, a data frame or a mapping of columns, but is a {type(results).__name__}."
+        )
+    rows = list(results)
+    odd = next((row for row in rows if not isinstance(row, Mapping)), None)
+    if odd is not None:
+        raise TypeError(f"results must hold one dict per row, but holds a {type(odd).__name__}: {odd!r}.")
+    titles = dict.fromkeys(title for row in rows for title in row)
+    return {title: [row.get(title) for row in rows] for title in titles}
+
+
+def _numbers(column: AnyArray, name: str) -> FloatArray:
+    try:
+        values = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"column {name!r} must hold numbers, but holds {column[0]!r}. Choose another y.") from None
+    bad = np.isnan(values) | np.isneginf(values)
+    if bad.any():
+        raise ValueError(f"column {name!r} has no number in {int(bad.sum())} of {len(bad)} rows. Drop these rows.")
+    return values
+
+
+def _levels(column: AnyArray) -> list[Any]:
+    """Different entries: numbers in order, anything else as it first appears."""
+    entries = list(dict.fromkeys(column.tolist()))
+    return sorted(entries) if all(isinstance(entry, int | float) for entry in entries) else entries
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

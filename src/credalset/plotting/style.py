@@ -1,0 +1,114 @@
+"""Colours, sizes and checks that all pictures share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import as_label_distributions
+from credalset.credal_set import CredalSet
+
+# Okabe and Ito's palette; credal sets green, truth orange and predictions black as in the paper.
+GREEN, DARK_GREEN = "#009E73", "#00523C"
+ORANGE, BLUE, BLACK = "#D55E00", "#0072B2", "#000000"
+GREY, LIGHT_GREY = "#4D4D4D", "#DADADA"
+PALETTE = (GREEN, BLUE, "#E69F00", "#CC79A7", "#56B4E9", ORANGE, BLACK)
+
+# Inches and points at which the pictures are read: the column of a paper.
+SINGLE, DOUBLE = 3.3, 6.8
+SMALL, TINY = 8.0, 7.0
+
+#: truth, votes and predictions differ in shape as well as in colour
+TRUTH: dict[str, Any] = {"marker": "s", "color": ORANGE, "markersize": 6.5, "zorder": 5}
+VOTES: dict[str, Any] = {"marker": "^", "color": BLUE, "markersize": 6.5, "zorder": 5}
+#: the smallest mark lies on top, so that what it coincides with shows around it
+PREDICTION: dict[str, Any] = {"marker": "o", "color": BLACK, "markersize": 4.5, "zorder": 6}
+MARK: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.7, "clip_on": False}
+
+
+def axes_or_new(ax: Axes | None, width: float = SINGLE, height: float = 2.6) -> Axes:
+    """Return the axes given, or those of a new pyplot figure; never the current ones of somebody else's picture."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    if not isinstance(ax, Axes):
+        raise TypeError(f"ax must be matplotlib axes or None, but is a {type(ax).__name__}. Pass figure.subplots().")
+    return ax
+
+
+def check_sets(sets: object, name: str = "sets", *, n_classes: int | None = None) -> CredalSet:
+    """Check for a batch of at least one set, over a given number of classes if the picture needs it."""
+    if not isinstance(sets, CredalSet):
+        raise TypeError(
+            f"{name} must be a CredalSet, but is a {type(sets).__name__}. Use calibration.predict_set or score.region."
+        )
+    if len(sets) == 0:
+        raise ValueError(f"{name} is a batch without sets. Select at least one.")
+    if n_classes is not None and sets.n_classes != n_classes:
+        raise ValueError(
+            f"{name} has {sets.n_classes} classes, but a triangle shows {n_classes}. Use plotting.envelopes."
+        )
+    return sets
+
+
+def check_points(value: ArrayLike, name: str, n_classes: int) -> FloatArray:
+    """Turn one distribution (K,) or several (n, K), also given as counts, into distributions (n, K)."""
+    array = value if hasattr(value, "distributions") else np.asarray(value)
+    if isinstance(array, np.ndarray) and array.ndim == 1:
+        array = array[None]
+    return as_label_distributions(array, name, n_classes=n_classes)
+
+
+def check_rows(value: ArrayLike, name: str, sets: CredalSet) -> FloatArray:
+    """Turn one distribution per set into an array (N, K)."""
+    points = check_points(value, name, sets.n_classes)
+    if len(points) != len(sets):
+        raise ValueError(f"{name} has {len(points)} rows, but there are {len(sets)} sets. Pass one row per set.")
+    return points
+
+
+def check_names(value: Sequence[Any] | None, name: str, count: int, what: str) -> list[str] | None:
+    """Turn one name per thing into strings; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, str) or len(value) != count:
+        raise ValueError(f"{name} must hold one name for each of the {count} {what}, but is {value!r}.")
+    return [str(item) for item in value]
+
+
+def class_names(classes: Sequence[Any] | None, sets: CredalSet) -> list[str]:
+    """Names of the classes: those given, those the sets know, or the numbers of their columns."""
+    given = check_names(classes, "classes", sets.n_classes, "classes")
+    if given is None:
+        given = [str(item) for item in (sets.classes if sets.classes is not None else range(sets.n_classes))]
+    return given
+
+
+def check_option(value: object, name: str, allowed: Sequence[object]) -> None:
+    """Check a choice from a few."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
+
+
+def add_legend(ax: Axes, **options: Any) -> None:
+    """List everything labelled once, however often it was drawn: sets first, then marks."""
+    handles, labels = ax.get_legend_handles_labels()
+    pairs = sorted(zip(labels, handles, strict=True), key=lambda pair: isinstance(pair[1], Line2D))
+    unique = dict(pairs)
+    if unique:
+        defaults = {"frameon": False, "fontsize": TINY, "handletextpad": 0.4, "borderaxespad": 0.1, "labelspacing": 0.3}
+        ax.legend(unique.values(), unique.keys(), **defaults | options)
+
+
+def tidy(ax: Axes) -> None:
+    """Small ticks and two spines, for pictures with ordinary axes."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=TINY, length=2.5, width=0.6)
+    ax.xaxis.label.set_fontsize(SMALL)
+    ax.yaxis.label.set_fontsize(SMALL)

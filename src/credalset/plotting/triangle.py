@@ -1,0 +1,262 @@
+"""Credal sets over three classes in the triangle of distributions, and Dirichlet densities over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch, Polygon
+from matplotlib.path import Path
+from scipy.special import gammaln, logsumexp
+
+from credalset._typing import ArrayLike, FloatArray
+from credalset.credal_set import CredalSet
+from credalset.plotting import style
+from credalset.plotting.outline import CORNERS, area, level_set, outline, to_plane
+from credalset.scores import RelativeLikelihood
+
+SIMPLEX = "simplex"  # marks the triangle among the patches of axes, so that it is drawn once
+FLAT = 1e-7  # fraction of the triangle below which a set is drawn as the point or the line it is
+HEIGHT = float(CORNERS[2, 1])
+LEVELS = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95)
+
+
+def ternary(
+    sets: CredalSet,
+    *,
+    truth: ArrayLike | None = None,
+    votes: ArrayLike | None = None,
+    prediction: bool = True,
+    classes: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    title: str | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw credal sets over three classes with their exact boundaries.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        One set, or several that are drawn over each other from the largest to the smallest.
+    truth, votes : array of shape (3,) or (n, 3), optional
+        Distributions or counts to mark: the ground truth (orange squares) and noisy labels (blue triangles).
+    prediction : bool
+        Whether to mark the predicted distributions, or the modes of predicted Dirichlets (black circles).
+    classes : sequence of three names, optional
+        Names at the corners (left, right, top); those the sets know, or 0, 1, 2.
+    labels : sequence of str, optional
+        One name per set: each gets a colour of its own and an entry in the legend.
+    title : str, optional
+        Title above the triangle.
+    legend : bool
+        Whether to add a legend.
+    ax : matplotlib axes, optional
+        Where to draw; axes that hold a triangle already are drawn over.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from credalset.scores import KullbackLeibler
+    >>> sets = KullbackLeibler().region([[0.5, 0.3, 0.2]], threshold=0.1)
+    >>> ax = ternary(sets, truth=[0.4, 0.4, 0.2], ax=Figure().subplots())
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['credal set', 'prediction', 'truth']
+    """
+    style.check_sets(sets, n_classes=3)
+    corners = style.class_names(classes, sets)
+    names = style.check_names(labels, "labels", len(sets), "sets")
+    marks = [
+        (style.check_points(points, name, 3), name, look)
+        for points, name, look in ((truth, "truth", style.TRUTH), (votes, "votes", style.VOTES))
+        if points is not None
+    ]
+    if prediction:
+        marks.insert(0, (np.unique(sets.center, axis=0), "prediction", style.PREDICTION))
+    ax = style.axes_or_new(ax, height=3.0)
+    draw_simplex(ax, corners)
+    draw_sets(ax, sets, names)
+    for points, name, look in marks:
+        ax.plot(*to_plane(points).T, label=name, **style.MARK | look)
+    if title is not None:
+        ax.set_title(title, fontsize=style.SMALL, pad=style.SMALL + 6)
+    if legend:
+        style.add_legend(ax, loc="upper right", bbox_to_anchor=(1.04, 1.04))
+    return ax
+
+
+def draw_simplex(ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = style.SMALL) -> None:
+    """Prepare axes: the triangle with a light grid and the names of its corners, unless it is there already."""
+    if any(patch.get_gid() == SIMPLEX for patch in ax.patches):
+        return
+    for level in (0.25, 0.5, 0.75):
+        for k in range(3):
+            ends = np.zeros((2, 3))
+            ends[:, k] = level
+            ends[0, (k + 1) % 3] = ends[1, (k + 2) % 3] = 1 - level
+            ax.plot(*to_plane(ends).T, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
+    ax.add_patch(Polygon(CORNERS, closed=True, fill=False, edgecolor=style.GREY, linewidth=0.9, zorder=4, gid=SIMPLEX))
+    # In points rather than data units: names keep their distance from the corners in pictures of any size. The lower
+    # ones grow inward, which leaves no margin to either side.
+    for corner, name, shift, where in zip(CORNERS, corners, (-4, 4, 0), ("left", "right", "center"), strict=True):
+        top = where == "center"
+        ax.annotate(
+            name,
+            (float(corner[0]), float(corner[1])),
+            xytext=(shift, 3 if top else -3),
+            textcoords="offset points",
+            ha=where if len(name) > 2 else "center",
+            va="bottom" if top else "top",
+            fontsize=size,
+            color=style.GREY,
+            annotation_clip=False,
+        )
+    ax.set_xlim(-0.03, 1.03)
+    ax.set_ylim(-0.03, HEIGHT + 0.03)
+    ax.set_aspect("equal")
+    ax.axis("off")
+
+
+def draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) -> None:
+    """Fill sets over three classes, the largest first; say so where all of them are empty."""
+    shapes = [outline(one) for one in sets]
+    sizes = [area(loops) for loops in shapes]
+    alpha = 0.35 if len(shapes) == 1 else 0.25 if names is None else 0.15
+    for i in sorted(range(len(shapes)), key=lambda i: -sizes[i]):
+        colour = style.GREEN if names is None else style.PALETTE[i % len(style.PALETTE)]
+        edge = style.DARK_GREEN if names is None else colour
+        label = "credal set" if names is None else names[i]
+        if shapes[i]:
+            _draw_loops(ax, shapes[i], is_flat=sizes[i] < FLAT, color=colour, edge=edge, alpha=alpha, label=label)
+    if not any(shapes):
+        x, y = to_plane(np.full(3, 1 / 3))
+        ax.text(x, y, "empty", ha="center", va="center", fontsize=style.SMALL, style="italic", color=style.GREY)
+
+
+def _draw_loops(
+    ax: Axes, loops: list[FloatArray], *, is_flat: bool, color: str, edge: str, alpha: float, label: str
+) -> None:
+    if is_flat:  # a point or a part of an edge, which a filled shape would not show
+        flat = to_plane(np.concatenate(loops))
+        ax.plot(*flat.T, color=color, linewidth=4.0, solid_capstyle="round", zorder=3, label=label, clip_on=False)
+        return
+    patch = PathPatch(as_path(loops), facecolor=(color, alpha), edgecolor=edge, linewidth=1.1, zorder=3, label=label)
+    ax.add_patch(patch)
+
+
+def as_path(loops: list[FloatArray]) -> Path:
+    """One closed matplotlib path in the plane, holes left out."""
+    closed = []
+    for loop in loops:
+        points = to_plane(loop)
+        closed.append(Path(np.concatenate([points, points[:1]]), closed=True))
+    return Path.make_compound_path(*closed)
+
+
+def dirichlet_contours(
+    concentration: ArrayLike,
+    *,
+    levels: Sequence[float] = LEVELS,
+    color: str = style.GREY,
+    classes: Sequence[Any] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw where the density of a Dirichlet, or of a mixture, is a given fraction of its highest value.
+
+    Contours of one Dirichlet with concentrations of at least one are exact: they bound sets of relative likelihood.
+
+    Parameters
+    ----------
+    concentration : array of shape (3,) or (C, 4)
+        Parameters of one Dirichlet, or one row per component of a mixture: its weight, then its parameters.
+    levels : sequence of float
+        Fractions of the highest density, strictly between 0 and 1.
+    color : str
+        Colour of the lines.
+    classes : sequence of three names, optional
+        Names at the corners, unless the axes hold a triangle already.
+    ax : matplotlib axes, optional
+        Where to draw, for example the axes that `ternary` returned.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = dirichlet_contours([4.0, 3.0, 2.0], levels=[0.5, 0.9], ax=Figure().subplots())
+    >>> len(ax.patches)  # the triangle and two contours
+    3
+    """
+    components = _check_components(concentration)
+    fractions = _check_levels(levels)
+    corners = style.check_names(classes, "classes", 3, "classes") or ["0", "1", "2"]
+    ax = style.axes_or_new(ax, height=3.0)
+    draw_simplex(ax, corners)
+    contours = _contours(components)
+    for fraction in fractions:
+        loops = contours(fraction)
+        if loops and area(loops) < 1.0 - 1e-12:  # the outline of the whole triangle says nothing
+            strength = 0.35 + 0.65 * fraction
+            ax.add_patch(PathPatch(as_path(loops), fill=False, edgecolor=(color, strength), linewidth=0.8, zorder=3.5))
+    return ax
+
+
+def _check_components(concentration: ArrayLike) -> FloatArray:
+    """Rows of weight and three concentrations."""
+    array = np.asarray(concentration, dtype=np.float64)
+    if array.shape == (3,):
+        array = np.append(1.0, array)[None]
+    if array.ndim != 2 or array.shape[1] != 4 or len(array) == 0:
+        raise ValueError(
+            f"concentration must have shape (3,), or (C, 4) for a mixture with the weights first, but has shape "
+            f"{array.shape}. Only three classes fit into a triangle."
+        )
+    if not (np.isfinite(array).all() and (array[:, 1:] > 0).all() and (array[:, 0] >= 0).all() and array[:, 0].any()):
+        raise ValueError("concentration must hold finite positive numbers; weights of a mixture may be 0, but not all.")
+    return array[array[:, 0] > 0]
+
+
+def _check_levels(levels: Sequence[float]) -> list[float]:
+    fractions = sorted(float(level) for level in np.atleast_1d(np.asarray(levels, dtype=np.float64)))
+    if not fractions or not all(0.0 < level < 1.0 for level in fractions):
+        raise ValueError(f"levels must be fractions of the highest density between 0 and 1, but are {levels!r}.")
+    return fractions
+
+
+def _contours(components: FloatArray) -> Callable[[float], list[FloatArray]]:
+    """What draws the contour at a fraction of the highest density."""
+    theta = components[:, 1:]
+    if len(components) == 1 and (theta >= 1.0).all():
+        score = RelativeLikelihood()
+        return lambda fraction: outline(score.region(theta, 1.0 - fraction))
+
+    def strangeness(points: FloatArray) -> FloatArray:
+        return -_log_density(components, points)
+
+    # Densities that are not bounded have no highest value: the edge, where they explode, is left out.
+    inner = np.random.default_rng(0).dirichlet(np.ones(3), 20_000)
+    excess = np.maximum(theta - 1.0, 0.0)
+    total = excess.sum(axis=1, keepdims=True)
+    modes = np.where(total > 0, excess / np.where(total > 0, total, 1.0), 1 / 3)
+    candidates = np.concatenate([inner, modes[(theta >= 1.0).all(axis=1)]])
+    least = float(strangeness(candidates).min())
+    return lambda fraction: level_set(strangeness, least - float(np.log(fraction)))
+
+
+def _log_density(components: FloatArray, points: FloatArray) -> FloatArray:
+    """Log density (M,) of a mixture of Dirichlets at distributions (M, 3)."""
+    weight, theta = components[:, 0], components[:, 1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(points)[:, None, :]
+        powers = np.where(theta == 1.0, 0.0, (theta - 1.0) * logs).sum(axis=2)
+    constant = np.log(weight / weight.sum()) + gammaln(theta.sum(axis=1)) - gammaln(theta).sum(axis=1)
+    # At a corner one class may ask for 0 and another for infinity: take the limit from the side of no density.
+    return np.asarray(logsumexp(np.where(np.isnan(powers), -np.inf, powers) + constant, axis=1))

@@ -1,0 +1,304 @@
+"""How uncertain sets are: intervals of entropy, and maps of aleatoric against epistemic uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
+
+from credalset._typing import AnyArray, ArrayLike, FloatArray
+from credalset.credal_set import CredalSet
+from credalset.plotting import style
+from credalset.simplex import entropy, log_base
+
+MANY = 2_000  # marks beyond which vector graphics would grow heavy: they are kept as pixels
+VERY_MANY = 20_000  # points beyond which a cloud hides its own density
+
+
+def entropy_intervals(
+    sets: CredalSet,
+    *,
+    truth: ArrayLike | None = None,
+    order: str | None = "center",
+    base: float | str | None = "K",
+    labels: Sequence[Any] | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the interval from the smallest to the largest entropy in each set, with those of prediction and truth.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        N sets over any number of classes. Where one is empty, only its prediction is shown, crossed out.
+    truth : array of shape (N, K), optional
+        True distributions, one per set.
+    order : {"center", None}
+        Whether to sort the sets by the entropy of their centre (the prediction, or the mode of a Dirichlet).
+    base : None, "K" or float
+        Unit of entropy, as in `CredalSet.entropy_bounds`.
+    labels : sequence of N names, optional
+        Names of the sets: intervals then lie on their side, named on the left, the first on top. Without names they
+        stand upright in a row.
+    legend : bool
+        Whether to add a legend.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.5, 0.3, 0.1, 0.1], [0.9, 0.1, 0.0, 0.0]], threshold=0.1)
+    >>> entropy_intervals(sets, ax=Figure().subplots()).get_ylabel()
+    'normalised entropy'
+    """
+    style.check_sets(sets)
+    style.check_option(order, "order", ("center", None))
+    names = style.check_names(labels, "labels", len(sets), "sets")
+    true_entropy = None if truth is None else entropy(style.check_rows(truth, "truth", sets), base)
+    unit = log_base(base, sets.n_classes)
+    center = entropy(sets.center, base)
+    lower, upper = sets.entropy_bounds(base)
+    rank = np.argsort(center, kind="stable") if order == "center" else np.arange(len(sets))
+    place = np.empty(len(sets))
+    place[rank] = np.arange(len(sets))
+    ax = style.axes_or_new(ax, height=2.3 if names is None else 0.7 + 0.2 * len(sets))
+    lying = names is not None
+    _draw_intervals(ax, place, lower, upper, lying)
+    empty = sets.is_empty()
+    _draw_marks(ax, place[~empty], center[~empty], lying, len(sets), "prediction", style.PREDICTION)
+    if empty.any():
+        crossed = style.PREDICTION | {"marker": "x", "color": style.GREY, "markeredgecolor": style.GREY}
+        _draw_marks(ax, place[empty], center[empty], lying, len(sets), "prediction, empty set", crossed)
+    if true_entropy is not None:
+        _draw_marks(ax, place, true_entropy, lying, len(sets), "truth", style.TRUTH)
+    _finish_intervals(ax, names, place, len(sets), float(np.log(sets.n_classes) / unit), _unit_name(base), order)
+    if legend:
+        style.add_legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2 if empty.any() else 3)
+    return ax
+
+
+def _draw_intervals(ax: Axes, place: FloatArray, lower: FloatArray, upper: FloatArray, lying: bool) -> None:
+    ends = np.stack([np.stack([place, lower], axis=1), np.stack([place, upper], axis=1)], axis=1)
+    ends = ends[~np.isnan(lower)]
+    width = float(np.clip(150.0 / max(len(place), 1), 0.6, 6.0))
+    lines = LineCollection(
+        list(ends[..., ::-1] if lying else ends),
+        colors=[(style.GREEN, 0.55)],
+        linewidths=width,
+        label="credal set",
+        zorder=2,
+        capstyle="butt",
+        rasterized=len(place) > MANY,
+    )
+    ax.add_collection(lines)
+
+
+def _draw_marks(
+    ax: Axes, place: FloatArray, values: FloatArray, lying: bool, total: int, name: str, look: Mapping[str, Any]
+) -> None:
+    size = float(np.clip(150.0 / total, 1.5, look["markersize"]))
+    points = (values, place) if lying else (place, values)
+    edge = {"markeredgewidth": 0.7 if size > 4 else 0.0} if look["marker"] != "x" else {"markeredgewidth": 1.0}
+    options = style.MARK | dict(look) | edge | {"markersize": size, "rasterized": total > MANY}
+    ax.plot(*points, label=name, **options)
+
+
+def _finish_intervals(
+    ax: Axes,
+    names: list[str] | None,
+    place: FloatArray,
+    total: int,
+    largest: float,
+    unit: str,
+    order: str | None,
+) -> None:
+    if names is None:
+        ax.set_xlim(-0.7, total - 0.3)
+        ax.set_ylim(-0.02 * largest, 1.03 * largest)
+        ax.set_xlabel("set, by entropy of the prediction" if order == "center" else "set")
+        ax.set_ylabel(unit)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    else:
+        ax.set_ylim(total - 0.4, -0.6)
+        ax.set_xlim(-0.02 * largest, 1.03 * largest)
+        ax.set_yticks(place, names)
+        ax.set_xlabel(unit)
+    style.tidy(ax)
+
+
+def _unit_name(base: float | str | None) -> str:
+    if base is None:
+        return "entropy (nats)"
+    if base == "K":
+        return "normalised entropy"
+    return "entropy (bits)" if base == 2 else f"entropy (base {base:g})"
+
+
+def uncertainty_map(
+    sets: CredalSet,
+    *,
+    base: float | str | None = "K",
+    color: ArrayLike | str | None = None,
+    color_label: str = "",
+    annotate: Mapping[int, str] | Sequence[int] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Scatter the aleatoric against the epistemic uncertainty of sets, with lines of constant total.
+
+    Aleatoric is the smallest entropy in a set, total the largest, epistemic their difference. Empty sets have neither
+    and are left out; their number is written above the picture.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        N sets over any number of classes; beyond 20 000 without ``color`` they are counted in hexagons.
+    base : None, "K" or float
+        Unit of entropy, as in `CredalSet.uncertainty`.
+    color : str or array of shape (N,), optional
+        One colour for all; or numbers, shown on a colour scale; or names of groups, listed in a legend.
+    color_label : str
+        What the numbers of ``color`` are.
+    annotate : mapping of int to str, or sequence of int, optional
+        Sets to point out, by index, with a text or with their index.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.5, 0.3, 0.2], [0.9, 0.1, 0.0]], threshold=0.1)
+    >>> uncertainty_map(sets, annotate={1: "sure"}, ax=Figure().subplots()).get_xlabel()
+    'aleatoric: smallest normalised entropy'
+    """
+    style.check_sets(sets)
+    groups = _check_color(color, len(sets))
+    notes = _check_notes(annotate, len(sets))
+    parts = sets.uncertainty(base)
+    largest = float(np.log(sets.n_classes) / log_base(base, sets.n_classes))
+    ax = style.axes_or_new(ax, height=2.9)
+    _draw_totals(ax, largest)
+    known = ~np.isnan(parts.total)
+    x, y = parts.aleatoric[known], parts.epistemic[known]
+    if color is None and len(x) > VERY_MANY:
+        _draw_hexagons(ax, x, y, largest)
+    else:
+        one_color = color if isinstance(color, str) else None
+        _draw_cloud(ax, x, y, one_color, None if groups is None else groups[known], color_label)
+    for index, text in notes.items():
+        if known[index]:
+            where = (float(parts.aleatoric[index]), float(parts.epistemic[index]))
+            _note(ax, text, where, largest)
+    if not known.all():
+        ax.set_title(f"{(~known).sum()} empty, not shown", loc="right", fontsize=style.TINY)
+    margin = 0.02 * largest
+    ax.set_xlim(-margin, largest + margin)
+    ax.set_ylim(-margin, largest + margin)
+    ax.set_aspect("equal")
+    ax.set_xlabel(f"aleatoric: smallest {_unit_name(base)}")
+    ax.set_ylabel("epistemic: largest − smallest")
+    style.tidy(ax)
+    return ax
+
+
+def _draw_totals(ax: Axes, largest: float) -> None:
+    """Diagonals on which the total is a quarter, a half, three quarters and all of the largest entropy."""
+    for share in (0.25, 0.5, 0.75, 1.0):
+        total = share * largest
+        ax.plot([0.0, total], [total, 0.0], color=style.LIGHT_GREY, linewidth=0.8, zorder=1)
+        ax.annotate(
+            f"total {total:.2g}" if share == 1.0 else f"{total:.2g}",
+            (0.5 * total, 0.5 * total),
+            rotation=-45,
+            ha="center",
+            va="bottom",
+            rotation_mode="anchor",
+            fontsize=style.TINY - 1,
+            color=style.GREY,
+            zorder=3,
+            path_effects=[withStroke(linewidth=1.5, foreground="white")],
+        )
+
+
+def _draw_hexagons(ax: Axes, x: FloatArray, y: FloatArray, largest: float) -> None:
+    extent = (0.0, largest, 0.0, largest)  # of the picture rather than of the data: regular hexagons
+    bins = ax.hexbin(x, y, gridsize=70, extent=extent, bins="log", mincnt=1, cmap="viridis", linewidths=0.2, zorder=2)
+    bins.set_rasterized(True)
+    _colorbar(ax, bins, "sets")
+
+
+def _draw_cloud(
+    ax: Axes, x: FloatArray, y: FloatArray, color: str | None, groups: AnyArray | None, color_label: str
+) -> None:
+    size = float(np.clip(4e3 / max(len(x), 1), 2.0, 16.0))
+    options: dict[str, Any] = {"s": size, "linewidths": 0, "zorder": 2, "rasterized": len(x) > MANY, "alpha": 0.8}
+    if groups is None:
+        ax.scatter(x, y, color=color or style.GREEN, **options)
+    elif groups.dtype.kind in "fiu":
+        _colorbar(ax, ax.scatter(x, y, c=groups, cmap="viridis", **options), color_label)
+    else:
+        markers = "osD^vPX"
+        for i, group in enumerate(dict.fromkeys(groups.tolist())):
+            rows = groups == group
+            look = {"color": style.PALETTE[i % len(style.PALETTE)], "marker": markers[i % len(markers)]}
+            ax.scatter(x[rows], y[rows], label=str(group), **options | look)
+        style.add_legend(ax, loc="upper right", markerscale=max(1.0, 4.0 / np.sqrt(size)))
+
+
+def _colorbar(ax: Axes, mappable: Any, label: str) -> None:
+    figure = ax.get_figure()
+    assert figure is not None
+    bar = figure.colorbar(mappable, ax=ax, shrink=0.8, pad=0.02, aspect=25)
+    bar.set_label(label, size=style.TINY)
+    bar.ax.tick_params(labelsize=style.TINY, length=2.5, width=0.6)
+    bar.outline.set_linewidth(0.6)
+
+
+def _note(ax: Axes, text: str, where: tuple[float, float], largest: float) -> None:
+    """Write beside the point, towards the middle of the picture."""
+    left, down = where[0] > 0.6 * largest, where[1] > 0.85 * largest
+    ax.plot(*where, marker="o", markersize=6, markerfacecolor="none", markeredgecolor="black", zorder=4)
+    ax.annotate(
+        text,
+        where,
+        xytext=(-7 if left else 7, -6 if down else 6),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        va="top" if down else "bottom",
+        fontsize=style.TINY,
+        zorder=5,
+    )
+
+
+def _check_color(color: ArrayLike | str | None, n: int) -> AnyArray | None:
+    if color is None or isinstance(color, str):
+        return None
+    array = np.asarray(color)
+    if array.shape != (n,):
+        raise ValueError(f"color must be one colour or one value per set ({n}), but has shape {array.shape}.")
+    return array
+
+
+def _check_notes(annotate: Mapping[int, str] | Sequence[int] | None, n: int) -> dict[int, str]:
+    if annotate is None:
+        return {}
+    notes = dict(annotate) if isinstance(annotate, Mapping) else {int(i): str(i) for i in annotate}
+    outside = [i for i in notes if not -n <= i < n]
+    if outside:
+        raise ValueError(f"annotate names set {outside[0]}, but there are {n} sets. Use indices below {n}.")
+    return notes

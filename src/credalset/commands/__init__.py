@@ -8,6 +8,7 @@ import typer
 
 from credalset._version import __version__
 from credalset.commands.demo import demo
+from credalset.commands.reproduce import reproduce
 
 app = typer.Typer(
     name="credalset",
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(reproduce)
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_positive_int
+from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder
+
+#: files of the authors' own points, by number of classes
+AUTHORS_FILES = {k: f"synthetic_1500_points_{k}_classes.npz" for k in (3, 4, 6, 8, 10)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,3 +78,40 @@ def make_synthetic(
     distributions = weights / weights.sum(axis=1, keepdims=True)
     counts = generator.multinomial(n_votes, distributions).astype(np.int64)
     return SyntheticData(X, distributions, counts)
+
+
+def load_synthetic(n_classes: int = 3, n_votes: int = 100, data_dir: str | Path | None = None) -> SyntheticData:
+    """Load the points that the paper's authors drew, from files in the data folder.
+
+    Parameters
+    ----------
+    n_classes : {3, 4, 6, 8, 10}
+        Which file, ``synthetic_1500_points_{n_classes}_classes.npz``.
+    n_votes : {1, 5, 10, 50, 100, 200, 1000}
+        Which of its simulated annotations.
+    data_dir : path, optional
+        Folder with the files; by default ``CREDALSET_DATA``, or a cache in the home folder.
+
+    Examples
+    --------
+    >>> load_synthetic(4, n_votes=5)  # doctest: +SKIP
+    SyntheticData: 1500 items, 10 features, 4 classes, 5 votes each
+    """
+    if n_classes not in AUTHORS_FILES:
+        raise ValueError(f"n_classes must be one of {', '.join(map(str, AUTHORS_FILES))}, but is {n_classes!r}.")
+    path = data_folder(data_dir) / AUTHORS_FILES[n_classes]
+    if not path.is_file():
+        raise DataNotFoundError(
+            f"there is no {path}, and the authors' points have no public source in this format. Put the file there, "
+            f"name its folder with data_dir or {ENVIRONMENT}, or draw points with make_synthetic."
+        )
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            known = sorted(int(name[3:]) for name in arrays if name.startswith("W_m"))
+            if n_votes not in known:
+                raise ValueError(f"n_votes must be one of {', '.join(map(str, known))}, but is {n_votes!r}.")
+            X, truth, shares = arrays["X"], arrays["W"], arrays[f"W_m{n_votes}"]
+    except (KeyError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read: {error}. It needs the arrays X, W and W_m{n_votes}.") from None
+    counts = np.rint(shares.astype(np.float64) * n_votes).astype(np.int64)
+    return SyntheticData(X.astype(np.float64), truth.astype(np.float64), counts)

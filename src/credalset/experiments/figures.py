@@ -1,0 +1,168 @@
+"""Pictures of the results, drawn by `credalset.plotting` (extra ``plot``)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from credalset.credal_set import CredalSet
+from credalset.datasets.chaosnli import CLASSES as NLI_CLASSES
+from credalset.datasets.download import write_atomically
+from credalset.exceptions import MissingExtraError
+from credalset.experiments.batch import Row
+from credalset.experiments.measure import first_order_scores, second_order_scores
+from credalset.scores import Score, get_score
+
+DPI = 130
+TITLES = {"tv": "TV", "ws": "WS", "kl": "KL", "inner": "Inner", "so": "SO", "density": "density"}
+TITLES |= {"mixture": "mixture", "mixture-counts": "mixture (counts)"}
+
+
+def draw(name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw the figures of an experiment as PNG files; raises `MissingExtraError` without matplotlib."""
+    try:
+        from matplotlib import use
+    except ImportError:
+        raise MissingExtraError("Drawing figures", "matplotlib", "plot") from None
+    use("Agg")
+    drawn = []
+    for stem, figure in FIGURES[name](rows, examples):
+        path = folder / f"{name}-{stem}.png"
+        write_atomically(path, _png(figure))
+        drawn.append(path)
+    return drawn
+
+
+def _synthetic(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, Any]]:
+    plain = [r for r in rows if r["part"] == "first-order" and r["score"] in TITLES and r["alpha"] == 0.1]
+    figures = [
+        (stem, _violins_by_class(plain, column, nominal))
+        for stem, column, nominal in (
+            ("coverage", "coverage", 0.9),
+            ("coverage-true", "coverage_true", 0.9),
+            ("thresholds", "threshold", False),
+            ("volumes", "volume", False),
+        )
+    ]
+    sizes = [r for r in rows if r["part"] == "training-size" and r["score"] in TITLES and r["alpha"] == 0.1]
+    exact = [row for row in sizes if row["n_votes"] == 0]
+    if exact:
+        figures.append(("training-size", _one_violin(exact, "n_train", "threshold", "score")))
+    votes = sorted({row["n_votes"] for row in examples})
+    items = sorted({row["item"] for row in examples})
+    if items:  # one instance, more and more votes: the rows of the paper's figure
+        chosen = [row for row in examples if row["item"] == items[len(items) // 2]]
+        figures.append(("sets", _triangles(chosen, "n_votes", [f"m = {m}" for m in votes])))
+    return figures
+
+
+def _chaosnli(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, Any]]:
+    figures = []
+    for features in dict.fromkeys(row["part"].rsplit(" ", 1)[0] for row in rows):
+        own = [row for row in rows if row["part"].rsplit(" ", 1)[0] == features]
+        stem = "".join(c if c.isalnum() else "-" for c in features)
+        columns = ("coverage", "efficiency")
+        figures += [(f"{stem}-{column}", _one_violin(own, "score", column, "alpha")) for column in columns]
+        shown = [row for row in examples if row["part"].rsplit(" ", 1)[0] == features]
+        if shown:
+            figures.append((f"{stem}-sets", _triangles(shown, "item", ["clear", "middling", "disputed"], NLI_CLASSES)))
+    return figures
+
+
+def _cifar10h(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, Any]]:
+    figures = [("coverage", _one_violin([r for r in rows if r["part"] == "prefit"], "score", "coverage", "alpha"))]
+    scores = [name for name in ("tv", "kl", "normalized-kl") if any(row["score"] == name for row in examples)]
+    if scores:
+        figures.append(("maps", _maps({name: [r for r in examples if r["score"] == name] for name in scores})))
+    return figures
+
+
+def _violins_by_class(rows: Sequence[Row], column: str, nominal: Any) -> Any:
+    """One panel per score: the number of classes across, the number of votes in colour."""
+    from credalset.plotting import violins
+
+    scores = list(dict.fromkeys(row["score"] for row in rows))
+    figure, panels = _panels(-(-len(scores) // 2), 2, 6.8, 2.2)
+    for ax, score in zip(panels, scores, strict=False):
+        own = [row for row in rows if row["score"] == score]
+        violins(own, x="n_classes", y=column, hue="n_votes", nominal=nominal, legend=ax is panels[0], ax=ax)
+        ax.set_title(TITLES[score], fontsize=9)
+    return figure
+
+
+def _one_violin(rows: Sequence[Row], x: str, y: str, hue: str) -> Any:
+    from credalset.plotting import violins
+
+    figure, (ax,) = _panels(1, 1, 8.0, 2.8)
+    violins(rows, x=x, y=y, hue=hue, ax=ax)
+    if x == "score":
+        ax.set_xticks(ax.get_xticks(), [label.get_text() for label in ax.get_xticklabels()], rotation=20, ha="right")
+    return figure
+
+
+def _maps(groups: dict[str, list[Row]]) -> Any:
+    from credalset.plotting import uncertainty_map
+
+    figure, panels = _panels(1, len(groups), 9.6, 3.2)
+    for ax, (name, rows) in zip(panels, groups.items(), strict=True):
+        label = np.array([row["label"] for row in rows])
+        uncertainty_map(_sets(rows, 0.1), color=label.max(axis=1), ax=ax)
+        ax.set_title(name, fontsize=9)
+    return figure
+
+
+def _triangles(rows: Sequence[Row], down: str, labels: Sequence[str], classes: Sequence[str] | None = None) -> Any:
+    """One column per score, one line per value of ``down``."""
+    from credalset.plotting import ternary_grid
+
+    scores = [name for name in TITLES if any(row["score"] == name for row in rows)]
+    by_score = {s: sorted((r for r in rows if r["score"] == s), key=lambda r: r[down]) for s in scores}
+    columns = {TITLES[score]: _sets(own, 0.0) for score, own in by_score.items()}
+    own = by_score[scores[0]]
+    label = np.array([row["label"] for row in own])
+    has_truth = own[0]["truth"] is not None
+    truth = np.array([row["truth"] for row in own]) if has_truth else label
+    order = labels
+    if down == "item":  # named by how sure the annotators are
+        places = np.argsort(np.argsort(-label.max(axis=1)))
+        order = [labels[place] for place in places]
+    axes = ternary_grid(columns, truth=truth, votes=label if has_truth else None, row_labels=order, classes=classes)
+    return axes[0, 0].get_figure()
+
+
+def _sets(rows: Sequence[Row], offset: float) -> CredalSet:
+    """Build the sets again from stored predictions and thresholds."""
+    score = _score(rows[0]["score"], offset)
+    prediction = np.array([row["prediction"] for row in rows])
+    if rows[0]["score"].startswith("mixture"):
+        prediction = prediction.reshape(len(rows), -1, len(rows[0]["label"]) + 1)
+    return score.region(prediction, np.array([row["threshold"] for row in rows]))
+
+
+def _score(name: str, offset: float) -> Score:
+    known = first_order_scores(offset) | second_order_scores()
+    return get_score("density") if name.startswith("mixture") else known[name]
+
+
+def _panels(n_rows: int, n_columns: int, width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height * n_rows), layout="constrained")
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+
+
+def _png(figure: Any) -> bytes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+Draw = Callable[[Sequence[Row], Sequence[Row]], list[tuple[str, Any]]]
+FIGURES: dict[str, Draw] = {"synthetic": _synthetic, "chaosnli": _chaosnli, "cifar10h": _cifar10h}

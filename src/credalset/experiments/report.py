@@ -1,0 +1,145 @@
+"""What a finished experiment leaves behind: a table in the terminal, tables and figures in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from credalset.datasets.download import write_atomically
+from credalset.exceptions import MissingExtraError
+from credalset.experiments import published, tables
+from credalset.experiments.batch import Batch, Row
+from credalset.experiments.store import Store
+from credalset.experiments.summary import Cell, summarize
+
+#: level of the table in the terminal, the one the paper reports
+ALPHA = {"synthetic": 0.1, "chaosnli": 0.25, "cifar10h": 0.1}
+COLUMNS = ("score", "n_votes", "n_train", *tables.MEASURES, "ok")
+
+
+def write(name: str, store: Store, batches: Sequence[Batch], out: Path, console: Console) -> None:
+    """Write the rows, the summary and the figures of an experiment, and print the table that matters most."""
+    rows = store.rows(batches)
+    independent = name == "synthetic" and not store.settings["published_data"]
+    cells = summarize(rows, independent=independent)
+    store.combine(batches, out / f"{name}.parquet")
+    write_atomically(out / f"{name}.csv", tables.to_csv(cells).encode())
+    verdicts = tables.verdict_lines(cells)
+    verdicts += speed_lines(rows, store, batches) if name == "synthetic" else []
+    page = "\n\n".join([*PAGES[name](cells), "\n".join(f"- {line}" for line in verdicts)]) + "\n"
+    write_atomically(out / f"{name}.md", page.encode())
+    for part in dict.fromkeys(cell.key["part"] for cell in cells):
+        table = terminal_table(name, part, [cell for cell in cells if cell.key["part"] == part])
+        if table is not None:
+            console.print(table)
+    for line in verdicts:
+        console.print(line)
+    _figures(name, rows, store.examples(batches), out, console)
+
+
+def terminal_table(name: str, part: str, cells: Sequence[Cell]) -> Table | None:
+    """Build the table of one part at the paper's level, at most 100 columns wide."""
+    lines = tables.lines(cells, ALPHA[name])
+    if name == "synthetic":  # normalised scores, and most of the lines about sizes, are left to the files
+        plain = {"training-size": ("tv",)}.get(part)
+        lines = [row for row in lines if (row["score"] in plain if plain else "normalized" not in row["score"])]
+    if not lines:
+        return None
+    used = [column for column in COLUMNS if any(tables.text_of(row[column]) for row in lines)]
+    n_seeds = max(cell.n_seeds for cell in cells)
+    title = f"{name}, {part}: alpha = {ALPHA[name]:g}, mean of {n_seeds} seeds"
+    table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in used:
+        justify: Any = "left" if column == "score" else "right"
+        table.add_column(tables.HEADINGS.get(column, column), justify=justify, no_wrap=True)
+    for row in lines:
+        table.add_row(*(tables.text_of(row[column]) for column in used))
+    return table
+
+
+def speed_lines(rows: Sequence[Row], store: Store, batches: Sequence[Batch]) -> list[str]:
+    """Compare the time that the first-order runs took with the published way of doing the same."""
+    grid = [batch for batch in batches if batch.part == "first-order"]
+    ours = store.seconds(grid)
+    plain = store.seconds([batch for batch in batches if batch.part == "one-at-a-time"])
+    theirs = published.estimate([row for row in rows if row["part"] == "first-order"], plain["one_run"])
+    n_runs = sum(batch.n_runs for batch in grid)
+    spent, total = ours["training"] + ours["measuring"], sum(theirs.values())
+    return [
+        f"Time of the {n_runs} first-order runs: {spent:.0f} s ({ours['training']:.0f} s training, "
+        f"{ours['measuring']:.0f} s for all scores and measures).",
+        f"The published way: {total:.0f} s = {theirs['training']:.0f} s training ({plain['one_run']:.2f} s for one "
+        f"run, measured) + {theirs['membership']:.0f} s grid membership + {theirs['entropy']:.0f} s entropies (costs "
+        f"per set measured before; volumes have no counterpart). Ratio {total / spent:.0f}; training alone "
+        f"{theirs['training'] / ours['training']:.1f}.",
+    ]
+
+
+def _figures(name: str, rows: Sequence[Row], examples: Sequence[Row], out: Path, console: Console) -> None:
+    try:
+        from credalset.experiments.figures import draw
+
+        written = draw(name, rows, examples, out / "figures")
+    except MissingExtraError as error:
+        console.print(f"Figures were skipped. {error}")
+        return
+    console.print(f"Figures: {', '.join(path.name for path in written)}")
+
+
+def _synthetic_page(cells: Sequence[Cell]) -> list[str]:
+    alpha = ALPHA["synthetic"]
+    first = [c for c in cells if c.key["part"] == "first-order" and c.key["alpha"] == alpha]
+    size = [c for c in cells if c.key["part"] == "training-size" and c.key["alpha"] == alpha]
+    others = [c for c in cells if c.key["part"] not in ("first-order", "training-size")]
+    down = ["score", "n_classes"]
+
+    def both(cell: Cell) -> str:
+        return f"{cell.mean['coverage']:.3f} / {cell.mean['coverage_true']:.3f}"
+
+    page = [f"### First order, α = {alpha:g}: coverage of the votes / of the truth", pivot(first, both, down)]
+    page += [f"### First order, α = {alpha:g}: threshold", pivot(first, mean_of("threshold"), down)]
+    page += [f"### First order, α = {alpha:g}: mean volume of a set", pivot(first, _volume, down)]
+    if size:
+        headings = f"### Training-set size, K = 3, α = {alpha:g}"
+        page += [f"{headings}: threshold", tables.pivot(size, "n_train", mean_of("threshold"), ["score", "n_votes"])]
+        page += [f"{headings}: efficiency", tables.pivot(size, "n_train", mean_of("efficiency"), ["score", "n_votes"])]
+    for part in dict.fromkeys(c.key["part"] for c in others):
+        chosen = [c for c in others if c.key["part"] == part]
+        for title, text in (("coverage of the votes / of the truth", both), ("efficiency", mean_of("efficiency"))):
+            page += [f"### {part.capitalize()}, K = 3: {title}", pivot(chosen, text, ["score", "alpha"])]
+    return page
+
+
+def pivot(cells: Sequence[Cell], text: Any, down: Sequence[str]) -> str:
+    """Write a table with one column per number of votes."""
+    return tables.pivot(cells, "n_votes", text, down)
+
+
+def mean_of(name: str) -> Any:
+    """Return a function that writes the mean of a column."""
+    return lambda cell: tables.text_of(cell.mean[name])
+
+
+def _volume(cell: Cell) -> str:
+    error = cell.mean["volume_error"]
+    return tables.text_of(cell.mean["volume"]) + (f" (se {tables.text_of(error)})" if error > 0 else "")
+
+
+def _real_page(cells: Sequence[Cell]) -> list[str]:
+    page = []
+    for part in dict.fromkeys(cell.key["part"] for cell in cells):
+        chosen = [cell for cell in cells if cell.key["part"] == part]
+        first = chosen[0]
+        page += [
+            f"### {part}, {first.key['n_train']} training items, {first.n_seeds} splits",
+            tables.full_table(chosen),
+        ]
+    return page
+
+
+PAGES: dict[str, Any] = {"synthetic": _synthetic_page, "chaosnli": _real_page, "cifar10h": _real_page}

@@ -1,0 +1,162 @@
+"""Cells of an experiment's grid: averages over seeds, and whether coverage is what theory says.
+
+A calibration set of n items and a rank k give coverage Beta(k, n + 1 − k), hence a beta-binomial number of covered test
+items. With independent data for every seed, the numbers of the seeds add up; splits of one data set overlap, and their
+mean is only known to vary no more than a single split does, so it is held to the band of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from credalset.calibration.quantile import conformal_rank
+from credalset.experiments.batch import Row
+
+KEY = ("experiment", "part", "n_classes", "n_votes", "n_train", "score", "alpha")
+AVERAGED = (
+    "coverage",
+    "coverage_true",
+    "threshold",
+    "efficiency",
+    "volume",
+    "volume_error",
+    "total",
+    "aleatoric",
+    "epistemic",
+    "empty",
+)
+FAMILY_ERROR = 0.01  # chance that any cell of an experiment with the promised coverage is called deviating
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All seeds of one setting.
+
+    Attributes
+    ----------
+    key : dict
+        The setting: experiment, part, classes, votes, training items, score, alpha.
+    mean, std : dict
+        Averages and standard deviations over the seeds; ``volume_error`` is that of the average.
+    n_seeds : int
+        How many there are.
+    band, wide_band : pair of float
+        Where coverage should be with probability 95 %, and in every cell of the experiment at once with 99 %.
+    """
+
+    key: Row
+    mean: dict[str, float]
+    std: dict[str, float]
+    n_seeds: int
+    band: tuple[float, float]
+    wide_band: tuple[float, float]
+
+    @property
+    def verdict(self) -> str:
+        """``"ok"``, or on which side of the wide band coverage is; ties and infinite thresholds raise it."""
+        low, high = self.wide_band
+        coverage = self.mean["coverage"]
+        return "low" if coverage < low else "high" if coverage > high else "ok"
+
+    @property
+    def truth_verdict(self) -> str:
+        """``"ok"`` if the truth is covered as often as promised, ``"short"`` if not, ``"-"`` where it is unknown."""
+        coverage = self.mean["coverage_true"]
+        if math.isnan(coverage):
+            return "-"
+        return "ok" if coverage >= 1 - self.key["alpha"] - 1e-12 else "short"
+
+    def to_row(self) -> Row:
+        """Return the cell as one flat row."""
+        spread = {f"{name}_std": self.std[name] for name in ("coverage", "coverage_true", "threshold", "efficiency")}
+        bands = dict(zip(("band_low", "band_high"), self.band, strict=True))
+        verdicts = {"verdict": self.verdict, "truth_verdict": self.truth_verdict}
+        return {**self.key, "n_seeds": self.n_seeds, **self.mean, **spread, **bands, **verdicts}
+
+
+def summarize(rows: Iterable[Row], *, independent: bool) -> list[Cell]:
+    """Average rows over seeds and hold coverage against its distribution.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Result rows of one experiment.
+    independent : bool
+        Whether seeds have data of their own, rather than splits of one data set.
+    """
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[name] for name in KEY)].append(row)
+    tail = FAMILY_ERROR / max(1, len(groups))
+    return [_cell(dict(zip(KEY, key, strict=True)), group, independent, tail) for key, group in groups.items()]
+
+
+def coverage_band(
+    n_calibration: int, n_test: int, alpha: float, *, n_seeds: int = 1, error: float = 0.05
+) -> tuple[float, float]:
+    """Return the interval that holds the mean observed coverage of independent seeds with probability 1 − ``error``.
+
+    Examples
+    --------
+    >>> [round(x, 3) for x in coverage_band(500, 500, 0.1)]
+    [0.86, 0.934]
+    >>> [round(x, 3) for x in coverage_band(500, 500, 0.1, n_seeds=10)]
+    [0.888, 0.912]
+    """
+    rank = conformal_rank(n_calibration, alpha)
+    if rank > n_calibration:
+        return 1.0, 1.0
+    distribution = _distribution(n_calibration, n_test, rank, n_seeds)
+    low, high = np.searchsorted(distribution, [error / 2, 1 - error / 2])
+    total = n_seeds * n_test
+    return float(low / total), float(min(high, total) / total)
+
+
+def shrinking(cells: Sequence[Cell]) -> tuple[int, list[Row]]:
+    """Return how many series of thresholds over growing numbers of votes there are, and which of them grow anywhere."""
+    series: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if cell.key["n_votes"] > 0:
+            names = [name for name in KEY if name != "n_votes"]
+            series[tuple(cell.key[name] for name in names)].append(cell)
+    long = [sorted(group, key=lambda cell: cell.key["n_votes"]) for group in series.values() if len(group) > 1]
+    growing = [
+        group[0].key | {"thresholds": [cell.mean["threshold"] for cell in group]}
+        for group in long
+        if any(b.mean["threshold"] > a.mean["threshold"] + 1e-12 for a, b in pairwise(group))
+    ]
+    return len(long), growing
+
+
+@lru_cache(maxsize=256)
+def _distribution(n_calibration: int, n_test: int, rank: int, n_seeds: int) -> np.ndarray[Any, Any]:
+    """Cumulative distribution of the number of covered test items of all seeds."""
+    from scipy.stats import betabinom
+
+    one = betabinom.pmf(np.arange(n_test + 1), n_test, rank, n_calibration + 1 - rank)
+    total = one
+    for _ in range(n_seeds - 1):
+        total = np.convolve(total, one)
+    return np.cumsum(total)
+
+
+def _cell(key: Row, rows: list[Row], independent: bool, tail: float) -> Cell:
+    values = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in AVERAGED}
+    mean = {name: float(np.mean(column)) for name, column in values.items()}
+    mean["volume_error"] = float(np.sqrt((values["volume_error"] ** 2).sum()) / len(rows))
+    with np.errstate(invalid="ignore"):  # infinite thresholds have no spread
+        std = {name: float(np.std(column, ddof=1)) if len(rows) > 1 else math.nan for name, column in values.items()}
+    first, n_seeds = rows[0], len(rows) if independent else 1
+    bands = [
+        coverage_band(first["n_calibration"], first["n_test"], key["alpha"], n_seeds=n_seeds, error=error)
+        for error in (0.05, tail)
+    ]
+    return Cell(key, mean, std, len(rows), bands[0], bands[1])

@@ -1,0 +1,146 @@
+"""Cells of an experiment as tables: for the terminal, as Markdown for pages, as CSV for everything else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from credalset.experiments.batch import Row
+from credalset.experiments.summary import Cell, shrinking
+
+MEASURES = ("coverage", "coverage_true", "threshold", "efficiency", "volume", "total", "aleatoric", "epistemic")
+HEADINGS = {"coverage_true": "true", "n_votes": "m", "n_train": "train", "aleatoric": "aleat.", "epistemic": "epist."}
+
+
+def lines(cells: Sequence[Cell], alpha: float) -> list[Row]:
+    """Average the cells of a part over the numbers of classes, one line per score, votes and training items."""
+    groups: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if cell.key["alpha"] == alpha:
+            groups[cell.key["score"], cell.key["n_votes"], cell.key["n_train"]].append(cell)
+    result = []
+    for (score, n_votes, n_train), group in groups.items():
+        means = {name: sum(cell.mean[name] for cell in group) / len(group) for name in MEASURES}
+        fine = sum(cell.verdict == "ok" for cell in group)
+        result.append({"score": score, "n_votes": n_votes, "n_train": n_train, **means, "ok": f"{fine}/{len(group)}"})
+    return result
+
+
+def text_of(value: Any) -> str:
+    """Write a number in few characters; nothing where it is unknown.
+
+    Examples
+    --------
+    >>> [text_of(x) for x in (0.12345, 1e-5, float("inf"), float("nan"), 3)]
+    ['0.123', '1.0e-05', 'inf', '', '3']
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    if math.isinf(value):
+        return "inf"
+    return f"{value:.1e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Write a Markdown table, numbers to the right.
+
+    Examples
+    --------
+    >>> print(markdown(["score", "coverage"], [["tv", 0.9]]))
+    | score | coverage |
+    |---|--:|
+    | tv | 0.900 |
+    """
+    table = [headings, ["---", *["--:"] * (len(headings) - 1)]]
+    body = [[text_of(value) for value in row] for row in rows]
+    texts = ["| " + " | ".join(map(str, headings)) + " |", "|" + "|".join(table[1]) + "|"]
+    return "\n".join(texts + ["| " + " | ".join(row) + " |" for row in body])
+
+
+def to_csv(cells: Sequence[Cell]) -> str:
+    """Write every cell as a line."""
+    rows = [cell.to_row() for cell in cells]
+    stream = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return stream.getvalue()
+
+
+def pivot(cells: Sequence[Cell], across: str, write: Callable[[Cell], str], down: Sequence[str]) -> str:
+    """Write one value per cell: one column of the table for each value of ``across``, rows named by ``down``."""
+    columns = sorted({cell.key[across] for cell in cells})
+    rows: dict[tuple[Any, ...], dict[Any, str]] = defaultdict(dict)
+    for cell in cells:
+        rows[tuple(cell.key[name] for name in down)][cell.key[across]] = write(cell)
+    name = HEADINGS.get(across, across)
+    headings = [*(HEADINGS.get(d, d) for d in down), *(f"{name} = {value}" for value in columns)]
+    return markdown(headings, [[*key, *(row.get(c, "") for c in columns)] for key, row in rows.items()])
+
+
+def full_table(cells: Sequence[Cell]) -> str:
+    """Write cells with their spread over the seeds and the band of coverage."""
+    headings = ["score", "alpha", "coverage", "95 % band", "threshold", "efficiency", "volume"]
+    headings += ["total", "aleatoric", "epistemic", "empty"]
+    return markdown(headings, [_full_row(cell) for cell in cells])
+
+
+def plus_minus(cell: Cell, name: str) -> str:
+    """Write a mean and its standard deviation over the seeds."""
+    mean, std = cell.mean[name], cell.std[name]
+    return text_of(mean) if math.isnan(std) or math.isnan(mean) else f"{text_of(mean)} ± {text_of(std)}"
+
+
+def verdict_lines(cells: Sequence[Cell]) -> list[str]:
+    """Say in sentences whether coverage is as theory says, whether the truth is covered, and whether votes help."""
+    outside = sum(not cell.band[0] <= cell.mean["coverage"] <= cell.band[1] for cell in cells)
+    counts = {side: [cell for cell in cells if cell.verdict == side] for side in ("low", "high")}
+    result = [
+        f"Coverage of the labels: {len(cells)} cells, {outside} outside their 95 % band; beyond the band that holds "
+        f"for all cells at once (99 %): {len(counts['low'])} below, {len(counts['high'])} above (ties, infinite "
+        "thresholds)."
+    ]
+    result += [f"Below: {name_of(cell)}, coverage {cell.mean['coverage']:.4f}" for cell in counts["low"]]
+    known = [cell for cell in cells if cell.truth_verdict != "-"]
+    if known:
+        short = [cell for cell in known if cell.truth_verdict == "short"]
+        far = [cell for cell in short if cell.mean["coverage_true"] < cell.band[0]]
+        result.append(
+            f"Coverage of the truth: at least nominal in {len(known) - len(short)} of {len(known)} cells; of the "
+            f"others {len(far)} lie below the 95 % band."
+        )
+        result += [f"Short: {name_of(cell)}, coverage of the truth {cell.mean['coverage_true']:.4f}" for cell in far]
+    n_series, growing = shrinking(cells)
+    if n_series:
+        result.append(f"Thresholds shrink as votes are added in {n_series - len(growing)} of {n_series} series.")
+        result += [f"Not in: {_series_name(row)}" for row in growing]
+    return result
+
+
+def name_of(cell: Cell) -> str:
+    """Name a cell in words."""
+    key = cell.key
+    where = f"K = {key['n_classes']}, m = {key['n_votes']}, {key['n_train']} training items"
+    return f"{key['part']}, {key['score']}, {where}, alpha = {key['alpha']:g}"
+
+
+def _series_name(row: Row) -> str:
+    values = ", ".join(text_of(value) for value in row["thresholds"])
+    return f"{row['part']}, {row['score']}, K = {row['n_classes']}, alpha = {row['alpha']:g}: {values}"
+
+
+def _full_row(cell: Cell) -> list[Any]:
+    volume = text_of(cell.mean["volume"])
+    if cell.mean["volume_error"] > 0:
+        volume += f" (se {text_of(cell.mean['volume_error'])})"
+    sizes = [plus_minus(cell, "threshold"), plus_minus(cell, "efficiency"), volume]
+    uncertainty = [cell.mean[name] for name in ("total", "aleatoric", "epistemic", "empty")]
+    band = f"{cell.band[0]:.3f}–{cell.band[1]:.3f}"
+    return [cell.key["score"], f"{cell.key['alpha']:g}", plus_minus(cell, "coverage"), band, *sizes, *uncertainty]

@@ -23,7 +23,7 @@ from credalset.exceptions import FileFormatError, MissingExtraError
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from credalset.predictors import FirstOrderNetwork, SecondOrderNetwork, TorchPredictor  # noqa: E402
+from credalset.predictors import DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork, TorchPredictor  # noqa: E402
 from credalset.predictors.torch.saving import dump_weights  # noqa: E402
 
 from .saved_objects import DATA, classify, forge  # noqa: E402
@@ -42,6 +42,11 @@ def network(**options: Any) -> FirstOrderNetwork:
 ESTIMATORS: dict[str, tuple[Any, str]] = {
     "first order": (network(), "kl"),
     "second order": (SecondOrderNetwork((5,), link="softplus", **SMALL), "density"),
+    "mixture": (DirichletMixtureNetwork((5,), n_components=2, **SMALL), "density"),
+    "pipeline, mixture of counts": (
+        make_pipeline(StandardScaler(), DirichletMixtureNetwork((5,), n_components=3, likelihood="counts", **SMALL)),
+        "density",
+    ),
     "softmax regression": (FirstOrderNetwork((), **SMALL), "tv"),
     "pipeline": (make_pipeline(StandardScaler(), network()), "tv"),
     "pipeline, second order": (make_pipeline(StandardScaler(), SecondOrderNetwork((5,), **SMALL)), "so"),

@@ -13,7 +13,7 @@ from credalset.exceptions import MissingExtraError
 
 torch = pytest.importorskip("torch")
 
-from credalset.predictors import FirstOrderNetwork, SecondOrderNetwork, fit_many  # noqa: E402
+from credalset.predictors import DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork, fit_many  # noqa: E402
 from credalset.predictors.torch import stacked, training  # noqa: E402
 
 DATA = cs.datasets.make_synthetic(61, n_classes=3, n_votes=20, random_state=0)
@@ -34,6 +34,8 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "first order": (FirstOrderNetwork, {}),
     "second order": (SecondOrderNetwork, {}),
     "second order, exp, adamw": (SecondOrderNetwork, {"link": "exp", "optimizer": "adamw", "weight_decay": 0.1}),
+    "mixture": (DirichletMixtureNetwork, {"n_components": 3}),
+    "mixture, counts": (DirichletMixtureNetwork, {"n_components": 3, "likelihood": "counts"}),
     "sgd, tanh": (FirstOrderNetwork, {"optimizer": "sgd", "learning_rate": 0.05, "activation": "tanh"}),
     "no dropout, one layer, gelu": (FirstOrderNetwork, {"dropout": 0.0, "hidden": (7,), "activation": "gelu"}),
     "softmax regression": (FirstOrderNetwork, {"hidden": ()}),

@@ -69,7 +69,7 @@ class DirichletMixtureNetwork(NetworkEstimator):
         hidden: Sequence[int] = (64, 64),
         *,
         activation: str = "relu",
-        dropout: float = 0.1,
+        dropout: float = 0.3,
         n_components: int = 8,
         pull: float = 1e-3,
         likelihood: str = "density",

@@ -1,4 +1,4 @@
-"""Cross-conformal calibration: the ball holds the CV+ set, and the promise holds."""
+"""Cross-conformal calibration: the ball holds the CV+ set, exact sets are that set, and the promise holds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,39 @@ import numpy as np
 import pytest
 
 import credalset as cs
-from credalset.calibration.cross import common_center, enclosing_threshold
+from credalset.calibration.enclosing import common_center, enclosing_threshold
 from credalset.exceptions import FileFormatError
 from credalset.scores import Score
 
 from .conftest import SCORES, random_predictions
 from .saved_objects import forge
+
+#: what a cross-conformal calibration takes: every score, and mixtures, for which no enclosing balls are known
+CASES = [*SCORES, "mixture"]
+
+
+def predictions(name: str, n: int, rng: np.random.Generator, n_classes: int = 3) -> tuple[Score, np.ndarray]:
+    """A score and predictions for n items."""
+    if name != "mixture":
+        return SCORES[name], random_predictions(SCORES[name], n, n_classes, rng)
+    theta = 0.5 + 8.0 * rng.dirichlet(np.ones(n_classes), (n, 2))
+    return cs.get_score("density"), np.concatenate([np.full((n, 2, 1), 0.5), theta], axis=2)
+
+
+def fold_models(name: str, n_folds: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    base = predictions(name, n, rng)[1]
+    return np.stack([0.8 * base + 0.2 * predictions(name, n, rng)[1] for _ in range(n_folds)])
+
+
+def votes(calibration: Any, new: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Which items let each candidate in, (n, N, M), straight from the definition."""
+    score, bounds = calibration.score, calibration._bounds
+    result = np.empty((len(bounds), new.shape[1], len(candidates)), dtype=bool)
+    for i, (bound, fold) in enumerate(zip(bounds, calibration.folds, strict=True)):
+        for j in range(new.shape[1]):
+            copies = np.repeat(new[fold, j : j + 1], len(candidates), axis=0)
+            result[i, j] = bound >= score(copies, candidates)
+    return result
 
 
 def models_for(score: Score, n_folds: int, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -84,17 +111,20 @@ def test_one_model_for_all_is_split_conformal() -> None:
     assert calibration.thresholds([g, g], 0.1) == pytest.approx(np.full(50, plain.threshold(0.1)))
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", CASES)
 def test_round_trip(name: str, tmp_path: Path) -> None:
-    score, rng = SCORES[name], np.random.default_rng(4)
-    saved = cs.cross_conformalize(
-        random_predictions(score, 30, 3, rng), rng.dirichlet(np.ones(3), 30), np.arange(30) % 3, score
-    )
-    saved.save(tmp_path / "c")
-    loaded: Any = cs.load(tmp_path / "c")
-    new = models_for(score, 3, 4, rng)
-    assert repr(loaded) == repr(saved)
-    assert loaded.thresholds(new, 0.2).tobytes() == saved.thresholds(new, 0.2).tobytes()
+    rng = np.random.default_rng(4)
+    score, g = predictions(name, 30, rng)
+    counts, keys, new = rng.multinomial(9, np.full(3, 1 / 3), 30), ["a", "b", "a"] * 10, fold_models(name, 3, 4, rng)
+    options: dict[str, Any] = {"groups": keys, "weights": np.arange(1.0, 31.0), "noise": cs.AnnotatorSampling(0.02)}
+    asked: dict[str, Any] = {"groups": ["a", "b", "a", "b"], "weights": np.ones(4)}
+    for chosen, of_new in (({}, {}), ({"classes": [1, 2, 3], "exact": True}, {}), (options, asked)):
+        saved = cs.cross_conformalize(g, counts, np.arange(30) % 3, score, **chosen)
+        saved.save(tmp_path / "c")
+        loaded: Any = cs.load(tmp_path / "c")
+        assert repr(loaded) == repr(saved)
+        assert (loaded.classes, loaded.exact) == (saved.classes, saved.exact)
+        assert loaded.thresholds(new, 0.3, **of_new).tobytes() == saved.thresholds(new, 0.3, **of_new).tobytes()
 
 
 def test_forged_files_are_refused(tmp_path: Path) -> None:
@@ -105,6 +135,25 @@ def test_forged_files_are_refused(tmp_path: Path) -> None:
     forge(tmp_path / "c", lambda m: m["values"].update(n_classes=2, score={"name": "x", "params": {}}))
     with pytest.raises(FileFormatError, match="not registered"):
         cs.load(tmp_path / "c")
+
+
+def forge_noise(manifest: dict[str, Any]) -> None:
+    manifest["values"]["rule"]["noise"] = {"name": "unbiased-votes", "params": {"s": 0.1, "tuning": 0.0}}
+
+
+def test_forged_options_are_refused(tmp_path: Path) -> None:
+    g, labels = np.full((4, 2), 0.5), np.eye(2)[[0, 1, 0, 1]]
+    for change, message in (
+        (lambda m: m["values"].update(exact="yes"), "exact or enclosing"),
+        (lambda m: m["values"].update(classes=["a"]), "do not fit its 2 columns"),
+        (lambda m: m["values"]["rule"].update(groups=[]), "no valid groups"),
+        (lambda m: m["values"]["rule"]["groups"].update(predicted=True), "may predict different classes"),
+        (forge_noise, "proof needs one model"),
+    ):
+        cs.cross_conformalize(g, labels, [0, 1, 0, 1], groups=["a"] * 4).save(tmp_path / "c")
+        forge(tmp_path / "c", change)
+        with pytest.raises(FileFormatError, match=message):
+            cs.load(tmp_path / "c")
 
 
 def test_refusals() -> None:
@@ -121,19 +170,203 @@ def test_refusals() -> None:
     with pytest.warns(cs.CredalSetWarning, match="4 items are too few for alpha=0.1"):
         assert (calibration.thresholds([g, g], 0.1) == math.inf).all()
 
-    class Own(Score):
+
+# --- the set itself ---
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exact_sets_are_the_definition(name: str) -> None:
+    rng = np.random.default_rng(5)
+    score, g = predictions(name, 23, rng)
+    labels, folds = rng.dirichlet(np.ones(3), 23), np.arange(23) % 3
+    calibration = cs.cross_conformalize(g, labels, folds, score, exact=True)
+    new, candidates = fold_models(name, 3, 4, rng), rng.dirichlet(np.ones(3), 150)
+    count = votes(calibration, new, candidates).sum(axis=0)
+    for alpha in (0.125, 0.25, 0.5):
+        member = calibration.predict_set(new, alpha).contains(candidates, broadcast=True)
+        assert np.array_equal(member, 1 + count > alpha * 24)
+    if name != "mixture":
+        ball = cs.cross_conformalize(g, labels, folds, score).predict_set(new, 0.25)
+        exact = calibration.predict_set(new, 0.25)
+        assert (ball.contains(candidates, broadcast=True) >= exact.contains(candidates, broadcast=True)).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_answers_of_exact_sets(name: str) -> None:
+    """Bounds hold for every member; volumes and samples agree with the share of the simplex that is in the set."""
+    rng = np.random.default_rng(6)
+    score, g = predictions(name, 40, rng)
+    shares = 0.7 * score.mean(g) + 0.3 * rng.dirichlet(np.ones(3), 40)
+    calibration = cs.cross_conformalize(g, shares, np.arange(40) % 4, score, exact=True, classes=["a", "b", "c"])
+    sets = calibration.predict_set(fold_models(name, 4, 3, rng), 0.2)
+    points = rng.dirichlet(np.ones(3), 6000)
+    inside = sets.contains(points, broadcast=True)
+    assert inside.any(axis=1).all()
+    lower, upper = sets.envelope()
+    utility = np.array([0.0, 1.0, 3.0])
+    high, low = sets.upper_expectation(utility), sets.lower_expectation(utility)
+    least, most = sets.entropy_bounds()
+    peak = sets.smallest_peak()
+    for i in range(3):
+        members = points[inside[i]]
+        assert (members >= lower[i] - 1e-9).all()
+        assert (members <= upper[i] + 1e-9).all()
+        assert low[i] - 1e-9 <= (members @ utility).min() <= (members @ utility).max() <= high[i] + 1e-9
+        entropies = cs.simplex.entropy(members)
+        assert least[i] - 1e-9 <= entropies.min() <= entropies.max() <= most[i] + 1e-9
+        assert members.max(axis=1).min() >= peak[i] - 1e-9
+    value, error = sets.volume(return_error=True)
+    share = inside.mean(axis=1)
+    assert (np.abs(value - share) <= 4 * np.hypot(error, np.sqrt(share / 6000)) + 1e-9).all()
+    drawn = sets.sample(400, random_state=0)
+    assert sets.contains(drawn).all()
+    for i in range(3):
+        spread = points[inside[i]].std(axis=0) * np.sqrt(1 / 400 + 1 / inside[i].sum())
+        assert (np.abs(drawn[i].mean(axis=0) - points[inside[i]].mean(axis=0)) <= 4.5 * spread).all()
+    assert len(sets.to_rows()) == 3
+    assert sets[1].contains(points, broadcast=True)[0].tolist() == inside[1].tolist()
+    assert sets.decide("maximal").any(axis=1).all()
+    assert "cross-conformal set" in repr(sets)
+    with pytest.raises(TypeError, match="no polytope"):
+        sets.vertices(0)
+
+
+def test_scores_of_ones_own_have_exact_sets() -> None:
+    class Plain(Score):
         """A score that nobody knows balls of."""
 
         name, order = "own", "first"
 
         def _evaluate(self, prediction: Any, distribution: Any) -> Any:
-            return prediction
+            return ((prediction - distribution) ** 2).sum(axis=0)
 
         def _region(self, prediction: Any, threshold: Any) -> Any:
-            return prediction
+            return cs.scores.TotalVariation()._region(prediction, np.sqrt(2 * threshold))
 
         def best_fit(self, prediction: Any) -> Any:
             return prediction
 
-    with pytest.raises(TypeError, match="knows no enclosing balls"):
-        cs.cross_conformalize(g, labels, [0, 1, 0, 1], Own())
+    rng = np.random.default_rng(7)
+    g, labels = rng.dirichlet(np.ones(3), 30), rng.dirichlet(np.ones(3), 30)
+    calibration = cs.cross_conformalize(g, labels, np.arange(30) % 2, Plain())
+    sets = calibration.predict_set([g, g], 0.2)
+    assert type(sets).__name__ == "CrossSet"
+    expected = Plain()(g, labels) <= np.sort(calibration.scores)[math.ceil(31 * 0.8) - 1]
+    assert np.array_equal(sets.contains(labels), expected)
+    with pytest.raises(ValueError, match="no balls are known"):
+        cs.cross_conformalize(g, labels, np.arange(30) % 2, Plain(), exact=False)
+
+
+# --- noise, groups, weights ---
+
+
+def test_groups_vote_among_themselves() -> None:
+    rng = np.random.default_rng(8)
+    g, labels, folds = rng.dirichlet(np.ones(3), 60), rng.dirichlet(np.ones(3), 60), np.arange(60) % 4
+    keys = np.repeat(["a", "b"], [20, 40])
+    new = fold_models("tv", 4, 6, rng)
+    for exact in (None, True):
+        together = cs.cross_conformalize(g, labels, folds, "tv", groups=keys, exact=exact)
+        for key in ("a", "b"):
+            own = keys == key
+            alone = cs.cross_conformalize(g[own], labels[own], folds[own], "tv", exact=exact)
+            expected = alone.thresholds(new, 0.1)
+            assert np.array_equal(together.thresholds(new, 0.1, groups=[key] * 6), expected)
+            candidates = rng.dirichlet(np.ones(3), 50)
+            member = together.predict_set(new, 0.1, groups=[key] * 6).contains(candidates, broadcast=True)
+            assert np.array_equal(member, alone.predict_set(new, 0.1).contains(candidates, broadcast=True))
+    mixed = together.predict_set(new, 0.1, groups=["a", "b"] * 3)
+    assert len(np.unique(mixed.threshold)) == 2
+    assert together.guaranteed_coverage(0.1) == pytest.approx(1 - 2 * (0.1 * 21 + 3) / 24)
+    with pytest.warns(cs.CredalSetWarning, match="1 groups are too small"):
+        together.thresholds(new[:, :1], 0.1, groups=["unseen"])
+
+
+@pytest.mark.parametrize("name", ["tv", "kl", "so", "mixture"])
+def test_weighted_sets_are_the_definition(name: str) -> None:
+    rng = np.random.default_rng(9)
+    score, g = predictions(name, 30, rng)
+    labels, folds, weights = rng.dirichlet(np.ones(3), 30), np.arange(30) % 3, rng.random(30) + 0.1
+    calibration = cs.cross_conformalize(g, labels, folds, score, weights=weights, exact=True)
+    new, new_weights, candidates = fold_models(name, 3, 4, rng), rng.random(4), rng.dirichlet(np.ones(3), 100)
+    ballots = votes(calibration, new, candidates)
+    p = np.zeros((4, 100))
+    for k in range(3):
+        own = weights[folds == k]
+        mass = np.einsum("i,ijm->jm", own, ballots[folds == k])
+        p += (new_weights[:, None] + mass) / (new_weights[:, None] + own.sum()) / 3
+    for alpha in (0.15, 0.3):
+        sets = calibration.predict_set(new, alpha, weights=new_weights)
+        assert np.array_equal(sets.contains(candidates, broadcast=True), p > alpha)
+        if name != "mixture":
+            balls = cs.cross_conformalize(g, labels, folds, score, weights=weights)
+            held = balls.predict_set(new, alpha, weights=new_weights).contains(candidates, broadcast=True)
+            assert (held >= (p > alpha)).all()
+    assert calibration.guaranteed_coverage(0.1) == pytest.approx(0.8)
+
+
+def test_noise_moves_the_scores() -> None:
+    rng = np.random.default_rng(10)
+    g, folds, new = rng.dirichlet(np.ones(3), 50), np.arange(50) % 5, fold_models("tv", 5, 3, rng)
+    counts = rng.multinomial(20, 0.8 * g + 0.2 / 3)
+    plain = cs.cross_conformalize(g, counts, folds)
+    bounded = cs.cross_conformalize(g, counts, folds, noise=cs.BoundedNoise(0.07, 0.05))
+    assert bounded.thresholds(new, 0.15) == pytest.approx(plain.thresholds(new, 0.1) + 0.07)
+    for region in ("exact", "tv", "kl"):
+        noise = cs.AnnotatorSampling(0.05, region)
+        sampled = cs.cross_conformalize(g, counts, folds, noise=noise)
+        assert (sampled._bounds > plain.scores).all()
+        assert (sampled.thresholds(new, 0.15) > plain.thresholds(new, 0.1)).all()
+    assert plain.guaranteed_coverage(0.1) == pytest.approx(1 - min(0.2 + 0.9 / 6, 2 * (5.1 + 4) / 55))
+    assert bounded.guaranteed_coverage(0.15) == pytest.approx(1 - 2 * (5.1 + 4) / 55 - 0.1)
+    assert sampled.guaranteed_coverage(0.15) == pytest.approx(plain.guaranteed_coverage(0.1) - 0.05)
+    with pytest.raises(ValueError, match="must be above delta"):
+        bounded.thresholds(new, 0.05)
+
+
+def test_the_truth_behind_the_votes_is_covered() -> None:
+    rng = np.random.default_rng(11)
+    observed = []
+    noise = cs.AnnotatorSampling(0.05)
+    for _ in range(20):
+        truth = rng.dirichlet(np.ones(3), 160)
+        models = [0.9 * truth + 0.1 * rng.dirichlet(np.ones(3), 160) for _ in range(4)]
+        folds, counts = np.arange(60) % 4, rng.multinomial(30, truth[:60])
+        out = np.stack(models)[folds, np.arange(60)]
+        calibration = cs.cross_conformalize(out, counts, folds, noise=noise, exact=True)
+        sets = calibration.predict_set([model[60:] for model in models], 0.2)
+        observed.append(sets.contains(truth[60:]).mean())
+    assert np.mean(observed) >= calibration.guaranteed_coverage(0.2)
+    assert np.mean(observed) >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise": cs.UnbiasedVotes()}, "proof needs one model"),
+        ({"noise": cs.AnnotatorSampling()}, "noise needs a delta"),
+        ({"noise": cs.BoundedNoise(0.1, 0.01, "paper")}, "rule='paper'"),
+        ({"groups": "predicted"}, "may predict different classes"),
+        ({"classes": ["a", "b", "c"]}, "names 3 classes"),
+    ],
+)
+def test_what_has_no_proof_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cs.cross_conformalize(np.full((4, 2), 0.5), np.eye(2, dtype=int)[[0, 1, 0, 1]], [0, 1, 0, 1], **options)
+
+
+def test_unused_groups_and_weights_are_refused() -> None:
+    g, labels = np.full((4, 2), 0.5), np.eye(2)[[0, 1, 0, 1]]
+    plain = cs.cross_conformalize(g, labels, [0, 1, 0, 1])
+    weighted = cs.cross_conformalize(g, labels, [0, 1, 0, 1], weights=np.ones(4))
+    for calibration in (plain, weighted):
+        extra = {} if calibration is plain else {"weights": np.ones(4)}
+        with pytest.raises(ValueError, match="groups was given"):
+            calibration.predict_set([g, g], 0.5, groups=[0] * 4, **extra)
+    with pytest.raises(ValueError, match="weights was given"):
+        plain.predict_set([g, g], 0.5, weights=np.ones(4))
+    with pytest.raises(ValueError, match="weights is missing"):
+        weighted.predict_set([g, g], 0.5)
+    with pytest.raises(TypeError, match="exact must be True"):
+        cs.cross_conformalize(g, labels, [0, 1, 0, 1], exact="yes")  # type: ignore[arg-type]
+    assert len(weighted.predict_set([g[:0], g[:0]], 0.5, weights=[])) == 0

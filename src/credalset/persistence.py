@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -22,7 +23,10 @@ from credalset._saved_estimator import (
     load_estimator,
     plain_classes,
 )
+from credalset._typing import FloatArray
 from credalset.calibration import Calibration, CrossCalibration, Stream
+from credalset.calibration.cross import check_options
+from credalset.calibration.rule import Rule
 from credalset.calibration.saved import (
     noise_from_dict,
     noise_to_dict,
@@ -73,6 +77,8 @@ def load(
     """
     if isinstance(trusted, str):
         raise TypeError(f"trusted must be a list of type names, but is the string {trusted!r}. Write [{trusted!r}].")
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be the directory that save() wrote, as a string or a Path, but is {path!r}.")
     bundle = read_bundle(path)
     without_network: dict[str, Callable[..., Calibration | CrossCalibration | Stream]] = {
         "calibration": _calibration_from,
@@ -98,9 +104,7 @@ def save_calibration(calibration: Calibration, path: str | Path) -> None:
 
 def save_cross_calibration(calibration: CrossCalibration, path: str | Path) -> None:
     """Write a cross-conformal calibration to a directory."""
-    values = {"score": score_to_dict(calibration.score), "n_classes": calibration.n_classes}
-    arrays = {"scores": calibration.scores, "folds": calibration.folds}
-    write_bundle(path, Bundle("cross-calibration", values, arrays))
+    write_bundle(path, _cross_bundle(calibration))
 
 
 def save_stream(stream: Stream, path: str | Path) -> None:
@@ -167,7 +171,7 @@ def score_from_dict(description: Any, path: str | Path) -> Score:
     return score
 
 
-def _calibration_bundle(calibration: Calibration) -> Bundle:
+def _calibration_bundle(calibration: Calibration | CrossCalibration) -> Bundle:
     values = {
         "score": score_to_dict(calibration.score),
         "n_classes": calibration.n_classes,
@@ -179,11 +183,28 @@ def _calibration_bundle(calibration: Calibration) -> Bundle:
 
 
 def _calibration_from(bundle: Bundle, path: str | Path) -> Calibration:
+    parts = _calibration_parts(bundle, path)
+    if (parts.scores[1:] < parts.scores[:-1]).any():
+        raise FileFormatError(f"{path} has calibration scores that are NaN or out of order.")
+    return Calibration(**parts._asdict())
+
+
+class _Parts(NamedTuple):
+    """What every calibration has."""
+
+    score: Score
+    scores: FloatArray
+    n_classes: int
+    classes: tuple[Any, ...] | None
+    rule: Rule | None
+
+
+def _calibration_parts(bundle: Bundle, path: str | Path) -> _Parts:
     values = bundle.values
     scores, n_classes, classes = bundle.arrays.get("scores"), values.get("n_classes"), values.get("classes")
     if scores is None or scores.ndim != 1 or scores.dtype != np.float64 or len(scores) == 0:
         raise FileFormatError(f"{path} has no valid calibration scores.")
-    if np.isnan(scores).any() or (scores[1:] < scores[:-1]).any():
+    if np.isnan(scores).any():
         raise FileFormatError(f"{path} has calibration scores that are NaN or out of order.")
     if not is_count(n_classes) or n_classes < 2:
         raise FileFormatError(f"{path} has no valid number of classes.")
@@ -195,25 +216,32 @@ def _calibration_from(bundle: Bundle, path: str | Path) -> Calibration:
     except ValueError as error:
         raise FileFormatError(f"{path} contradicts itself: {error}") from None
     rule = rule_from_plain(values, bundle.arrays, score, len(scores), path)
-    return Calibration(score, scores, n_classes, None if classes is None else tuple(classes), rule)
+    return _Parts(score, scores, n_classes, None if classes is None else tuple(classes), rule)
+
+
+def _cross_bundle(calibration: CrossCalibration) -> Bundle:
+    bundle = _calibration_bundle(calibration)
+    return Bundle(
+        "cross-calibration", bundle.values | {"exact": calibration.exact}, {**bundle.arrays, "folds": calibration.folds}
+    )
 
 
 def _cross_calibration_from(bundle: Bundle, path: str | Path) -> CrossCalibration:
-    scores, folds, n_classes = bundle.arrays.get("scores"), bundle.arrays.get("folds"), bundle.values.get("n_classes")
-    if scores is None or scores.ndim != 1 or scores.dtype != np.float64 or len(scores) == 0 or np.isnan(scores).any():
-        raise FileFormatError(f"{path} has no valid calibration scores.")
-    if folds is None or folds.dtype != np.int64 or folds.shape != scores.shape:
+    parts = _calibration_parts(bundle, path)
+    folds, exact = bundle.arrays.get("folds"), bundle.values.get("exact")
+    if folds is None or folds.dtype != np.int64 or folds.shape != parts.scores.shape:
         raise FileFormatError(f"{path} does not say for each item which fold it is in.")
     if folds.max() < 1 or not np.array_equal(np.unique(folds), np.arange(folds.max() + 1)):
         raise FileFormatError(f"{path} has folds that are not numbered 0, 1, …")
-    if not is_count(n_classes) or n_classes < 2:
-        raise FileFormatError(f"{path} has no valid number of classes.")
-    score = score_from_dict(bundle.values.get("score"), path)
-    try:
-        score._check_classes(n_classes)
-    except ValueError as error:
-        raise FileFormatError(f"{path} contradicts itself: {error}") from None
-    return CrossCalibration(score, scores, folds, n_classes)
+    if exact is not None and not isinstance(exact, bool):
+        raise FileFormatError(f"{path} does not say whether its sets are exact or enclosing balls.")
+    if parts.rule is not None:
+        groups = parts.rule.groups
+        try:
+            check_options(parts.rule.noise, "predicted" if groups is not None and groups.predicted else None)
+        except ValueError as error:
+            raise FileFormatError(f"{path} contradicts itself: {error}") from None
+    return CrossCalibration(parts.score, parts.scores, folds, parts.n_classes, parts.classes, parts.rule, exact)
 
 
 def _stream_from(bundle: Bundle, path: str | Path) -> Stream:
@@ -236,6 +264,11 @@ def _classifier_from(
         fitted["calibration_"] = _calibration_from(Bundle("calibration", values["calibration"], bundle.arrays), path)
         if "classes_" in fitted and len(fitted["classes_"]) != fitted["calibration_"].n_classes:
             raise FileFormatError(f"{path} contradicts itself: the classifier and its calibration differ in classes.")
+        if fitted["calibration_"].score != score:
+            raise FileFormatError(
+                f"{path} contradicts itself: the classifier's score is {score!r}, but it was calibrated with "
+                f"{fitted['calibration_'].score!r}. Calibrate it again and save it."
+            )
     elif values.get("calibrated") is not False or "calibration" in values:
         raise FileFormatError(f"{path} does not say whether the classifier is calibrated.")
     estimator = load_estimator(SavedEstimator(bundle.files, values.get("network")), path, trusted, module)

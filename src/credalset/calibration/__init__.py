@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from credalset.calibration.cross import CrossCalibration, cross_conformalize
+from credalset.calibration.cross_set import CrossSet
 from credalset.calibration.epsilon import epsilon_from_counts
 from credalset.calibration.groups import vote_bands
 from credalset.calibration.noise import AnnotatorSampling, BoundedNoise, UnbiasedVotes
@@ -16,6 +17,7 @@ __all__ = [
     "Calibration",
     "CoverageDistribution",
     "CrossCalibration",
+    "CrossSet",
     "Stream",
     "UnbiasedVotes",
     "conformal_rank",

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
 from credalset._typing import ArrayLike, FloatArray, IntArray
 from credalset._validation import as_label_distributions, as_probability
+from credalset.calibration.cross_set import ELEMENTS, Ballot, CrossSet, FoldScores
+from credalset.calibration.enclosing import common_center, enclosing_threshold, has_enclosing_ball
+from credalset.calibration.groups import item_keys
+from credalset.calibration.noise import AnnotatorSampling, BoundedNoise, Noise, NoNoise, remaining_level
 from credalset.calibration.quantile import conformal_rank, exact_level
+from credalset.calibration.rule import Rule, rows_by_key, warn_pooled
+from credalset.calibration.shift import ROUNDING
+from credalset.calibration.split import agreed_classes, build_rule, refuse_unused, warn_empty
 from credalset.credal_set import CredalSet
 from credalset.exceptions import CredalSetWarning
-from credalset.scores import (
-    Hellinger,
-    InnerProduct,
-    KullbackLeibler,
-    NegativeLogDensity,
-    Normalized,
-    RelativeLikelihood,
-    Score,
-    TotalVariation,
-    Wasserstein,
-    get_score,
-)
+from credalset.scores import Score, get_score
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,14 +34,16 @@ class CrossCalibration:
 
     $$1 + \#\{ i : s_i \ge f(g_{k(i)}(x), \lambda) \} > \alpha (n + 1) .$$
 
-    It has as many centres as folds. `predict_set` returns a ball of the score around one centre that
+    It has as many centres as folds. By default `predict_set` returns a ball of the score around one centre that
     provably holds it: each $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in a ball around that centre, and the
-    threshold is the ⌈(n + 1)(1 − α)⌉-th smallest of their n radii.
+    threshold is the ⌈(n + 1)(1 − α)⌉-th smallest of their n radii. With ``exact=True``, and for scores without such
+    balls, it is the set itself, a `CrossSet`, which answers fewer questions.
 
-    For F folds of equal size the sets contain the label distribution of a new item with probability at least
-    $1 - 2\alpha - \min( \frac{2 (1 - 1/F)}{n/F + 1}, \frac{1 - F/n}{F + 1} )$ (Barber, Candès, Ramdas, Tibshirani:
-    *Predictive inference with the jackknife+*, 2021), which `guaranteed_coverage` computes. In practice it is close to
-    1 − α.
+    The sets contain the label distribution of a new item with a probability of about $1 - 2\alpha$ for certain, see
+    `guaranteed_coverage`, and in practice close to $1 - \alpha$.
+
+    With weights, folds do not pool: λ belongs to the set if the average over the folds of its weighted p-values,
+    $(w_{new} + \sum_{i \in k, s_i \ge f_k} w_i) / (w_{new} + \sum_{i \in k} w_i)$, exceeds α.
 
     Attributes
     ----------
@@ -59,12 +55,23 @@ class CrossCalibration:
         Fold of each item, 0, …, F − 1.
     n_classes : int
         Number of classes K.
+    classes : tuple or None
+        Names of the classes in column order, when they are known.
+    rule : Rule or None
+        Noise, groups and weights, if there are any.
+    exact : bool or None
+        Whether sets are cross-conformal sets themselves or balls; None for balls where the score has them.
+    n_folds : int
+        Number of folds F.
     """
 
     score: Score
     scores: FloatArray
     folds: IntArray
     n_classes: int
+    classes: tuple[Any, ...] | None = field(default=None)
+    rule: Rule | None = field(default=None)
+    exact: bool | None = field(default=None)
     n_folds: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +82,13 @@ class CrossCalibration:
         return len(self.scores)
 
     def guaranteed_coverage(self, alpha: float) -> float:
-        """Return the proven lower bound of coverage, about 1 − 2α; it assumes folds of equal size.
+        r"""Return the proven lower bound of coverage, about 1 − 2α; with groups, that of the worst group.
+
+        For n items in F folds of any sizes it is $1 - 2 (\alpha (n+1) + F - 1) / (n + F)$, as twice an average of
+        p-values is a p-value (Vovk and Wang, 2020). For folds of equal size, without groups, it is at least
+        $1 - 2\alpha - (1 - F/n) / (F + 1)$ too (Barber, Candès, Ramdas, Tibshirani: *Predictive inference with the
+        jackknife+*, 2021). With weights it is $1 - 2\alpha$. Noise models spend their δ on top of level α − δ:
+        once for `AnnotatorSampling`, twice for `BoundedNoise`. Proofs are in the guide "Which guarantee do I have?".
 
         Examples
         --------
@@ -83,34 +96,55 @@ class CrossCalibration:
         >>> g = np.full((200, 3), 1 / 3)
         >>> calibration = cs.cross_conformalize(g, np.eye(3)[np.arange(200) % 3], np.arange(200) % 10)
         >>> round(calibration.guaranteed_coverage(0.05), 3)
-        0.814
+        0.819
         """
-        level, n, f = float(exact_level(as_probability(alpha, "alpha"))), len(self), self.n_folds
-        slack = min(2 * (1 - 1 / f) / (n / f + 1), (1 - f / n) / (f + 1))
-        return max(1 - 2 * level - slack, 0.0)
+        noise = self._noise
+        level = float(exact_level(_level(noise, as_probability(alpha, "alpha"), len(self))))
+        spent = {BoundedNoise: 2.0, AnnotatorSampling: 1.0}.get(type(noise), 0.0) * noise.smallest_level
+        if self.rule is not None and self.rule.weights is not None:
+            return max(1.0 - 2.0 * level - spent, 0.0)
+        misses = []
+        for part in self._parts(alpha):
+            n, f = len(part), sum(len(scores) > 0 for scores in part.scores)
+            misses.append(2.0 * (level * (n + 1) + f - 1) / (n + f))
+        sizes = np.bincount(self.folds)
+        if len(misses) == 1 and (sizes == sizes[0]).all() and not isinstance(noise, BoundedNoise):
+            n, f = len(self), self.n_folds
+            misses[0] = min(misses[0], 2.0 * level + (1 - f / n) / (f + 1))
+        return max(1.0 - max(misses) - spent, 0.0)
 
-    def thresholds(self, predictions: ArrayLike, alpha: float) -> FloatArray:
-        """Return the threshold of each new item's ball, (N,).
+    def thresholds(
+        self, predictions: ArrayLike, alpha: float, *, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
+        """Return the threshold of each new item's set, (N,).
 
         Parameters
         ----------
-        predictions, alpha
+        predictions, alpha, groups, weights
             As in `predict_set`.
         """
-        return self._center_and_thresholds(predictions, alpha)[1]
+        return self._sets(predictions, alpha, groups, weights).threshold
 
-    def predict_set(self, predictions: ArrayLike, alpha: float) -> CredalSet:
+    def predict_set(
+        self, predictions: ArrayLike, alpha: float, *, groups: Any = None, weights: Any = None
+    ) -> CredalSet:
         """Predict one credal set per new item.
 
         Parameters
         ----------
         predictions : array of shape (F, N, K)
-            What each fold's model predicts for the N new items, in the order of the folds.
+            What each fold's model predicts for the N new items, in the order of the folds; (F, N, C, K + 1) for
+            mixtures of densities.
         alpha : float
             Level in (0, 1); see `guaranteed_coverage` for what it promises.
+        groups : sequence of N keys, optional
+            Group of each item, if the calibration has groups.
+        weights : array of shape (N,), optional
+            Likelihood ratio of each item, if the calibration is weighted.
         """
-        center, thresholds = self._center_and_thresholds(predictions, alpha)
-        return self.score.region(center, thresholds)
+        sets = self._sets(predictions, alpha, groups, weights)
+        warn_empty(sets)
+        return sets
 
     def save(self, path: str | Path) -> None:
         """Write the calibration to a directory; read it with `credalset.load`."""
@@ -118,40 +152,105 @@ class CrossCalibration:
 
         save_cross_calibration(self, path)
 
-    def _center_and_thresholds(self, predictions: ArrayLike, alpha: float) -> tuple[FloatArray, FloatArray]:
-        rank = conformal_rank(len(self), alpha)
-        array = np.asarray(predictions, dtype=np.float64)
-        if array.ndim != 3 or len(array) != self.n_folds:
+    @property
+    def _noise(self) -> Noise:
+        return NoNoise() if self.rule is None else self.rule.noise
+
+    @property
+    def _bounds(self) -> FloatArray:
+        """What a new item's scores are compared with: a bounded noise moves them by ε."""
+        epsilon = self._noise.epsilon if isinstance(self._noise, BoundedNoise) else 0.0
+        return (self.scores if self.rule is None else self.rule.bounds[0]) + epsilon
+
+    def _sets(self, predictions: ArrayLike, alpha: float, groups: Any, weights: Any) -> CredalSet:
+        models = self._check(predictions)
+        ballot = self._ballot(models[0], as_probability(alpha, "alpha"), groups, weights)
+        if self.exact or (self.exact is None and not has_enclosing_ball(self.score, models[0])):
+            sets: CredalSet = CrossSet.build(self.score, models, ballot)
+        else:
+            center = common_center(self.score, models)
+            sets = self.score.region(center, _ball_thresholds(self.score, models, center, ballot))
+        self._warn_infinite(sets.threshold, alpha)
+        return replace(sets, classes=self.classes)
+
+    def _check(self, predictions: ArrayLike) -> list[FloatArray]:
+        blocks = list(predictions) if hasattr(predictions, "__len__") else []  # type: ignore[arg-type]
+        if len(blocks) != self.n_folds or any(
+            np.ndim(block) < 2 or np.shape(block) != np.shape(blocks[0]) for block in blocks
+        ):
             raise ValueError(
                 f"predictions must have shape ({self.n_folds}, n_items, {self.n_classes}), one block per fold's model, "
-                f"but has shape {array.shape}."
+                f"but has shape {np.shape(predictions)}."
             )
-        models = [self.score.check_prediction(block, "predictions", self.n_classes) for block in array]
-        center = common_center(self.score, models)
-        n_rows = len(center)
-        if rank > len(self):
+        models = [self.score.check_prediction(block, "predictions", self.n_classes) for block in blocks]
+        if self.exact is False:
+            check_exact(False, self.score, models[0])
+        return models
+
+    def _parts(self, alpha: float) -> list[FoldScores]:
+        """Return the items that vote together, for every group there is."""
+        if self.rule is None or self.rule.groups is None:
+            return [self._part(None)]
+        groups, least = self.rule.groups, self._noise.min_items(alpha)
+        everyone = np.ones(len(self), dtype=bool)
+        return [self._part(np.isin(groups.codes, groups.pool(key, least, everyone)[0])) for key in groups.keys]
+
+    def _part(self, members: Any) -> FoldScores:
+        rows = slice(None) if members is None else members
+        weights = None if self.rule is None or self.rule.weights is None else self.rule.weights[rows]
+        return FoldScores.read(self._bounds[rows], self.folds[rows], self.n_folds, weights)
+
+    def _ballot(self, prediction: FloatArray, alpha: float, groups: Any, weights: Any) -> Ballot:
+        n, level = len(prediction), _level(self._noise, alpha, len(self))
+        if self.rule is None:
+            refuse_unused(groups, weights)
+            return _ballot([self._part(None)], np.zeros(n, dtype=np.int64), level, None)
+        new_weights = self.rule.new_weights(weights, n)
+        if self.rule.groups is None:
+            if groups is not None:
+                refuse_unused(groups, None)
+            return _ballot([self._part(None)], np.zeros(n, dtype=np.int64), level, new_weights)
+        keys = item_keys(self.rule.new_groups(groups), self.score, prediction)
+        parts: list[FoldScores] = []
+        part, pooled = np.zeros(n, dtype=np.int64), []
+        everyone, least = np.ones(len(self), dtype=bool), self._noise.min_items(alpha)
+        for key, rows in rows_by_key(keys).items():
+            codes, is_pool = self.rule.groups.pool(key, least, everyone)
+            pooled += [key] * is_pool
+            part[rows] = len(parts)
+            parts.append(self._part(np.isin(self.rule.groups.codes, codes)))
+        if pooled:
+            warn_pooled(pooled, alpha, stacklevel=5)
+        return _ballot(parts or [self._part(None)], part, level, new_weights)
+
+    def _warn_infinite(self, thresholds: FloatArray, alpha: float) -> None:
+        n_infinite = int(np.isposinf(thresholds).sum())
+        if n_infinite:
             warnings.warn(
-                f"The thresholds are infinite and every set is the whole simplex: {len(self)} items are too few for "
-                f"alpha={alpha}. Add data or raise alpha.",
+                f"{n_infinite} of {len(thresholds)} thresholds are infinite and their sets the whole simplex: "
+                f"{len(self)} items are too few for alpha={alpha} (in the group, or in weight), or calibration scores "
+                "are infinite. Add data, raise alpha or smooth the predictions.",
                 CredalSetWarning,
                 stacklevel=4,
             )
-            return center, np.full(n_rows, math.inf)
-        radii = np.empty((len(self), n_rows))
-        for fold, model in enumerate(models):
-            rows = self.folds == fold
-            radii[rows] = enclosing_threshold(self.score, model, center, self.scores[rows][:, None])
-        return center, np.partition(radii, rank - 1, axis=0)[rank - 1]
 
     def __repr__(self) -> str:
-        return (
-            f"CrossCalibration: score {self.score.name}, {len(self)} items in {self.n_folds} folds, "
-            f"{self.n_classes} classes"
-        )
+        text = f"CrossCalibration: score {self.score.name}, {len(self)} items in {self.n_folds} folds, "
+        text += f"{self.n_classes} classes"
+        return text + ("" if self.rule is None else self.rule.describe()) + (", exact sets" if self.exact else "")
 
 
 def cross_conformalize(
-    prediction: ArrayLike, labels: Any, folds: Sequence[int] | IntArray, score: str | Score = "tv"
+    prediction: ArrayLike,
+    labels: Any,
+    folds: Sequence[int] | IntArray,
+    score: str | Score = "tv",
+    *,
+    classes: Sequence[Any] | None = None,
+    noise: Noise | None = None,
+    groups: Any = None,
+    weights: ArrayLike | None = None,
+    exact: bool | None = None,
 ) -> CrossCalibration:
     """Calibrate on out-of-fold predictions.
 
@@ -162,9 +261,21 @@ def cross_conformalize(
     labels : array of shape (n, K) or Annotations
         Label distributions or annotation counts.
     folds : sequence of n whole numbers
-        Fold of each item, 0, …, F − 1; at least two folds, of equal size as far as possible.
+        Fold of each item, 0, …, F − 1; at least two folds, of equal size as far as possible, and chosen without looking
+        at the items.
     score : str or Score
-        Any score of the package.
+        Any score.
+    classes : sequence, optional
+        Names of the classes in column order.
+    noise : BoundedNoise or AnnotatorSampling, optional
+        Cover the distribution behind the votes. `AnnotatorSampling` needs a δ, `BoundedNoise` the rule ``"union"``.
+    groups : sequence of n keys, optional
+        Hold the guarantee within each group. The predicted class is not a group here: folds' models may differ in it.
+    weights : array of shape (n,), optional
+        Likelihood ratios, for new items whose features are distributed differently (covariate shift).
+    exact : bool, optional
+        Predict the cross-conformal sets themselves (`CrossSet`) instead of balls that hold them. By default balls,
+        except for scores without enclosing balls: mixtures of densities, and scores of your own.
 
     Returns
     -------
@@ -189,84 +300,104 @@ def cross_conformalize(
     True
     """
     chosen = get_score(score)
-    _check_supported(chosen)
+    named = agreed_classes(classes, prediction, labels)
     checked = chosen.check_prediction(prediction)
     distributions = as_label_distributions(labels, "labels")
     chosen.check_pairs(checked, distributions)
+    n_classes = chosen.n_classes(checked)
+    if named is not None and len(named) != n_classes:
+        raise ValueError(f"classes names {len(named)} classes, but prediction has {n_classes} columns.")
+    codes = check_folds(folds, len(checked))
+    check_exact(exact, chosen, checked)
+    check_options(noise, groups)
+    rule = build_rule(chosen, checked, distributions, labels, noise, groups, weights)
+    return CrossCalibration(chosen, chosen(checked, distributions), codes, n_classes, named, rule, exact)
+
+
+def check_folds(folds: Any, n: int) -> IntArray:
+    """Check one fold number per item."""
     codes = np.asarray(folds)
-    if codes.shape != (len(checked),) or codes.dtype.kind not in "iu":
-        raise ValueError(f"folds must hold one whole number per item ({len(checked)}), but is {folds!r}.")
-    if len(codes) == 0 or not np.array_equal(np.unique(codes), np.arange(max(codes.max() + 1, 2))):
+    if codes.shape != (n,) or codes.dtype.kind not in "iu":
+        raise ValueError(f"folds must hold one whole number per item ({n}), but is {folds!r}.")
+    if n == 0 or not np.array_equal(np.unique(codes), np.arange(max(int(codes.max()) + 1, 2))):
         raise ValueError(
             f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds {np.unique(codes).tolist()}."
         )
-    return CrossCalibration(chosen, chosen(checked, distributions), codes.astype(np.int64), chosen.n_classes(checked))
+    return codes.astype(np.int64)
 
 
-def common_center(score: Score, models: Sequence[FloatArray]) -> FloatArray:
-    """Return the mean prediction; for Dirichlet concentrations the smallest, which no model's density exceeds much."""
-    stacked = np.stack(models)
-    return stacked.min(axis=0) if score.order == "second" else stacked.mean(axis=0)
+def check_exact(exact: bool | None, score: Score, prediction: FloatArray) -> None:
+    """Refuse to promise balls where none are known."""
+    if exact not in (None, True, False):
+        raise TypeError(f"exact must be True, False or None, but is {exact!r}.")
+    if exact is False and not has_enclosing_ball(score, prediction):
+        raise ValueError(
+            f"exact is False, but no balls are known that enclose the sets of the score {score.name!r} for these "
+            "predictions. Leave exact out."
+        )
 
 
-def enclosing_threshold(score: Score, model: FloatArray, center: FloatArray, threshold: FloatArray) -> FloatArray:
-    r"""Return t with $\{f(model, \cdot) \le threshold\} \subseteq \{f(center, \cdot) \le t\}$, broadcast over rows.
-
-    $t = threshold + \sup_\lambda (f(center, \lambda) - f(model, \lambda))$, on the scale where the supremum is known.
-    """
-    if isinstance(score, Normalized):
-        scale, center_scale = score.scale(model.T), score.scale(center.T)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            raw = enclosing_threshold(score.score, model, center, threshold * scale)
-            return np.where((raw > 0) | np.isnan(raw), np.where(np.isnan(raw), np.inf, raw / center_scale), 0.0)
-    if isinstance(score, RelativeLikelihood):
-        with np.errstate(divide="ignore"):
-            drop = -np.log1p(-threshold) + _density_gap(model, center, relative=True)
-        return -np.expm1(-np.maximum(drop, 0.0))
-    return threshold + _largest_gap(score, model, center)
-
-
-def _largest_gap(score: Score, model: FloatArray, center: FloatArray) -> FloatArray:
-    """Return sup over λ of f(center, λ) − f(model, λ), (N,)."""
-    if isinstance(score, TotalVariation | Wasserstein):
-        return score.evaluate_rows(model, center)  # the triangle inequality, attained at λ = model
-    if isinstance(score, InnerProduct):
-        return (model - center).max(axis=1)
-    if isinstance(score, KullbackLeibler):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(model > 0, np.log(model) - np.log(center), -np.inf)
-        return ratio.max(axis=1) / math.log(score.base)
-    if isinstance(score, Hellinger):
-        return np.sqrt((np.maximum(np.sqrt(model) - np.sqrt(center), 0.0) ** 2).sum(axis=1))
-    return _density_gap(model, center, relative=False)
+def check_options(noise: Any, groups: Any) -> None:
+    """Refuse what has no proof for cross-conformal sets."""
+    if isinstance(groups, str) and groups == "predicted":
+        raise ValueError(
+            "groups='predicted' has no meaning for cross-conformal sets: the folds' models may predict different "
+            "classes for one item. Pass one key per item that does not depend on a model."
+        )
+    if noise is None or isinstance(noise, NoNoise):
+        return
+    if isinstance(noise, BoundedNoise):
+        if noise.rule == "paper":
+            raise ValueError(
+                "noise has rule='paper', whose proof is for a single threshold and not for cross-conformal sets. "
+                "Use rule='union'."
+            )
+    elif isinstance(noise, AnnotatorSampling):
+        if noise.delta is None:
+            raise ValueError(
+                "noise needs a delta here: left open, it would be chosen by items on which the other folds' models "
+                "were trained. Write AnnotatorSampling(delta), with delta about a fifth of alpha."
+            )
+    elif isinstance(noise, Noise):
+        raise ValueError(
+            f"noise is {type(noise).__name__}, whose proof needs one model for all items and does not carry over to "
+            "cross-conformal sets. Use AnnotatorSampling(delta) or BoundedNoise, or split the data and conformalize."
+        )
 
 
-def _density_gap(model: FloatArray, center: FloatArray, relative: bool) -> FloatArray:
-    """Return the largest fall in log-density from model to center, relative to their peaks or not.
-
-    With b = model − center ≥ 0 it is a constant plus max Σ b log λ, attained at λ = b / Σ b.
-    """
-    b = model - center
-    total = b.sum(axis=1)
-    entropy = xlogy(b, b).sum(axis=1) - xlogy(total, total)
-    if relative:
-        return _peak(center) - _peak(model) + entropy
-    return _log_beta(center) - _log_beta(model) + entropy
+def _level(noise: Noise, alpha: float, n: int) -> float:
+    return remaining_level(alpha, noise.smallest_level, n)
 
 
-def _peak(concentration: FloatArray) -> FloatArray:
-    """Return Σ a log m, the log-density at the mode up to the normaliser."""
-    a = concentration - 1.0
-    weight = a.sum(axis=1)
-    return xlogy(a, a).sum(axis=1) - xlogy(weight, weight)
+def _ballot(parts: list[FoldScores], part: IntArray, level: float, new_weights: FloatArray | None) -> Ballot:
+    """Say what votes count and how many are needed."""
+    n_folds = len(parts[0].scores)
+    if new_weights is None:
+        # More than α (n + 1) − 1 votes, in whole numbers: at least n − rank + 1.
+        needed = np.array([len(p) - conformal_rank(len(p), level) + 0.5 for p in parts])
+        return Ballot(tuple(parts), part, np.ones((len(part), n_folds)), needed[part])
+    totals = np.array([[mass[0] for mass in p.mass] for p in parts])[part] + new_weights[:, None]
+    taking_part = np.array([[len(scores) > 0 for scores in p.scores] for p in parts])[part]
+    n_taking = np.maximum(taking_part.sum(axis=1, keepdims=True), 1)
+    counts = taking_part & (totals > 0)
+    share = np.where(counts, 1.0 / np.where(counts, totals, 1.0), 0.0) / n_taking
+    # The new item's own vote; a fold without any weight cannot speak against anything.
+    own = (share * new_weights[:, None]).sum(axis=1) + ((taking_part & ~counts) / n_taking).sum(axis=1)
+    needed = float(exact_level(level)) * (1.0 - ROUNDING) - own
+    return Ballot(tuple(parts), part, share, needed, is_weighted=True)
 
 
-def _log_beta(concentration: FloatArray) -> FloatArray:
-    return gammaln(concentration).sum(axis=1) - gammaln(concentration.sum(axis=1))
-
-
-def _check_supported(score: Score) -> None:
-    core = score.score if isinstance(score, Normalized) else score
-    known = (TotalVariation, Wasserstein, InnerProduct, KullbackLeibler, Hellinger, NegativeLogDensity)
-    if not isinstance(core, (*known, RelativeLikelihood)):
-        raise TypeError(f"cross_conformalize knows no enclosing balls for the score {score.name!r}.")
+def _ball_thresholds(score: Score, models: Sequence[FloatArray], center: FloatArray, ballot: Ballot) -> FloatArray:
+    """Return the radius of a ball around each centre that holds the cross-conformal set, (N,)."""
+    result = np.empty(len(center))
+    for i in np.unique(ballot.part):
+        own, part = np.flatnonzero(ballot.part == i), ballot.parts[i]
+        step = max(1, ELEMENTS // max(len(part), 1))
+        for start in range(0, len(own), step):
+            rows = own[start : start + step]
+            radii = [
+                enclosing_threshold(score, model[rows], center[rows], scores[:, None])
+                for model, scores in zip(models, part.scores, strict=True)
+            ]
+            result[rows] = ballot.reach(radii, int(i), rows)
+    return result

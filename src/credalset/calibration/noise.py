@@ -156,7 +156,7 @@ class BoundedNoise(Noise):
         self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
     ) -> FloatArray:
         """Return q(α̃) + ε."""
-        level = _remaining(alpha, self.delta, part.bounds.shape[1], share=self.rule == "paper")
+        level = remaining_level(alpha, self.delta, part.bounds.shape[1], share=self.rule == "paper")
         return part.quantiles(0, level, len(prediction), weights) + self.epsilon
 
     def min_items(self, alpha: float) -> int:
@@ -228,7 +228,7 @@ class AnnotatorSampling(Noise):
     ) -> FloatArray:
         """Return the quantile at α − δ of the largest scores."""
         row = 0 if self.delta is not None else self._best_row(part, alpha)
-        level = _remaining(alpha, self.deltas[row], part.bounds.shape[1])
+        level = remaining_level(alpha, self.deltas[row], part.bounds.shape[1])
         return part.quantiles(row, level, len(prediction), weights)
 
     def min_items(self, alpha: float) -> int:
@@ -347,7 +347,7 @@ class UnbiasedVotes(Noise):
 NOISES: dict[str, type[Noise]] = {noise.name: noise for noise in (BoundedNoise, AnnotatorSampling, UnbiasedVotes)}
 
 
-def _remaining(alpha: float, delta: float, n: int, share: bool = False) -> float:
+def remaining_level(alpha: float, delta: float, n: int, share: bool = False) -> float:
     """Return α − δ (or its share of 1 − δ), refusing a δ that leaves nothing."""
     spent = exact_level(delta) if delta else 0
     left = exact_level(as_probability(alpha, "alpha")) - spent

@@ -50,15 +50,15 @@ class Rule:
     ) -> FloatArray:
         """Return one threshold per prediction, (N,)."""
         n = len(prediction)
-        new = self._new_weights(weights, n)
+        new = self.new_weights(weights, n)
         if self.groups is None:
             if groups is not None:
                 raise ValueError("groups was given, but the calibration knows none. Pass groups to conformalize too.")
             return self.noise.thresholds(self._part(None), alpha, score, prediction, new)
-        keys = item_keys(self._new_groups(groups), score, prediction)
+        keys = item_keys(self.new_groups(groups), score, prediction)
         result = np.empty(n)
         pooled = []
-        for key, rows in _rows_by_key(keys).items():
+        for key, rows in rows_by_key(keys).items():
             codes, is_pool = self.groups.pool(key, self.noise.min_items(alpha), ~self.tuning)
             pooled += [key] * is_pool
             part = self._part(np.isin(self.groups.codes, codes))
@@ -66,8 +66,14 @@ class Rule:
                 part, alpha, score, prediction[rows], None if new is None else new[rows]
             )
         if pooled:
-            _warn_pooled(pooled, alpha)
+            warn_pooled(pooled, alpha)
         return result
+
+    def describe(self) -> str:
+        """Return what the rule adds to the description of a calibration."""
+        noise = "" if isinstance(self.noise, NoNoise) else f", noise {self.noise!r}"
+        groups = "" if self.groups is None else f", {len(self.groups.keys)} groups"
+        return noise + groups + (", weighted" if self.weights is not None else "")
 
     def _part(self, members: BoolArray | None) -> Part:
         kept = ~self.tuning if members is None else members & ~self.tuning
@@ -77,7 +83,8 @@ class Rule:
         weights = None if self.weights is None else self.weights[kept]
         return Part(self.bounds[:, kept], self.bounds[:, aside], weights)
 
-    def _new_weights(self, weights: Any, n: int) -> FloatArray | None:
+    def new_weights(self, weights: Any, n: int) -> FloatArray | None:
+        """Check the weights of n new items: none, if the calibration has none."""
         if self.weights is None:
             if weights is not None:
                 raise ValueError("weights was given, but the calibration has none. Pass weights to conformalize too.")
@@ -89,7 +96,8 @@ class Rule:
             )
         return as_weights(weights, n) if n else np.empty(0)
 
-    def _new_groups(self, groups: Any) -> Any:
+    def new_groups(self, groups: Any) -> Any:
+        """Check the groups of new items against those of the calibration."""
         assert self.groups is not None
         if self.groups.predicted:
             if groups is not None and not (isinstance(groups, str) and groups == "predicted"):
@@ -100,7 +108,8 @@ class Rule:
         return groups
 
 
-def _rows_by_key(keys: list[Any]) -> dict[Any, IntArray]:
+def rows_by_key(keys: list[Any]) -> dict[Any, IntArray]:
+    """Return the rows of each key."""
     rows: dict[Any, list[int]] = {}
     for row, key in enumerate(keys):
         rows.setdefault(key, []).append(row)
@@ -119,11 +128,12 @@ def set_aside(n: int, share: float) -> BoolArray:
     return np.diff(np.floor(position * share + 1e-9)) > 0
 
 
-def _warn_pooled(keys: list[Any], alpha: float) -> None:
+def warn_pooled(keys: list[Any], alpha: float, stacklevel: int = 4) -> None:
+    """Warn that groups share a threshold."""
     shown = ", ".join(repr(key) for key in keys[:3]) + (", …" if len(keys) > 3 else "")
     warnings.warn(
         f"{len(keys)} groups are too small for alpha={alpha} and share one threshold with other small groups: {shown}. "
         "The guarantee holds for them together, not one by one.",
         CredalSetWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )

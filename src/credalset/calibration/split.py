@@ -103,7 +103,7 @@ class Calibration:
         checked = self._check(prediction, None)
         as_probability(alpha, "alpha")
         if self.rule is None:
-            _refuse_unused(groups, weights)
+            refuse_unused(groups, weights)
             return np.full(len(checked), self.threshold(alpha))
         values = self.rule.thresholds(alpha, self.score, checked, groups, weights)
         _warn_infinite_rows(values, alpha)
@@ -141,7 +141,7 @@ class Calibration:
         checked = self._check(prediction, classes)
         thresholds = self.thresholds(checked, alpha, groups=groups, weights=weights)
         sets = replace(self.score.region(checked, thresholds), classes=self.classes)
-        _warn_empty(sets)
+        warn_empty(sets)
         return sets
 
     def p_values(self, prediction: ArrayLike, distribution: ArrayLike) -> FloatArray:
@@ -251,11 +251,7 @@ class Calibration:
 
     def __repr__(self) -> str:
         text = f"Calibration: score {self.score.name}, {len(self)} items, {self.n_classes} classes"
-        if self.rule is None:
-            return text
-        noise = "" if isinstance(self.rule.noise, NoNoise) else f", noise {self.rule.noise!r}"
-        groups = "" if self.rule.groups is None else f", {len(self.rule.groups.keys)} groups"
-        return text + noise + groups + (", weighted" if self.rule.weights is not None else "")
+        return text if self.rule is None else text + self.rule.describe()
 
 
 def conformalize(
@@ -305,7 +301,7 @@ def conformalize(
     Calibration: score tv, 300 items, 3 classes, noise UnbiasedVotes(s=None, tuning=0.2), 3 groups
     """
     chosen = get_score(score)
-    named = _agreed_classes(classes, prediction, labels)
+    named = agreed_classes(classes, prediction, labels)
     checked = chosen.check_prediction(prediction)
     distributions = as_label_distributions(labels, "labels")
     chosen.check_pairs(checked, distributions)
@@ -315,13 +311,14 @@ def conformalize(
     if named is not None and len(named) != n_classes:
         raise ValueError(f"classes names {len(named)} classes, but prediction has {n_classes} columns.")
     scores = np.sort(chosen(checked, distributions))
-    rule = _rule(chosen, checked, distributions, labels, noise, groups, weights)
+    rule = build_rule(chosen, checked, distributions, labels, noise, groups, weights)
     return Calibration(chosen, scores, n_classes=n_classes, classes=named, rule=rule)
 
 
-def _rule(
+def build_rule(
     score: Score, prediction: FloatArray, distributions: FloatArray, labels: Any, noise: Any, groups: Any, weights: Any
 ) -> Rule | None:
+    """Work out what noise, groups and weights make of the calibration items; None if there are none of them."""
     if noise is None and groups is None and weights is None:
         return None
     if noise is not None and not isinstance(noise, Noise):
@@ -345,7 +342,7 @@ _WHY_INFINITE = {
 }
 
 
-def _agreed_classes(classes: Sequence[Any] | None, prediction: Any, labels: Any) -> tuple[Any, ...] | None:
+def agreed_classes(classes: Sequence[Any] | None, prediction: Any, labels: Any) -> tuple[Any, ...] | None:
     """Return the class names, from whichever argument knows them, refusing any two that differ."""
     of_labels = getattr(labels, "classes", None)
     sources = [
@@ -361,7 +358,8 @@ def _agreed_classes(classes: Sequence[Any] | None, prediction: Any, labels: Any)
     return known[0][1] if known else None
 
 
-def _warn_empty(sets: CredalSet) -> None:
+def warn_empty(sets: CredalSet) -> None:
+    """Warn of sets without members."""
     n_empty = int(sets.is_empty().sum())
     if n_empty:
         warnings.warn(
@@ -385,7 +383,8 @@ def _warn_infinite_rows(thresholds: FloatArray, alpha: float) -> None:
         )
 
 
-def _refuse_unused(groups: Any, weights: Any) -> None:
+def refuse_unused(groups: Any, weights: Any) -> None:
+    """Refuse groups and weights that a plain calibration would ignore."""
     for name, value in (("groups", groups), ("weights", weights)):
         if value is not None:
             raise ValueError(f"{name} was given, but the calibration has none. Pass {name} to conformalize too.")

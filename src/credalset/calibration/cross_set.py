@@ -1,0 +1,321 @@
+"""The cross-conformal set itself: candidates that enough calibration items let in, each by its own fold's model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from credalset.credal_set import CredalSet
+from credalset.geometry.results import Volume
+from credalset.scores import Score
+from credalset.simplex import entropy_of_valid
+
+ELEMENTS = 1 << 22  # numbers held at a time
+MAX_ROUNDS = 100  # of rejection, before a sample is filled up with the members found
+
+
+@dataclass(frozen=True, eq=False)
+class FoldScores:
+    """Calibration scores of items that set thresholds together, in increasing order within each fold.
+
+    Attributes
+    ----------
+    scores : tuple of arrays (m_k,)
+        Sorted scores of each fold.
+    weights : tuple of arrays (m_k,)
+        Weights in the same order, ones without covariate shift.
+    mass : tuple of arrays (m_k + 1,)
+        Weight of each score and all above it; the last is 0.
+    """
+
+    scores: tuple[FloatArray, ...]
+    weights: tuple[FloatArray, ...]
+    mass: tuple[FloatArray, ...]
+
+    @classmethod
+    def read(cls, scores: FloatArray, folds: IntArray, n_folds: int, weights: FloatArray | None) -> FoldScores:
+        """Sort items into their folds."""
+        each = np.ones(len(scores)) if weights is None else weights
+        rows = [np.flatnonzero(folds == k) for k in range(n_folds)]
+        rows = [found[np.argsort(scores[found], kind="stable")] for found in rows]
+        sorted_weights = tuple(each[found] for found in rows)
+        mass = tuple(np.append(np.cumsum(w[::-1])[::-1], 0.0) for w in sorted_weights)
+        return cls(tuple(scores[found] for found in rows), sorted_weights, mass)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.scores))
+
+    def at_least(self, fold: int, values: FloatArray) -> FloatArray:
+        """Return the weight of the fold's items that score at least these values."""
+        return self.mass[fold][np.searchsorted(self.scores[fold], values, side="left")]
+
+
+@dataclass(frozen=True, eq=False)
+class Ballot:
+    """Which calibration items vote on each new item, what a vote of each fold counts, and how much a member needs.
+
+    Attributes
+    ----------
+    parts : tuple of FoldScores
+        Items that vote together; one part unless there are groups.
+    part : ndarray of shape (N,)
+        Position in ``parts`` for each new item.
+    share : ndarray of shape (N, F)
+        What a unit of weight in each fold counts.
+    needed : ndarray of shape (N,)
+        A candidate is a member if its votes count more than this; negative where everything is a member.
+    is_weighted : bool
+        Whether items count unequally.
+    """
+
+    parts: tuple[FoldScores, ...]
+    part: IntArray
+    share: FloatArray
+    needed: FloatArray
+    is_weighted: bool = False
+
+    def __getitem__(self, rows: Any) -> Ballot:
+        return replace(self, part=self.part[rows], share=self.share[rows], needed=self.needed[rows])
+
+    def count(self, scores: FloatArray) -> FloatArray:
+        """Return the votes for candidates whose scores under each fold's model are given, (N, M, F) → (N, M)."""
+        total = np.zeros(scores.shape[:2])
+        for i in np.unique(self.part):
+            rows = np.flatnonzero(self.part == i)
+            for k in range(scores.shape[2]):
+                total[rows] += self.share[rows, k, None] * self.parts[i].at_least(k, scores[rows, :, k])
+        return total
+
+    def reach(self, values: Sequence[FloatArray], i: int, rows: IntArray) -> FloatArray:
+        """Return the smallest t above which the items of part i do not count enough to let anything in, (R,).
+
+        ``values`` holds one block (m_k, R) or (m_k, 1) per fold: up to where each item's vote reaches.
+        """
+        blocks = [np.broadcast_to(block, (len(block), len(rows))) for block in values]
+        stacked, needed = np.concatenate(blocks), self.needed[rows]
+        if len(stacked) == 0:
+            return np.full(len(rows), np.inf)
+        if not self.is_weighted:
+            above = int(max(needed[0], 0.0))  # the same for all rows of a part
+            found = np.partition(stacked, len(stacked) - 1 - above, axis=0)[len(stacked) - 1 - above]
+            return np.where(needed < 0, np.inf, found)
+        weights = self.parts[i].weights
+        mass = np.concatenate([w[:, None] * self.share[rows, k] for k, w in enumerate(weights)])
+        order = np.argsort(-stacked, axis=0, kind="stable")
+        reached = np.take_along_axis(mass, order, axis=0).cumsum(axis=0) > needed
+        first = np.take_along_axis(order, reached.argmax(axis=0)[None], axis=0)
+        found = np.take_along_axis(stacked, first, axis=0)[0]
+        # Sums are rounded: votes that never count enough, all together, may still be meant to.
+        return np.where(needed < 0, np.inf, np.where(reached.any(axis=0), found, stacked.min(axis=0)))
+
+    def thresholds(self) -> FloatArray:
+        """Return for each new item the score that a member keeps to under at least one fold's model, (N,)."""
+        result = np.empty(len(self.part))
+        for i in np.unique(self.part):
+            rows = np.flatnonzero(self.part == i)
+            step = max(1, ELEMENTS // len(self.parts[i])) if self.is_weighted else len(rows)
+            for start in range(0, len(rows), step):
+                some = rows[start : start + step]
+                few = some if self.is_weighted else some[:1]
+                result[some] = self.reach([block[:, None] for block in self.parts[i].scores], i, few)
+        return result
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CrossSet(CredalSet):
+    r"""The cross-conformal (CV+) sets of a batch: what enough calibration items let in, by their own folds' models.
+
+    Item i of fold k votes for λ if $f(g_k(x), \lambda) \le s_i$. ``prediction`` has shape (N, F, …), a prediction of
+    each fold's model. Every member scores at most ``threshold`` under at least one of them, so the set lies in the
+    union of the F regions {λ : f(g_k(x), λ) ≤ threshold}.
+
+    Membership (`contains`, `efficiency`) is exact. `lower`, `upper`, expectations, entropies and decisions are those of
+    the convex hull of that union: certified, not tight, and distributions returned with them need not be members.
+    `volume` is an estimate with a standard error, `sample` uniform by rejection, both from the regions' own. There are
+    no vertices and no Hartley measure. Whether a set is empty rests on a look at the models' best fits and their means.
+    """
+
+    shape: ClassVar[str] = "cross-conformal set"
+    ballot: Ballot = field(kw_only=True)
+
+    @classmethod
+    def build(cls, score: Score, models: Sequence[FloatArray], ballot: Ballot) -> CrossSet:
+        """Build the sets from each fold's valid predictions for the same N items."""
+        fits = np.stack([score.best_fit(model) for model in models], axis=1)
+        means = np.stack([score.mean(model) for model in models]).mean(axis=0)
+        candidates = np.concatenate([fits, fits.mean(axis=1, keepdims=True), means[:, None]], axis=1)
+        stacked = np.stack(models, axis=1)
+        votes = ballot.count(_fold_scores(score, stacked, candidates))
+        rows, best = np.arange(len(stacked)), votes.argmax(axis=1)
+        excess = votes[rows, best] - ballot.needed
+        radius = np.where(ballot.needed < 0, np.inf, np.where(excess > 0, excess, -1.0))
+        return cls(score, stacked, ballot.thresholds(), center=candidates[rows, best], radius=radius, ballot=ballot)
+
+    def __getitem__(self, rows: Any) -> Self:
+        picked = super().__getitem__(rows)
+        return replace(picked, ballot=self.ballot[np.atleast_1d(np.arange(len(self))[rows])])
+
+    def contains(self, distribution: ArrayLike, broadcast: bool = False) -> BoolArray:
+        """Tell which distributions belong to which sets; see `CredalSet.contains`."""
+        shape = np.shape(distribution)
+        if len(shape) == 2 and not broadcast and shape[0] == len(self):
+            return super().contains(np.asarray(distribution)[:, None])[:, 0]
+        return super().contains(distribution, broadcast)
+
+    def fold_regions(self) -> list[CredalSet]:
+        """Return the F batches of regions {λ : f(g_k(x), λ) ≤ threshold} whose union holds the sets."""
+        return [self.score._region(np.ascontiguousarray(model), self.threshold) for model in self._models()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return one column per attribute; the prediction is the mean of the folds'."""
+        mean = np.stack([self.score.mean(model) for model in self._models()]).mean(axis=0)
+        names = self.classes if self.classes is not None else range(self.n_classes)
+        columns: dict[str, Any] = {"set": np.arange(len(self)), "score": np.full(len(self), self.score.name)}
+        columns |= {f"prediction_{name}": mean[:, k] for k, name in enumerate(names)}
+        return columns | {"threshold": self.threshold, "radius": self.radius}
+
+    def _models(self) -> list[FloatArray]:
+        return [self.prediction[:, k] for k in range(self.prediction.shape[1])]
+
+    def _membership(self, rows: slice, candidates: FloatArray) -> BoolArray:
+        ballot = self.ballot[rows]
+        scores = _fold_scores(self.score, self.prediction[rows], candidates)
+        return np.asarray(ballot.count(scores) > ballot.needed[:, None])
+
+    def _divergence(self, points: FloatArray) -> FloatArray:
+        with_center = np.concatenate([points, self.center[:, None]], axis=1)
+        votes = self.ballot.count(_fold_scores(self.score, self.prediction, with_center))
+        return votes[:, -1:] - votes[:, :-1]
+
+    def _envelope(self) -> tuple[FloatArray, FloatArray]:
+        lower, upper = self.center, self.center
+        for region in self.fold_regions():
+            low, high = region.envelope()
+            lower, upper = np.fmin(lower, low), np.fmax(upper, high)  # empty regions are NaN
+        return lower, upper
+
+    def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        value, point = (self.center * utility).sum(axis=1), self.center
+        for region in self.fold_regions():
+            other, at = region.upper_expectation(utility, return_distribution=True)
+            point = np.where((other > value)[:, None], at, point)
+            value = np.fmax(value, other)
+        return value, point
+
+    def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        value, point = entropy_of_valid(self.center), self.center
+        for region in self.fold_regions():
+            bounds = region.entropy_bounds(return_distributions=True)
+            assert bounds.upper_distribution is not None
+            point = np.where((bounds.upper > value)[:, None], bounds.upper_distribution, point)
+            value = np.fmax(value, bounds.upper)
+        return value, point
+
+    def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        found = entropy_of_valid(self.center)
+        value, point = found.copy(), self.center.copy()
+        for region in self.fold_regions():
+            bounds = region.entropy_bounds(return_distributions=True)
+            assert bounds.lower_distribution is not None
+            value = np.fmin(value, bounds.lower)
+            at = np.where(np.isnan(bounds.lower)[:, None], self.center, bounds.lower_distribution)
+            better = self._membership(slice(None), at[:, None])[:, 0] & (entropy_of_valid(at) < found)
+            found[better], point[better] = entropy_of_valid(at)[better], at[better]
+        return value, found, point
+
+    def _smallest_peak(self) -> FloatArray:
+        result = self.center.max(axis=1)
+        for region in self.fold_regions():
+            result = np.fmin(result, region.smallest_peak())
+        return result
+
+    def _vertices(self) -> FloatArray:
+        raise TypeError("a cross-conformal set is no polytope and has no vertices; use contains, sample or envelope.")
+
+    def _log_volume(self, generator: np.random.Generator) -> None:
+        return None
+
+    def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
+        r"""Estimate $\sum_k v_k E_{U_k}[ 1\{member\} / c ]$, c(λ) the number of fold regions that hold λ."""
+        value, error = np.empty(len(self)), np.empty(len(self))
+        per_fold = max(2, -(-n_rays // self.prediction.shape[1]))
+        for rows in self._blocks(per_fold):
+            value[rows], error[rows] = self[rows]._block_log_volume(generator, per_fold)
+        return value, error
+
+    def _block_log_volume(self, generator: np.random.Generator, n: int) -> tuple[FloatArray, FloatArray]:
+        logs, means, variances = [], [], []
+        for region in self.fold_regions():
+            log = region.log_volume(return_error=True, random_state=generator)
+            assert isinstance(log, Volume)
+            chance = self._chances(region.sample(n, generator))
+            logs.append(log.value)
+            means.append(chance.mean(axis=1))
+            variances.append(chance.var(axis=1, ddof=1) / n + (means[-1] * log.standard_error) ** 2)
+        log_volumes, share = np.stack(logs), np.stack(means)
+        top = np.where(np.isfinite(log_volumes.max(axis=0)), log_volumes.max(axis=0), 0.0)
+        relative = np.exp(log_volumes - top)
+        total = (relative * share).sum(axis=0)
+        spread = np.sqrt((relative**2 * np.stack(variances)).sum(axis=0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return top + np.log(total), np.where(total > 0, spread / total, 0.0)
+
+    def _sample(self, n: int, generator: np.random.Generator) -> FloatArray:
+        result = np.empty((len(self), n, self.n_classes))
+        for rows in self._blocks(4 * n):
+            result[rows] = self[rows]._sample_block(n, generator)
+        return result
+
+    def _sample_block(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """Draw from the fold regions in proportion to their volumes, and accept with chance 1 / c if a member."""
+        regions = self.fold_regions()
+        logs = np.stack([np.asarray(region.log_volume(random_state=generator)) for region in regions], axis=1)
+        chances = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        found: list[list[FloatArray]] = [[] for _ in range(len(self))]
+        for _ in range(MAX_ROUNDS):
+            open_rows = np.array([i for i, parts in enumerate(found) if sum(map(len, parts)) < n], dtype=np.int64)
+            if len(open_rows) == 0:
+                break
+            numbers = generator.multinomial(4 * n, chances[open_rows])
+            for k, region in enumerate(regions):
+                rows = open_rows[numbers[:, k] > 0]
+                if len(rows) == 0:
+                    continue
+                points = region[rows].sample(int(numbers[:, k].max()), generator)
+                accepted = generator.random(points.shape[:2]) < self[rows]._chances(points)
+                for i, (row, own) in enumerate(zip(rows, numbers[numbers[:, k] > 0, k], strict=True)):
+                    found[row].append(points[i, :own][accepted[i, :own]])
+        return np.stack([_fill(np.concatenate(parts), n, self.center[i], generator) for i, parts in enumerate(found)])
+
+    def _chances(self, points: FloatArray) -> FloatArray:
+        """Return 1 / (number of fold regions that hold a point) for members, 0 for others and for NaN, (N, M)."""
+        missing = np.asarray(np.isnan(points).any(axis=2))
+        filled = np.where(missing[..., None], self.center[:, None], points)
+        scores = _fold_scores(self.score, self.prediction, filled)
+        member = (self.ballot.count(scores) > self.ballot.needed[:, None]) & ~missing
+        holders = (scores <= self.threshold[:, None, None]).sum(axis=2)
+        return np.where(member, 1.0 / np.maximum(holders, 1), 0.0)
+
+    def _blocks(self, n_points: int) -> list[slice]:
+        step = max(1, ELEMENTS // (n_points * self.prediction.shape[1] * self.n_classes))
+        return [slice(start, start + step) for start in range(0, len(self), step)]
+
+
+def _fold_scores(score: Score, prediction: FloatArray, points: FloatArray) -> FloatArray:
+    """Score points (N or 1, M, K) under the F models of each item, (N, M, F)."""
+    candidates = np.moveaxis(points, 2, 0)
+    columns = [score.evaluate(prediction[:, k].T[..., None], candidates) for k in range(prediction.shape[1])]
+    return np.stack(columns, axis=-1)
+
+
+def _fill(points: FloatArray, n: int, center: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Take n of the members found in random order; where they are too few, some again."""
+    pool = points if len(points) else center[None]
+    if len(pool) >= n:
+        return pool[generator.permutation(len(pool))[:n]]
+    return np.concatenate([pool, pool[generator.integers(len(pool), size=n - len(pool))]])

@@ -42,7 +42,7 @@ LAYERS = [
     ["evaluation"],
     ["plotting"],
     ["predictors"],
-    ["_saved_estimator"],
+    ["_saved_estimator", "_splits"],
     ["classifier"],
     ["persistence"],
     ["credalset"],

@@ -37,14 +37,15 @@ from credalset.scores import Score, get_score
 if TYPE_CHECKING:
     from credalset import plotting as plotting
     from credalset import predictors
-    from credalset.classifier import ConformalCredalClassifier, train_conformalize_test_split
+    from credalset._splits import train_conformalize_test_split
+    from credalset.classifier import ConformalCredalClassifier
     from credalset.persistence import load
     from credalset.predictors import SoftLabelClassifier
 
 # scikit-learn takes a while to import; whoever only has arrays does not wait for it.
 _LAZY = {
     "ConformalCredalClassifier": "credalset.classifier",
-    "train_conformalize_test_split": "credalset.classifier",
+    "train_conformalize_test_split": "credalset._splits",
     "SoftLabelClassifier": "credalset.predictors",
     "load": "credalset.persistence",
 }

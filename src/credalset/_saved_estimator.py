@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from credalset.exceptions import FileFormatError, MissingExtraError
 
 ESTIMATOR_FILE = "estimator.skops"
 WEIGHTS_FILE = "weights.safetensors"
+FILES = (ESTIMATOR_FILE, WEIGHTS_FILE)
 CLASS_DTYPES = ["object", "str", "bool", "float16", "float32", "float64"]
 CLASS_DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 TRUSTED_TYPES = ["credalset.predictors.soft_label.SoftLabelClassifier"]
@@ -65,6 +67,34 @@ def load_estimator(saved: SavedEstimator, path: str | Path, trusted: Sequence[st
     if not isinstance(pipeline, Pipeline) or pipeline.steps[-1:] != [(saved.network["step"], "passthrough")]:
         raise FileFormatError(f"{path} has no pipeline that its network fits into.")
     return _with_last_step(pipeline, network)
+
+
+def dump_folds(estimators: Sequence[Any]) -> tuple[dict[str, bytes], list[dict[str, Any] | None]]:
+    """Take the estimators of the folds apart: their files, and for networks the values that describe them."""
+    files: dict[str, bytes] = {}
+    networks = []
+    for fold, estimator in enumerate(estimators):
+        saved = dump_estimator(estimator)
+        files |= {_fold_file(fold, name): data for name, data in saved.files.items()}
+        networks.append(saved.network)
+    return files, networks
+
+
+def load_folds(
+    files: dict[str, bytes], networks: Any, path: str | Path, trusted: Sequence[str], module: Any
+) -> list[Any]:
+    """Put the estimators of the folds together again; each network gets a copy of the module."""
+    if not isinstance(networks, list) or len(networks) < 2:
+        raise FileFormatError(f"{path} has no valid estimators of its folds.")
+    estimators = []
+    for fold, network in enumerate(networks):
+        own = {name: files[_fold_file(fold, name)] for name in FILES if _fold_file(fold, name) in files}
+        estimators.append(load_estimator(SavedEstimator(own, network), path, trusted, copy.deepcopy(module)))
+    return estimators
+
+
+def _fold_file(fold: int, name: str) -> str:
+    return f"fold-{fold}-{name}"
 
 
 def fitted_values(estimator: Any) -> dict[str, Any]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
-from credalset._typing import AnyArray, FloatArray
-from credalset.calibration import Calibration, conformalize
+from credalset._splits import fold_numbers, part_size, with_rows
+from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
+from credalset.calibration.cross import check_options
 from credalset.calibration.noise import Noise
 from credalset.calibration.votes import raw_counts
 from credalset.credal_set import CredalSet
@@ -47,8 +48,10 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     ----------
     estimator_ : estimator
         The fitted estimator.
-    calibration_ : Calibration
-        The calibrated score, after ``conformalize``.
+    estimators_ : list of estimators
+        The estimators of the folds, after ``cross_conformalize`` and instead of ``estimator_``.
+    calibration_ : Calibration or CrossCalibration
+        The calibrated score, after ``conformalize`` or ``cross_conformalize``.
     classes_ : ndarray of shape (K,)
         Class names in column order.
 
@@ -87,7 +90,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.estimator_ = estimator.fit(X, _votes(Y, distributions) if accepts_counts(estimator) else distributions)
         self.classes_ = classes
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
-        self.__dict__.pop("calibration_", None)
+        self._forget("calibration_", "estimators_")
         return self
 
     def conformalize(self, X: Any, Y: Any, groups: Any = None, weights: Any = None) -> Self:
@@ -117,7 +120,71 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         labels = _votes(Y, distributions) if self.noise is not None else distributions
         calibration = conformalize(prediction, labels, score, noise=self.noise, groups=groups, weights=weights)
         self.classes_ = classes
-        self.calibration_ = replace(calibration, classes=tuple(classes.tolist()))
+        self._forget("estimators_")
+        self.calibration_: Calibration | CrossCalibration = replace(calibration, classes=tuple(classes.tolist()))
+        return self
+
+    def cross_conformalize(
+        self,
+        X: Any,
+        Y: Any,
+        folds: int | Sequence[int] = 5,
+        random_state: int | None = None,
+        groups: Any = None,
+        weights: Any = None,
+        exact: bool | None = None,
+    ) -> Self:
+        """Train one estimator per fold on the other folds, and calibrate on the items each has not seen.
+
+        For scarce data: every item trains and calibrates. New items are predicted by every fold's estimator. The proven
+        coverage is about 1 − 2α, ``calibration_.guaranteed_coverage(alpha)``, the typical one 1 − α.
+
+        Parameters
+        ----------
+        X, Y
+            As in ``fit``.
+        folds : int or sequence of n whole numbers
+            Number of folds, drawn at random and as equal as possible; or the fold of each item, 0, …, F − 1.
+        random_state : int or None
+            Seed of the draw.
+        groups, weights, exact
+            As in `credalset.cross_conformalize`.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> data = cs.datasets.make_synthetic(200, random_state=0)
+        >>> clf = cs.ConformalCredalClassifier(LogisticRegression())
+        >>> clf.cross_conformalize(data.X[:100], data.counts[:100], random_state=0).calibration_
+        CrossCalibration: score tv, 100 items in 5 folds, 3 classes
+        >>> len(clf.predict_set(data.X[100:], alpha=0.1))
+        100
+        """
+        score = get_score(self.score)
+        check_options(self.noise, groups)
+        if isinstance(self.estimator, FrozenEstimator):
+            raise ValueError("estimator is frozen, but cross_conformalize trains one per fold. Use conformalize.")
+        distributions, classes = encode_labels(Y)
+        codes = fold_numbers(folds, len(distributions), random_state)
+        X = with_rows(X, len(distributions))
+        note_features(self, X, reset=True)
+        votes = _votes(Y, distributions)
+        estimators, prediction = self._fit_folds(score, X, distributions, votes, codes)
+        labels = votes if self.noise is not None else distributions
+        self._forget("estimator_", "calibration_")
+        self.estimators_, self.classes_ = estimators, classes
+        self.calibration_ = cross_conformalize(
+            prediction,
+            labels,
+            codes,
+            score,
+            classes=classes.tolist(),
+            noise=self.noise,
+            groups=groups,
+            weights=weights,
+            exact=exact,
+        )
         return self
 
     def fit_conformalize(
@@ -143,11 +210,9 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             As in ``conformalize``, for all items; those of the calibration part are used.
         """
         distributions, classes = encode_labels(Y)
-        if _num_samples(X) != len(distributions):
-            raise ValueError(f"X has {_num_samples(X)} items, but Y has {len(distributions)}.")
-        X = X.tocsr() if hasattr(X, "tocsr") else X  # the other sparse formats cannot be indexed by rows
+        X = with_rows(X, len(distributions))
         indices = np.arange(len(distributions))
-        if _part_size(calibration_size, len(indices), "calibration_size") >= len(indices):
+        if part_size(calibration_size, len(indices), "calibration_size") >= len(indices):
             raise ValueError(
                 f"calibration_size {calibration_size!r} leaves none of the {len(indices)} items to fit on."
             )
@@ -164,8 +229,11 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return self._calibrated().predict_set(self._predict(X), alpha, groups=groups, weights=weights)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K); the mean of the predicted density for a second-order score."""
-        return get_score(self.score).mean(self._predict(X))
+        """Predict label distributions (n, K), the mean for a second-order score; averaged over folds if there are."""
+        score, prediction = get_score(self.score), self._predict(X)
+        if not hasattr(self, "estimators_"):
+            return score.mean(prediction)
+        return np.asarray(np.mean([score.mean(block) for block in prediction], axis=0))
 
     def predict(self, X: Any) -> AnyArray:
         """Predict the most probable class."""
@@ -197,8 +265,9 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             One row per level: nominal and observed coverage with its interval, mean size, threshold. Prints as a
             table; ``pandas.DataFrame(rows)`` makes a frame of it.
         """
+        calibration: Any = self._calibrated()
         prediction, distributions = self._predict(X), self._encode(Y)[0]
-        return evaluate_predictions(self._calibrated(), prediction, distributions, alpha, groups, weights)
+        return evaluate_predictions(calibration, prediction, distributions, alpha, groups, weights)
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""
@@ -208,7 +277,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether predictions can be made."""
-        return hasattr(self, "estimator_")
+        return hasattr(self, "estimator_") or hasattr(self, "estimators_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -226,10 +295,34 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.estimator_ = self.estimator
 
     def _encode(self, Y: Any) -> tuple[FloatArray, AnyArray]:
-        known = getattr(self, "classes_", getattr(self.estimator_, "classes_", None))
+        known: Any = self.classes_ if hasattr(self, "classes_") else getattr(self.estimator_, "classes_", None)
         return encode_labels(Y, classes=known)
 
+    def _forget(self, *names: str) -> None:
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    def _fit_folds(
+        self, score: Score, X: Any, distributions: FloatArray, votes: FloatArray, folds: IntArray
+    ) -> tuple[list[Any], FloatArray]:
+        """Fit an estimator without each fold; return them, and what they predict for the items of their folds."""
+        estimators, blocks = [], []
+        for fold in range(int(folds.max()) + 1):
+            train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            estimator = prepare(self.estimator, score)
+            labels = votes if accepts_counts(estimator) else distributions
+            estimators.append(estimator.fit(_safe_indexing(X, train), labels[train]))
+            blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)))
+        prediction = np.empty((len(folds), *blocks[0].shape[1:]))
+        for fold, block in enumerate(blocks):
+            prediction[folds == fold] = block
+        return estimators, prediction
+
     def _predict(self, X: Any) -> FloatArray:
+        """Return the predictions (n, K) that the score takes, or those of every fold's estimator (F, n, K)."""
+        if hasattr(self, "estimators_"):
+            note_features(self, X, reset=False)
+            return np.stack([predict_for(get_score(self.score), estimator, X) for estimator in self.estimators_])
         if not hasattr(self, "estimator_"):
             raise NotFittedError(
                 "This ConformalCredalClassifier is not fitted yet. Call fit (and conformalize for credal sets) first."
@@ -237,7 +330,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         note_features(self, X, reset=not hasattr(self, "n_features_in_"))
         return predict_for(get_score(self.score), self.estimator_, X)
 
-    def _calibrated(self) -> Calibration:
+    def _calibrated(self) -> Calibration | CrossCalibration:
         if not hasattr(self, "calibration_"):
             raise NotFittedError(
                 "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) with items that the "
@@ -257,80 +350,3 @@ def _votes(Y: Any, distributions: FloatArray) -> FloatArray:
         return distributions
     found = raw_counts(Y, "Y")
     return distributions if found is None else found
-
-
-class Split(NamedTuple):
-    """Six arrays in scikit-learn's order."""
-
-    X_train: Any
-    X_conformalize: Any
-    X_test: Any
-    Y_train: Any
-    Y_conformalize: Any
-    Y_test: Any
-
-
-def train_conformalize_test_split(
-    X: Any,
-    Y: Any,
-    *,
-    train_size: float | int,
-    conformalize_size: float | int,
-    test_size: float | int,
-    random_state: int | None = None,
-) -> Split:
-    """Split items at random into training, calibration and test parts.
-
-    Parameters
-    ----------
-    X, Y : array-like
-        Features and labels with one row per item; Y may be `Annotations`.
-    train_size, conformalize_size, test_size : float or int
-        Shares that sum to at most one, or numbers of items.
-    random_state : int or None
-        Seed of the shuffle.
-
-    Returns
-    -------
-    tuple
-        ``X_train, X_conformalize, X_test, Y_train, Y_conformalize, Y_test``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> parts = train_conformalize_test_split(
-    ...     np.arange(10)[:, None], np.eye(2)[[0, 1] * 5], train_size=0.5, conformalize_size=0.3, test_size=0.2,
-    ...     random_state=0)
-    >>> [len(part) for part in parts]
-    [5, 3, 2, 5, 3, 2]
-    """
-    for name, value in (("X", X), ("Y", Y)):
-        if isinstance(value, str) or not (hasattr(value, "__len__") or hasattr(value, "shape")):
-            raise TypeError(f"{name} must hold one row per item, but is {value!r}.")
-    n = _num_samples(X)
-    if n != _num_samples(Y):
-        raise ValueError(f"X has {n} items, but Y has {_num_samples(Y)}.")
-    sizes = {"train_size": train_size, "conformalize_size": conformalize_size, "test_size": test_size}
-    numbers = [_part_size(value, n, name) for name, value in sizes.items()]
-    if sum(numbers) > n:
-        raise ValueError(f"the parts {numbers} add up to {sum(numbers)} items, but there are only {n}.")
-    order = np.random.default_rng(random_state).permutation(n)
-    bounds = np.cumsum([0, *numbers])
-    parts = [order[start:stop] for start, stop in pairwise(bounds)]
-    return Split(*(_take(X, part) for part in parts), *(_take(Y, part) for part in parts))
-
-
-def _take(data: Any, rows: AnyArray) -> Any:
-    return data[rows] if hasattr(data, "distributions") else _safe_indexing(data, rows)
-
-
-def _part_size(value: float | int, n: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name} must be a share or a number of items, but is {value!r}.")
-    if isinstance(value, int | np.integer):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1 item, but is {value}.")
-        return int(value)
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"{name} as a share must lie strictly between 0 and 1, but is {value!r}.")
-    return max(1, int(np.floor(value * n + 1e-9)))

@@ -17,10 +17,12 @@ from credalset._saved_estimator import (
     SavedEstimator,
     are_plain,
     dump_estimator,
+    dump_folds,
     fitted_attributes,
     fitted_values,
     is_count,
     load_estimator,
+    load_folds,
     plain_classes,
 )
 from credalset._typing import FloatArray
@@ -116,7 +118,7 @@ def save_stream(stream: Stream, path: str | Path) -> None:
 
 def save_classifier(classifier: ConformalCredalClassifier, path: str | Path) -> None:
     """Write a fitted classifier, calibrated or not, to a directory."""
-    if not hasattr(classifier, "estimator_"):
+    if not hasattr(classifier, "estimator_") and not hasattr(classifier, "estimators_"):
         raise NotFittedError("this classifier has no fitted estimator to save. Call fit or conformalize first.")
     values: dict[str, Any] = {"score": score_to_dict(get_score(classifier.score)), "calibrated": False}
     if classifier.noise is not None:
@@ -124,13 +126,21 @@ def save_classifier(classifier: ConformalCredalClassifier, path: str | Path) -> 
     values |= fitted_values(classifier)
     arrays = {}
     if hasattr(classifier, "calibration_"):
-        calibration = _calibration_bundle(classifier.calibration_)
-        values |= {"calibrated": True, "calibration": calibration.values}
-        arrays = calibration.arrays
-    saved = dump_estimator(classifier.estimator_)
-    if saved.network is not None:
-        values["network"] = saved.network
-    write_bundle(path, Bundle("classifier", values, arrays, saved.files))
+        calibration = classifier.calibration_
+        if isinstance(calibration, CrossCalibration):
+            bundle = _cross_bundle(calibration)
+        else:
+            bundle = _calibration_bundle(calibration)
+        values |= {"calibrated": True, "calibration": bundle.values}
+        arrays = bundle.arrays
+    if hasattr(classifier, "estimators_"):
+        files, values["folds"] = dump_folds(classifier.estimators_)
+    else:
+        saved = dump_estimator(classifier.estimator_)
+        files = saved.files
+        if saved.network is not None:
+            values["network"] = saved.network
+    write_bundle(path, Bundle("classifier", values, arrays, files))
 
 
 def save_estimator(estimator: TorchEstimator, path: str | Path) -> None:
@@ -261,19 +271,36 @@ def _classifier_from(
     score = score_from_dict(values.get("score"), path)
     fitted = fitted_attributes(values, path)
     if values.get("calibrated") is True and isinstance(values.get("calibration"), dict):
-        fitted["calibration_"] = _calibration_from(Bundle("calibration", values["calibration"], bundle.arrays), path)
-        if "classes_" in fitted and len(fitted["classes_"]) != fitted["calibration_"].n_classes:
-            raise FileFormatError(f"{path} contradicts itself: the classifier and its calibration differ in classes.")
-        if fitted["calibration_"].score != score:
-            raise FileFormatError(
-                f"{path} contradicts itself: the classifier's score is {score!r}, but it was calibrated with "
-                f"{fitted['calibration_'].score!r}. Calibrate it again and save it."
-            )
+        fitted["calibration_"] = _calibration_of_classifier(bundle, score, fitted, path)
     elif values.get("calibrated") is not False or "calibration" in values:
         raise FileFormatError(f"{path} does not say whether the classifier is calibrated.")
-    estimator = load_estimator(SavedEstimator(bundle.files, values.get("network")), path, trusted, module)
-    classifier = ConformalCredalClassifier(estimator, score, noise_from_dict(values.get("noise"), path))
-    classifier.estimator_ = estimator
+    noise = noise_from_dict(values.get("noise"), path)
+    if "folds" in values:
+        estimators = load_folds(bundle.files, values["folds"], path, trusted, module)
+        if len(estimators) != getattr(fitted.get("calibration_"), "n_folds", len(estimators)):
+            raise FileFormatError(f"{path} contradicts itself: its folds and its estimators differ in number.")
+        # The parameter is what a new fit would start from: an estimator like those of the folds.
+        classifier = ConformalCredalClassifier(estimators[0], score, noise)
+        classifier.estimators_ = estimators
+    else:
+        estimator = load_estimator(SavedEstimator(bundle.files, values.get("network")), path, trusted, module)
+        classifier = ConformalCredalClassifier(estimator, score, noise)
+        classifier.estimator_ = estimator
     for name, value in fitted.items():
         setattr(classifier, name, value)
     return classifier
+
+
+def _calibration_of_classifier(
+    bundle: Bundle, score: Score, fitted: dict[str, Any], path: str | Path
+) -> Calibration | CrossCalibration:
+    build = _cross_calibration_from if "folds" in bundle.values else _calibration_from
+    calibration = build(Bundle("calibration", bundle.values["calibration"], bundle.arrays), path)
+    if "classes_" in fitted and len(fitted["classes_"]) != calibration.n_classes:
+        raise FileFormatError(f"{path} contradicts itself: the classifier and its calibration differ in classes.")
+    if calibration.score != score:
+        raise FileFormatError(
+            f"{path} contradicts itself: the classifier's score is {score!r}, but it was calibrated with "
+            f"{calibration.score!r}. Calibrate it again and save it."
+        )
+    return calibration

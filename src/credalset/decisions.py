@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray
+from credalset._validation import as_numbers
 from credalset.geometry.game import max_min
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def as_utility(utility: Any, n_classes: int) -> FloatArray:
     """Check a utility matrix (actions × classes); 0/1 utility, one action per class, by default."""
     if utility is None:
         return np.eye(n_classes)
-    array = np.asarray(utility, dtype=np.float64)
+    array = as_numbers(utility, "utility")
     if array.ndim != 2 or array.shape[1] != n_classes or len(array) == 0:
         raise ValueError(
             f"utility must have shape (n_actions, {n_classes}), one row per action and one column per class, "
@@ -53,6 +54,7 @@ def decide(sets: CredalSet, rule: str, utility: Any) -> BoolArray:
     if rule not in rules:
         raise ValueError(f"rule must be one of {', '.join(rules)}, but is {rule!r}.")
     matrix = as_utility(utility, sets.n_classes)
+    matrix = np.ldexp(matrix, -np.frexp(np.abs(matrix).max())[1])  # so that no difference overflows
     # No rule depends on the origin or the unit of utility; without them, one tolerance serves all.
     matrix = matrix - matrix.min()
     scale = float(matrix.max()) or 1.0

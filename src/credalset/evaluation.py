@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ def evaluate_predictions(
     classes only), the ``threshold`` (the mean where they differ from item to item), the number of ``empty`` sets and
     the number of items ``n``.
     """
-    levels: Iterable[float] = [alphas] if np.ndim(alphas) == 0 else alphas  # type: ignore[assignment, list-item]
+    single = isinstance(alphas, Real | str) or (isinstance(alphas, np.ndarray) and alphas.ndim == 0)
+    levels: Iterable[float] = [alphas] if single else alphas  # type: ignore[assignment, list-item]
     rows = Evaluation()
     for alpha in levels:
         sets = calibration.predict_set(prediction, alpha, groups=groups, weights=weights)

@@ -145,12 +145,13 @@ def test_draws_follow_the_tilted_density(n_classes):
     sets = mixed_balls(6, n_classes, 30 + n_classes)
     for mass in wasserstein_rays.in_units_of_radius(sets.center, sets.radius, sets.gaps):
         pilot, uniforms = rng.random((64, n_classes - 1, 2)), rng.random((200, n_classes - 1, 2))
-        tilt, cost, edge, log_ratio = wasserstein_rays.draw(mass, sets.gaps, pilot, uniforms)
+        tilt, cost, edge, log_ratio, offsets = wasserstein_rays.draw(mass, sets.gaps, pilot, uniforms)
         assert 0 < tilt <= n_classes - 1
         assert np.std(log_ratio) < 0.1
         assert np.ptp(log_ratio) < 1.0
         assert np.all(edge >= 1)
         assert np.all(cost > 0)
+        assert cost == pytest.approx(np.abs(offsets) @ sets.gaps)
 
 
 @pytest.mark.parametrize("n_classes", [3, 6, 15])

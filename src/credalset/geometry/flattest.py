@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from credalset._compiled import kernels
 from credalset._parallel import for_each_block
-from credalset._typing import FloatArray
+from credalset._typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from credalset.geometry.region import Region
+
+WASSERSTEIN_KERNELS = "credalset.kernels.wasserstein"
+EFFORT = 16  # evaluations per class, about, of a search
+MAX_STEPS = 60  # a dozen as a rule
+ROUNDING = 4e-16
+PRECISE = 1e-13  # relative to the root of the radius
 
 
 def capped(center: FloatArray, cap: FloatArray) -> FloatArray:
@@ -40,29 +48,97 @@ def capped(center: FloatArray, cap: FloatArray) -> FloatArray:
 
 
 def capped_peak(sets: Region) -> FloatArray:
-    """Return the smallest peak of each ball of an f-divergence or of total variation, by bisection on the cap."""
+    """Return the smallest peak of each ball of an f-divergence Σ g_k φ(λ_k / g_k).
+
+    The nearest distribution below a cap t is min(c·g, t) (see `capped`). As t falls from max g, classes reach it one
+    after the other, the j-th largest at t_j = g_j / (g_j + … + g_K + j·g_j); between two such caps c is linear in t.
+    A search over j, then false position on the square root of the divergence, which is nearly linear in t.
+    """
     result = np.empty(len(sets))
 
     def one_block(rows: slice) -> None:
         result[rows] = _capped_peak(sets[rows])
 
-    for_each_block(one_block, len(sets), sets.n_classes)
+    for_each_block(one_block, len(sets), EFFORT * sets.n_classes)
     return result
 
 
 def _capped_peak(sets: Region) -> FloatArray:
-    low, high = np.full(len(sets), 1.0 / sets.n_classes), sets.center.max(axis=1)
-    for _ in range(55):
-        middle = 0.5 * (low + high)
-        points = capped(sets.center, middle)
-        legal = np.abs(points.sum(axis=1) - 1.0) < 1e-9
-        inside = legal & (sets._divergence(points[:, None, :])[:, 0] <= sets.radius)
-        low, high = np.where(inside, low, middle), np.where(inside, middle, high)
-    flat = capped(sets.center, np.full(len(sets), 1.0 / sets.n_classes))
-    reaches_uniform = (np.abs(flat.sum(axis=1) - 1.0) < 1e-9) & (
-        sets._divergence(flat[:, None, :])[:, 0] <= sets.radius
-    )
-    return np.where(reaches_uniform, 1.0 / sets.n_classes, high)
+    n, k = sets.center.shape
+    rows = np.arange(n)
+    ranked = -np.sort(-sets.center, axis=1)
+    tail = np.cumsum(ranked[:, ::-1], axis=1)[:, ::-1]  # mass of the classes from rank j on
+    with np.errstate(invalid="ignore", divide="ignore"):
+        caps = np.where(ranked > 0, ranked / (tail + np.arange(k) * ranked), 1.0 / k)
+    # Beyond the support the cap can fall on only if spare mass may go to classes that the centre rules out.
+    caps, tail = np.column_stack([caps, np.full(n, 1.0 / k)]), np.column_stack([tail, np.zeros(n)])
+    width, n_zeros = np.sqrt(sets.radius), (ranked == 0).sum(axis=1)
+
+    def shortfall(j: IntArray, cap: FloatArray) -> FloatArray:
+        """Root of the divergence from the centre of min(c·g, cap), with j classes at the cap, less that allowed."""
+        mass, rest = tail[rows, j], 1.0 - j * cap
+        factor = np.divide(rest, mass, out=np.full(n, np.inf), where=mass > 0)
+        with np.errstate(invalid="ignore"):
+            points = np.minimum(np.where(sets.center > 0, factor[:, None] * sets.center, 0.0), cap[:, None])
+        if (mass == 0).any():
+            spare = np.where(mass > 0, 0.0, np.maximum(1.0 - (k - n_zeros) * cap, 0.0))
+            points += np.where(sets.center == 0, (spare / np.maximum(n_zeros, 1))[:, None], 0.0)
+        return np.sqrt(np.maximum(sets._divergence(points[:, None, :])[:, 0], 0.0)) - width
+
+    # The number of classes at the cap: a search for the first t_j that is too far away; k where none is.
+    low, high = np.zeros(n, dtype=np.int64), np.full(n, k + 1, dtype=np.int64)
+    while (high - low > 1).any():
+        j, searching = (low + high) // 2, high - low > 1
+        far = shortfall(j, caps[rows, j]) > 0
+        low, high = np.where(searching & ~far, j, low), np.where(searching & far, j, high)
+    return np.minimum(_between_caps(shortfall, caps, low, high, PRECISE * width), ranked[:, 0])
+
+
+def _between_caps(
+    shortfall: Callable[[IntArray, FloatArray], FloatArray],
+    caps: FloatArray,
+    low: IntArray,
+    high: IntArray,
+    tolerance: FloatArray,
+) -> FloatArray:
+    """Solve for the cap between caps[high], too far from the centre, and caps[low], near enough."""
+    rows, last = np.arange(len(caps)), caps.shape[1] - 1
+    near, far = caps[rows, low], caps[rows, np.minimum(high, last)]
+    f_near, f_far = shortfall(low, near), shortfall(np.minimum(high, last), far)
+    open_rows = (high <= last) & (near > far)
+    side = np.zeros(len(caps))
+    for _ in range(MAX_STEPS):
+        if not open_rows.any():
+            break
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cap = (near * f_far - far * f_near) / (f_far - f_near)
+        cap = np.where((cap > far) & (cap < near), cap, 0.5 * (near + far))
+        f = shortfall(np.minimum(high, last), cap)
+        good = f <= 0
+        # Illinois: an end that stays twice in a row counts half, so that the other one moves in too
+        f_far = np.where(good & (side > 0), 0.5 * f_far, f_far)
+        f_near = np.where(~good & (side < 0), 0.5 * f_near, f_near)
+        near, f_near = np.where(open_rows & good, cap, near), np.where(open_rows & good, f, f_near)
+        far, f_far = np.where(open_rows & ~good, cap, far), np.where(open_rows & ~good, f, f_far)
+        side = np.where(good, 1.0, -1.0)
+        open_rows &= (near - far > ROUNDING * near) & ~(good & (-f <= tolerance))
+    return near
+
+
+def total_variation_peak(center: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return the smallest peak of each TV ball: the t with Σ (g_k − t)₊ = r, or 1/K once that is reached."""
+    result = np.empty(len(center))
+    k = center.shape[1]
+    count = np.arange(1, k + 1)
+
+    def one_block(rows: slice) -> None:
+        ranked = -np.sort(-center[rows], axis=1)
+        # With the j largest classes cut to t, r = g_1 + … + g_j − j·t: the largest such t is the right one.
+        level = (np.cumsum(ranked, axis=1) - radius[rows, None]) / count
+        result[rows] = np.maximum(level.max(axis=1), 1.0 / k)
+
+    for_each_block(one_block, *center.shape)
+    return np.minimum(result, center.max(axis=1))
 
 
 def half_space_peak(center: FloatArray, level: FloatArray) -> FloatArray:
@@ -87,7 +163,27 @@ def half_space_peak(center: FloatArray, level: FloatArray) -> FloatArray:
 
 
 def wasserstein_peak(center: FloatArray, radius: FloatArray, gaps: FloatArray) -> FloatArray:
-    """Return min max λ_k over W1 balls, one small linear program per ball."""
+    """Return min max λ_k over W1 balls.
+
+    The least cost of transporting g below a cap t is convex, falling and piecewise linear in t, and a shortest path in
+    one dimension gives it with its slope (`credalset.geometry.wasserstein.closest_with_top`). Newton's method from 1/K
+    upwards follows the tangents to the exact t at which the cost is r.
+    """
+    result = np.empty(len(center))
+    compiled = kernels(WASSERSTEIN_KERNELS, center.size, at_least=1 << 8)
+
+    def one_block(rows: slice) -> None:
+        if compiled is None:
+            result[rows] = _wasserstein_peak(center[rows], radius[rows], gaps)
+        else:
+            compiled.smallest_peak(center[rows], radius[rows], gaps, result[rows])
+
+    for_each_block(one_block, len(center), EFFORT * center.shape[1])
+    return result
+
+
+def _wasserstein_peak(center: FloatArray, radius: FloatArray, gaps: FloatArray) -> FloatArray:
+    """The same by one small linear program per ball, without the compiled kernel."""
     from scipy.optimize import linprog
 
     k = center.shape[1]

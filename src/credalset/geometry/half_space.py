@@ -194,7 +194,7 @@ def _tilt(margin: FloatArray) -> FloatArray:
         terms = size * np.exp(-tilt[:, None] * below_best)
         positive, negative = np.where(margin > 0.0, terms, 0.0), np.where(margin < 0.0, terms, 0.0)
         p, q = positive.sum(axis=1), negative.sum(axis=1)
-        value = tilt * (top + nearest) + np.log(p / q)
+        value = tilt * (top + nearest) + np.log(p) - np.log(q)
         slope = (positive * size).sum(axis=1) / p + (negative * size).sum(axis=1) / q
         low, high = np.where(value <= 0.0, tilt, low), np.where(value >= 0.0, tilt, high)
         step = tilt - value / slope

@@ -84,10 +84,11 @@ def _log_recursion(x: FloatArray, y: FloatArray, split: FloatArray | None = None
         first, last = max(1, t - n_outside), min(n_inside, t - 1)
         h = slice(first, last + 1)
         x_h, y_k = x[:, first - 1 : last], y[:, t - last - 1 : t - first][:, ::-1]
-        total = x_h + y_k
-        with np.errstate(divide="ignore"):
-            log_w = np.log(np.divide(x_h, total, out=np.zeros_like(total), where=total > 0.0))
-            log_rest = np.log(np.divide(y_k, total, out=np.ones_like(total), where=total > 0.0))
+        # Differences of logarithms, for a margin may be as small as doubles go and its share smaller.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_x, log_y, log_total = np.log(x_h), np.log(y_k), np.log(x_h + y_k)
+            log_w = np.where(x_h > 0.0, log_x - log_total, -np.inf)
+            log_rest = np.where(y_k > 0.0, log_y - log_total, np.where(x_h > 0.0, -np.inf, 0.0))
         from_left = log_w + log_f[:, h]
         log_f[:, h] = np.logaddexp(from_left, log_rest + log_f[:, first - 1 : last])
         if split is not None:

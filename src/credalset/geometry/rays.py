@@ -17,9 +17,8 @@ away. With κ = 0 directions point at uniform points of the simplex and the rati
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -136,8 +135,7 @@ def _dirichlet(center: FloatArray, sharpness: FloatArray, n: int, generator: np.
     return draws / draws.sum(axis=-1, keepdims=True)
 
 
-@dataclass(frozen=True)
-class Rays:
+class Rays(NamedTuple):
     """Rays from the centres: directions (N, M, K), their length inside the region and log weights, (N, M)."""
 
     directions: FloatArray

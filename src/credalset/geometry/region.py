@@ -20,7 +20,7 @@ from credalset._parallel import for_each_block
 from credalset._typing import BoolArray, FloatArray
 from credalset.geometry import generic
 from credalset.geometry.game import max_min
-from credalset.geometry.rays import estimate_log_volume, ray_length
+from credalset.geometry.rays import Rays, choose_sharpness, draw_rays, estimate_log_volume, ray_length
 
 
 class Region(ABC):
@@ -104,6 +104,10 @@ class Region(ABC):
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
         return ray_length(self, directions)
+
+    def _weighted_rays(self, n_rays: int, generator: np.random.Generator) -> Rays:
+        """Rays from the centres whose weights estimate the volume without bias: what `sample` chooses from."""
+        return draw_rays(self, choose_sharpness(self, generator), n_rays, generator)
 
     def _sample(self, n: int, generator: np.random.Generator) -> FloatArray | None:
         return None

@@ -8,6 +8,7 @@ from scipy.special import digamma, gammaln, loggamma
 
 from credalset._typing import FloatArray
 from credalset.geometry.reverse_kullback_leibler import binary_log_width
+from credalset.geometry.tiny_balls import magnify
 
 N_NODES = 32  # 24 give 5e-13, 32 reach rounding
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
@@ -72,8 +73,9 @@ def log_volume(center: FloatArray, radius: FloatArray) -> FloatArray:
     s H(m) against the logarithms of Γ, are removed by hand (`_gamma_excess`), so tiny balls keep full accuracy.
     Two classes have a closed form, the width of the envelope.
     """
+    center, radius, log_factor = magnify(center, radius, below=1e-60, ratio=1e17)
     if center.shape[1] == 2:
-        return binary_log_width(center, radius)
+        return binary_log_width(center, radius) + log_factor
     result = np.full(len(center), -np.inf)
     rows = np.flatnonzero(radius > 0)
     if rows.size == 0:
@@ -88,5 +90,5 @@ def log_volume(center: FloatArray, radius: FloatArray) -> FloatArray:
     peak = _log_transform(m, r, saddle[:, None].astype(np.complex128)).real
     integrand = np.exp(_log_transform(m, r, s) - peak) * (direction / saddle[:, None])
     total = integrand.imag.sum(axis=1) * step / np.pi
-    result[rows] = np.minimum(peak[:, 0] + np.log(total) + np.log(saddle), 0.0)
+    result[rows] = np.minimum(peak[:, 0] + np.log(total) + np.log(saddle) + log_factor[rows], 0.0)
     return result

@@ -15,19 +15,28 @@ losses are kept, and the sum is integrated along the ray, which goes on until th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import gammainc, gammaln
 
 from credalset._typing import AnyArray, BoolArray, FloatArray
-from credalset.geometry.rays import N_RAYS, log_mean, log_terms
+from credalset.geometry.rays import N_RAYS, Rays, log_mean, log_terms
 
 if TYPE_CHECKING:
     from credalset.geometry.region import Region
 
 PILOT_RAYS = 64
 ELEMENTS_PER_BLOCK = 1 << 21
+
+
+class Losses(NamedTuple):
+    """Which classes lose and how much, (N, M, K); how far the ray goes and its log weight, (N, M)."""
+
+    loses: BoolArray
+    loss: FloatArray
+    reach: FloatArray
+    log_weights: FloatArray
 
 
 def estimate_log_volume(
@@ -59,8 +68,25 @@ def _fills_the_simplex(sets: Region, generator: np.random.Generator) -> BoolArra
 
 
 def _tilted_terms(sets: Region, n_rays: int, generator: np.random.Generator) -> FloatArray:
+    return _tilted_rays(sets, n_rays, generator).log_weights
+
+
+def _tilted_rays(sets: Region, n_rays: int, generator: np.random.Generator) -> Losses:
+    """Draw in units of the radius, which no radius is too small for; a member takes at most r from any class."""
     radius = np.minimum(sets.radius, 1.0)
-    return _log_terms(sets.center, radius, *saddle_point(sets.center, radius), n_rays, generator)
+    mantissa, exponent = np.frexp(radius)
+    mass = np.ldexp(np.minimum(sets.center, radius[:, None]), -exponent[:, None]) / mantissa[:, None]
+    rays = _draw(mass, *saddle_point(mass), n_rays, generator)
+    return rays._replace(log_weights=rays.log_weights + (sets.n_classes - 1) * np.log(radius)[:, None])
+
+
+def weighted_rays(sets: Region, n_rays: int, generator: np.random.Generator) -> Rays:
+    """Rays in the shape of each ball, for sampling: given who loses, the gains are uniform on their simplex."""
+    drawn = _tilted_rays(sets, n_rays, generator)
+    gain = np.where(drawn.loses, 0.0, generator.standard_exponential(drawn.loss.shape))
+    gained, lost = (np.maximum(side.sum(axis=-1, keepdims=True), np.finfo(float).tiny) for side in (gain, drawn.loss))
+    scale = np.minimum(sets.radius, 1.0)[:, None, None]
+    return Rays(scale * (gain / gained - drawn.loss / lost), drawn.reach, drawn.log_weights)
 
 
 def _uniform_terms(sets: Region, n_rays: int, generator: np.random.Generator) -> FloatArray:
@@ -73,16 +99,16 @@ def _log_loss_share(p: FloatArray, center: FloatArray) -> FloatArray:
         return np.log(-np.expm1(-p * center)) - np.log(p)
 
 
-def saddle_point(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Minimise the convex Σ log(ℓ_k(p) + 1/q) + (p + q) r over log p and log q by damped coordinate steps."""
+def saddle_point(center: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Minimise the convex Σ log(ℓ_k(p) + 1/q) + p + q, the radius being one, over log p and log q."""
     k = center.shape[1]
-    log_p = log_q = np.log(0.5 * k / radius)
+    log_p = log_q = np.full(len(center), np.log(0.5 * k))
     smallest = np.log(1e-3)
     width = 2.0
 
     def cost(x: FloatArray, y: FloatArray) -> FloatArray:
         p, q = np.exp(x), np.exp(y)
-        return np.logaddexp(_log_loss_share(p[:, None], center), -y[:, None]).sum(axis=1) + (p + q) * radius
+        return np.logaddexp(_log_loss_share(p[:, None], center), -y[:, None]).sum(axis=1) + p + q
 
     # A compass search: two smooth variables, and the tilts only steer the variance, so a rough minimum is plenty.
     best = cost(log_p, log_q)
@@ -110,10 +136,8 @@ def log_incomplete_gamma(a: AnyArray, x: FloatArray) -> FloatArray:
         return np.where(regularised > 1e-280, np.log(regularised) + gammaln(a), series)
 
 
-def _log_terms(
-    center: FloatArray, radius: FloatArray, p: FloatArray, q: FloatArray, n_rays: int, generator: np.random.Generator
-) -> FloatArray:
-    """Log of each ray's unbiased estimate, (N, n_rays)."""
+def _draw(center: FloatArray, p: FloatArray, q: FloatArray, n_rays: int, generator: np.random.Generator) -> Losses:
+    """Draw who loses and how much, in units of the radius, with the log of each ray's unbiased estimate."""
     n, k = center.shape
     log_share = _log_loss_share(p[:, None], center)
     log_phi = np.logaddexp(log_share, -np.log(q)[:, None])
@@ -122,13 +146,14 @@ def _log_terms(
     cut = -np.expm1(-tilt * center[:, None, :])
     loss = np.where(loses, -np.log1p(-generator.random((n, n_rays, k)) * cut) / tilt, 0.0)
     total, n_losing = loss.sum(axis=-1), loses.sum(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         exhausted = np.where(loss > 0, center[:, None, :] / loss, np.inf).min(axis=-1) * total  # T: a class runs dry
-        reach = np.minimum(exhausted, radius[:, None])
+        reach = np.minimum(exhausted, 1.0)
         # ∫₀^reach A^{K−2} dA  over  ∫₀^T e^{−pA} A^{|S|−1} dA · q^{−(K−|S|)} / ∏φ
         numerator = (k - 1) * np.log(reach) - np.log(k - 1) - gammaln(k - n_losing)
         proposal = log_incomplete_gamma(n_losing, p[:, None] * exhausted)
         proposal -= n_losing * np.log(p)[:, None] + (k - n_losing) * np.log(q)[:, None]
         terms = numerator - proposal + log_phi.sum(axis=1)[:, None] + gammaln(k)
     # Nobody loses, or nobody gains: such rays do not move at all.
-    return np.where((n_losing == 0) | (n_losing == k) | (total == 0), -np.inf, terms)
+    still = (n_losing == 0) | (n_losing == k) | (total == 0)
+    return Losses(loses, loss, np.where(still, 0.0, reach), np.where(still, -np.inf, terms))

@@ -32,7 +32,7 @@ from scipy.special import gammaln
 from credalset._compiled import kernels
 from credalset._parallel import for_each_block
 from credalset._typing import FloatArray, IntArray
-from credalset.geometry.rays import N_RAYS, log_mean, log_terms
+from credalset.geometry.rays import N_RAYS, Rays, log_mean, log_terms
 from credalset.geometry.total_variation_rays import log_incomplete_gamma
 from credalset.geometry.wasserstein import within_reach
 
@@ -91,6 +91,21 @@ def _uniform_terms(sets: Region, gaps: FloatArray, n_rays: int, generator: np.ra
 
 def _tilted_terms(sets: Region, gaps: FloatArray, n_rays: int, generator: np.random.Generator) -> FloatArray:
     """Log of each ray's unbiased estimate of the fraction, (N, n_rays)."""
+    return _tilted_rays(sets, gaps, n_rays, generator, np.empty((0, 0, 0)))[1]
+
+
+def weighted_rays(sets: Region, gaps: FloatArray, n_rays: int, generator: np.random.Generator) -> Rays:
+    """Rays in the shape of each ball, for sampling."""
+    offsets = np.empty((len(sets), n_rays, len(gaps)))
+    length, log_weights = _tilted_rays(sets, gaps, n_rays, generator, offsets)
+    moved = np.diff(offsets, axis=-1, prepend=0.0, append=0.0)
+    return Rays(within_reach(sets.radius, gaps)[:, None, None] * moved, length, log_weights)
+
+
+def _tilted_rays(
+    sets: Region, gaps: FloatArray, n_rays: int, generator: np.random.Generator, offsets: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Length of each ray in units of its draw, and log of its estimate; fills ``offsets`` unless that is empty."""
     n, d = len(sets), len(gaps)
     reach = within_reach(sets.radius, gaps)
     mass = in_units_of_radius(sets.center, reach, gaps)
@@ -100,20 +115,23 @@ def _tilted_terms(sets: Region, gaps: FloatArray, n_rays: int, generator: np.ran
 
     def one_block(rows: slice) -> None:
         if compiled is not None:
-            results = tilt[rows], cost[rows], edge[rows], log_ratio[rows]
+            results = tilt[rows], cost[rows], edge[rows], log_ratio[rows], offsets[rows]
             compiled.draw(mass[rows], gaps, pilot[rows], uniforms[rows], *results)
             return
         for i in range(rows.start, rows.stop):
-            tilt[i], cost[i], edge[i], log_ratio[i] = draw(mass[i], gaps, pilot[i], uniforms[i])
+            tilt[i], cost[i], edge[i], log_ratio[i], drawn = draw(mass[i], gaps, pilot[i], uniforms[i])
+            if len(offsets):
+                offsets[i] = drawn
 
     for_each_block(one_block, n, uniforms[0].size, block_size=1)
     speed = tilt[:, None] * cost
     with np.errstate(divide="ignore", invalid="ignore"):
-        inside = d * np.log(np.minimum(edge, 1.0 / cost)) - np.log(d)
+        length = np.minimum(edge, 1.0 / cost)
         along_ray = log_incomplete_gamma(np.array(d), speed * edge) - d * np.log(speed)
-        terms = inside - along_ray + log_ratio + d * np.log(reach)[:, None] + gammaln(d + 1)
+        terms = d * np.log(length) - np.log(d) - along_ray + log_ratio + d * np.log(reach)[:, None] + gammaln(d + 1)
     # A draw of the centre itself, or of a face, has probability zero, but seeds coincide.
-    return np.where((cost > 0) & np.isfinite(log_ratio), terms, -np.inf)
+    usable = (cost > 0) & np.isfinite(log_ratio)
+    return np.where(usable, length, 0.0), np.where(usable, terms, -np.inf)
 
 
 def in_units_of_radius(center: FloatArray, reach: FloatArray, gaps: FloatArray) -> FloatArray:
@@ -125,14 +143,14 @@ def in_units_of_radius(center: FloatArray, reach: FloatArray, gaps: FloatArray) 
 
 def draw(
     mass: FloatArray, gaps: FloatArray, pilot: FloatArray, uniforms: FloatArray
-) -> tuple[float, FloatArray, FloatArray, FloatArray]:
-    """Return the tilt s and, for each ray, W, T and log(e^{−s W} / q), from uniforms (n_rays, K − 1, 2)."""
+) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the tilt s and, for each ray, W, T, log(e^{−s W} / q) and w, from uniforms (n_rays, K − 1, 2)."""
     chain = Chain(mass, gaps, -np.cumsum(mass)[:-1], np.cumsum(mass[::-1])[-2::-1])
     tilt, window = _find_tilt(chain, pilot)
     offsets, log_ratio = _sample(chain, tilt, _backward(chain, tilt, window), uniforms)
     step = np.diff(offsets, axis=1, prepend=0.0, append=0.0)
     exits = np.divide(mass, -step, out=np.full_like(step, np.inf), where=step < 0)
-    return tilt, np.abs(offsets) @ gaps, np.maximum(exits.min(axis=1), 1.0), log_ratio
+    return tilt, np.abs(offsets) @ gaps, np.maximum(exits.min(axis=1), 1.0), log_ratio, offsets
 
 
 def _find_tilt(chain: Chain, pilot: FloatArray) -> tuple[float, FloatArray]:

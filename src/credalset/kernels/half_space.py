@@ -150,7 +150,7 @@ def _tilt(margin: FloatArray, top: float) -> float:
                 term = -d * math.exp(tilt * (d + nearest))
                 q += term
                 q_mean -= term * d
-        value = tilt * (top + nearest) + math.log(p / q)
+        value = tilt * (top + nearest) + math.log(p) - math.log(q)
         if abs(value) <= ROUNDING * (1.0 + tilt * (top + nearest)):
             return tilt
         if value < 0.0:
@@ -240,6 +240,24 @@ def _add(left: float, left_exponent: int, above: float, above_exponent: int) -> 
 
 
 @nb.njit(cache=True, nogil=True)
+def _step(
+    x: float, y: float, left: float, left_exponent: int, above: float, above_exponent: int
+) -> tuple[float, int, float]:
+    """One step of the recursion on scaled numbers: their sum, weighted x : y, and the share of the first.
+
+    Weights as small as doubles go are scaled before they meet a mantissa, or the product would vanish.
+    """
+    total = x + y
+    if x < SMALL_MANTISSA * total:
+        x *= UNIT
+        left_exponent -= 1
+    if y < SMALL_MANTISSA * total:
+        y *= UNIT
+        above_exponent -= 1
+    return _add(x / total * left, left_exponent, y / total * above, above_exponent)
+
+
+@nb.njit(cache=True, nogil=True)
 def _scaled_log_recursion(x: FloatArray, y: FloatArray, f: FloatArray, exponents: IntArray) -> float:
     """Log f(H, Y) where plain doubles underflow."""
     f[: len(y) + 1] = 0.0
@@ -247,8 +265,7 @@ def _scaled_log_recursion(x: FloatArray, y: FloatArray, f: FloatArray, exponents
     for x_h in x:
         left, exponent = 1.0, 0
         for k in range(len(y)):
-            scale = 1.0 / (x_h + y[k])
-            left, exponent, _ = _add(x_h * scale * left, exponent, y[k] * scale * f[k + 1], exponents[k + 1])
+            left, exponent, _ = _step(x_h, y[k], left, exponent, f[k + 1], exponents[k + 1])
             f[k + 1], exponents[k + 1] = left, exponent
     return math.log(f[len(y)]) + exponents[len(y)] * math.log(UNIT)
 
@@ -284,8 +301,7 @@ def _fill_splits(x: FloatArray, y: FloatArray, f: FloatArray, exponents: IntArra
     for h in range(len(x)):
         left, exponent = 1.0, 0
         for k in range(len(y)):
-            scale = 1.0 / (x[h] + y[k])
-            left, exponent, split[h, k] = _add(x[h] * scale * left, exponent, y[k] * scale * f[k + 1], exponents[k + 1])
+            left, exponent, split[h, k] = _step(x[h], y[k], left, exponent, f[k + 1], exponents[k + 1])
             f[k + 1], exponents[k + 1] = left, exponent
 
 

@@ -251,3 +251,30 @@ def closest_with_top(center: FloatArray, gaps: FloatArray, closest: FloatArray) 
                 else:
                     high, high_cost, high_slope = level, cost, slope
             closest[i, top] = best
+
+
+@nb.njit(cache=True, nogil=True)
+def smallest_peak(center: FloatArray, radius: FloatArray, gaps: FloatArray, peak: FloatArray) -> None:
+    """Follow the tangents of the least cost below a cap, convex and falling in it, from 1/K up to cost r."""
+    n_classes = center.shape[1]
+    cumulative = np.empty(n_classes)
+    left, right = np.empty((4 * n_classes + 4, 3)), np.empty((4 * n_classes + 4, 3))
+    flat = np.empty((n_classes, 4))
+    tolerance = 1e-15 * gaps.sum()
+    for i in range(center.shape[0]):
+        total, most = 0.0, 0.0
+        for k in range(n_classes):
+            total += center[i, k]
+            cumulative[k] = total
+            most = max(most, center[i, k])
+        cap = 1.0 / n_classes
+        while cap < most:
+            # No class has to reach the cap: there is no class number −1.
+            cost, slope = _cost_at_level(cumulative, gaps, -1, cap, 1.0, left, right, flat)
+            if cost <= radius[i] + tolerance or slope >= 0.0:
+                break
+            following = cap + (cost - radius[i]) / -slope
+            if following <= cap:
+                break
+            cap = following
+        peak[i] = min(cap, most)

@@ -235,10 +235,11 @@ def draw(
     cost: FloatArray,
     edge: FloatArray,
     log_ratio: FloatArray,
+    draws: FloatArray,
 ) -> None:
-    """Fill in the tilt of each ball, and W, T and log(e^{−s W} / q) of each of its rays."""
+    """Fill in the tilt of each ball, and W, T, log(e^{−s W} / q) and, unless ``draws`` is empty, w of its rays."""
     d = gaps.shape[0]
-    low, high, offsets = np.empty(d), np.empty(d), np.empty(d)
+    low, high, scratch = np.empty(d), np.empty(d), np.empty(d)
     knots, values, tails = np.empty((d, MAX_KNOTS)), np.empty((d, MAX_KNOTS)), np.empty((d, MAX_KNOTS))
     size, stack, window = np.empty(d, np.int64), np.empty((MAX_HALVINGS + 16, 3)), np.empty((d, 2))
     for i in range(mass.shape[0]):
@@ -251,6 +252,7 @@ def draw(
         for k in range(d - 1, -1, -1):
             _link(ball, k, tilt[i], window[k, 0], window[k, 1])
         for j in range(uniforms.shape[1]):
+            offsets = draws[i, j] if draws.shape[0] > 0 else scratch
             log_ratio[i, j] = _sample(ball, tilt[i], uniforms[i, j], offsets)
             cost[i, j] = _cost(gaps, offsets)
             edge[i, j] = _edge(mass[i], offsets)

@@ -27,6 +27,7 @@ from credalset.plotting.outline import area, from_plane, level_set, outline, sco
 from credalset.scores import (
     InnerProduct,
     KullbackLeibler,
+    NegativeLogDensity,
     RelativeLikelihood,
     Score,
     TotalVariation,
@@ -596,3 +597,44 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(cs.MissingExtraError, match=r"credalset\[plot\]"):
         import credalset.plotting  # noqa: F401
+
+
+# --- mixtures ---
+
+MIXTURES = np.array(
+    [
+        [[0.6, 20.0, 6.0, 4.0], [0.4, 3.0, 5.0, 16.0]],
+        [[0.5, 2000.0, 600.0, 400.0], [0.5, 300.0, 1500.0, 1600.0]],  # two specks
+        [[0.7, 0.3, 0.4, 5.0], [0.3, 4.0, 2.0, 0.6]],  # infinite at the edges, were it not for the pull
+        [[1.0, 6.0, 3.0, 2.0], [0.0, 1.0, 1.0, 1.0]],
+    ]
+)
+
+
+@pytest.mark.parametrize("i", range(len(MIXTURES)))
+def test_density_sets_have_the_area_and_the_members_they_should(i: int) -> None:
+    score = NegativeLogDensity()
+    draws = np.random.default_rng(0).dirichlet(MIXTURES[i, 0, 1:], 400)
+    scores = score(np.repeat(MIXTURES[i : i + 1], 400, axis=0), draws)
+    for quantile in (0.3, 0.8):
+        one = score.region(MIXTURES[i : i + 1], np.quantile(scores, quantile))
+        loops = outline(one)
+        value, error = one.volume(return_error=True, n_rays=200_000)
+        assert area(loops) == pytest.approx(value[0], abs=4 * error[0] + 2e-3 * value[0])
+        boundary = np.concatenate(loops)
+        inner = boundary[boundary.min(axis=1) > 1e-4]
+        np.testing.assert_allclose(score_of(one, inner), one.threshold[0], atol=1e-5)
+
+
+def test_a_density_set_in_two_parts_is_drawn_in_two_parts(ax: Axes) -> None:
+    one = NegativeLogDensity().region(MIXTURES[:1], -1.0)
+    plotting.ternary(one, ax=ax)
+    (patch,) = [patch for patch in ax.patches if patch.get_label() == "credal set"]
+    assert len(patch.get_path().to_polygons()) == 2
+    np.testing.assert_allclose(line_named(ax, "prediction").get_xydata(), to_plane(one.center))
+
+
+def test_a_grid_may_hold_mixtures() -> None:
+    sets = NegativeLogDensity().region(MIXTURES, -1.0)
+    axes = plotting.ternary_grid({"mixtures": sets}, figure=Figure())
+    assert all(len(ax.patches) > 2 for ax in axes[:3, 0])

@@ -77,15 +77,16 @@ def ternary_grid(
         for points, name, look in ((truth, "truth", style.TRUTH), (votes, "votes", style.VOTES))
         if points is not None
     ]
-    axes = _new_grid(figure, figsize, n_rows, len(columns), legend)
+    has_long_names = max(map(len, corners)) > 2
+    axes = _new_grid(figure, figsize, n_rows, len(columns), legend, has_long_names)
     for j, (title, sets) in enumerate(columns.items()):
         sizes = sets.efficiency() if measure == "efficiency" else np.asarray(sets.volume())
         axes[0, j].set_title(title, fontsize=style.SMALL + 1, pad=LABEL + 6)
         for i, ax in enumerate(axes[:, j]):
-            shown = corners if max(map(len, corners)) <= 2 or i == j == 0 else ["", "", ""]
+            shown = corners if not has_long_names or i == j == 0 else ["", "", ""]
             draw_simplex(ax, shown, LABEL)
             _draw_cell(ax, sets[i], [(points[i], name, look) for points, name, look in marks], density)
-            _write_size(ax, float(sizes[i]))
+            _write_size(ax, float(sizes[i]), below_names=has_long_names)
     for ax, label in zip(axes[:, 0], labels or [], strict=bool(labels)):
         ax.annotate(
             label,
@@ -120,10 +121,16 @@ def _check_columns(columns: Mapping[str, CredalSet]) -> tuple[int, CredalSet]:
 
 
 def _new_grid(
-    figure: Figure | None, figsize: tuple[float, float] | None, n_rows: int, n_columns: int, legend: bool
+    figure: Figure | None,
+    figsize: tuple[float, float] | None,
+    n_rows: int,
+    n_columns: int,
+    legend: bool,
+    has_long_names: bool,
 ) -> AnyArray:
-    cell = style.DOUBLE / 5
-    size = figsize or (cell * n_columns + 0.2, (cell * HEIGHT + 0.28) * n_rows + 0.15 + 0.25 * legend)
+    cell = (style.DOUBLE - 0.2) / 5
+    row = (cell - 0.24) * HEIGHT + (0.48 if has_long_names else 0.4)
+    size = figsize or (cell * n_columns + 0.2, row * n_rows + 0.25 + (0.2 if n_columns > 3 else 0.35) * legend)
     if figure is None:
         import matplotlib.pyplot as plt
 
@@ -143,15 +150,15 @@ def _draw_cell(ax: Axes, one: CredalSet, marks: list[tuple[FloatArray, str, dict
     if density and one.score.order == "second":
         dirichlet_contours(one.prediction[0], levels=(0.1, 0.3, 0.5, 0.7, 0.9), ax=ax)
     for point, name, look in [(one.center[0], "prediction", style.PREDICTION), *marks]:
-        ax.plot(*to_plane(point)[:, None], label=name, **style.MARK | look | {"markersize": 0.8 * look["markersize"]})
+        ax.plot(*to_plane(point)[:, None], label=name, **style.mark(look, 0.8 * look["markersize"]))
 
 
-def _write_size(ax: Axes, size: float) -> None:
-    """Beneath the triangle, a line below the class names."""
+def _write_size(ax: Axes, size: float, below_names: bool) -> None:
+    """Beneath the triangle, between short class names or a line below long ones."""
     ax.annotate(
         f"{size:.2f}",
         (0.5, 0.0),
-        xytext=(0, -4),
+        xytext=(0, -4 - LABEL if below_names else -4),
         textcoords="offset points",
         ha="center",
         va="top",
@@ -171,7 +178,7 @@ def _legend(axes: AnyArray) -> None:
         entries.values(),
         entries.keys(),
         loc="outside lower center" if is_constrained else "lower center",
-        ncols=len(entries),
+        ncols=min(len(entries), max(1, int(figure.get_figwidth()))),  # an inch each
         frameon=False,
         fontsize=style.TINY + 0.5,
         handletextpad=0.3,

@@ -80,23 +80,25 @@ def envelopes(
         look: dict[str, Any] = {"color": (colour, 0.4), "edgecolor": colour, "linewidth": 0.8, "zorder": 2}
         ax.bar(place, height, 0.86 * room, bottom, label=entries[i] + (" (empty)" if empty else ""), **look)
         if prediction:
-            mark = style.MARK | style.PREDICTION | {"markersize": 0.7 * size}
+            mark = style.mark(style.PREDICTION, 0.7 * size)
             ax.plot(place, sets.center[i], label="prediction", **mark)
         if points is not None:
-            mark = style.MARK | style.TRUTH | {"markersize": size}
+            mark = style.mark(style.TRUTH, size)
             ax.plot(place, points[i % len(points)], label="truth", **mark)
-    _finish(ax, names)
+    shown = [upper, sets.center] if points is None else [upper, sets.center, points]
+    _finish(ax, names, max(float(np.nanmax(values)) for values in shown if not np.isnan(values).all()))
     if legend:
         style.add_legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(4, n + 2))
     return ax
 
 
-def _finish(ax: Axes, names: Sequence[str]) -> None:
+def _finish(ax: Axes, names: Sequence[str], highest: float) -> None:
     k = len(names)
-    for edge in np.arange(0.5, k - 1):
+    for edge in np.arange(0.5, k - 1) if k <= 40 else ():
         ax.axvline(edge, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
+    top = 1.0 if highest > 0.5 else 1.1 * highest  # with many classes every probability is small
     ax.set_xlim(-0.5, k - 0.5)
-    ax.set_ylim(-0.02, 1.02)
+    ax.set_ylim(-0.02 * top, 1.02 * top)
     every = int(np.ceil(k / 40))  # names beyond would run into each other
     steep = max(map(len, names)) * k > 60
     ax.set_xticks(range(0, k, every), names[::every], rotation=60 if steep else 0, ha="right" if steep else "center")

@@ -14,6 +14,7 @@ import numpy as np
 
 from credalset._typing import FloatArray
 from credalset.credal_set import CredalSet
+from credalset.scores.density import DensitySet
 
 if TYPE_CHECKING:
     from contourpy._contourpy import FillReturn_OuterOffset
@@ -26,7 +27,7 @@ RAYS_PER_TURN = 12
 ROUNDS = 14
 TOLERANCE = 2e-5  # largest distance of the boundary from a chord, relative to the size of the set
 LONGEST = 0.02  # chord, relative to the size of the set
-CELLS = 500  # of the grid on which level sets are traced, each way
+CELLS = 400  # of the grid on which level sets are traced, each way
 
 
 def to_plane(points: FloatArray) -> FloatArray:
@@ -63,8 +64,11 @@ def outline(one: CredalSet) -> list[FloatArray]:
         return []
     if np.isposinf(one.radius[0]):
         return [np.eye(3)]
-    if one.prediction.ndim > 2:  # level sets of mixtures need be neither convex nor connected
-        return level_set(lambda points: score_of(one, points), float(one.threshold[0]))
+    if isinstance(one, DensitySet):  # neither convex nor connected in general
+        theta = one.prediction[0, :, 1:]
+        means = theta / theta.sum(axis=1, keepdims=True)
+        focus = np.concatenate([means, one.center])
+        return level_set(lambda points: score_of(one, points), float(one.threshold[0]), focus)
     try:
         return [_in_order(one.vertices(0))]
     except TypeError:  # a curved boundary
@@ -135,8 +139,13 @@ def _distance(start: FloatArray, end: FloatArray, points: FloatArray) -> FloatAr
     return np.linalg.norm(p - a - share.clip(0.0, 1.0)[:, None] * along, axis=1)
 
 
-def level_set(function: Callable[[FloatArray], FloatArray], level: float, cells: int = CELLS) -> list[FloatArray]:
+def level_set(
+    function: Callable[[FloatArray], FloatArray], level: float, focus: FloatArray | None = None
+) -> list[FloatArray]:
     """Return the boundary of {λ : function(λ) ≤ level} as loops, for any function of distributions (M, 3) → (M,).
+
+    Parts smaller than a cell of the grid are missed, unless they lie at a point of ``focus`` (C, 3), around which the
+    grid is finer the closer.
 
     Examples
     --------
@@ -146,21 +155,40 @@ def level_set(function: Callable[[FloatArray], FloatArray], level: float, cells:
     """
     from contourpy import FillType, contour_generator
 
-    # Finer toward the edges, where densities of mixtures rise steeply.
-    share = np.sin(0.5 * np.pi * np.linspace(0.0, 1.0, cells + 1)) ** 2
-    first, second = (part.ravel() for part in np.meshgrid(share, share, indexing="ij"))
-    points = np.stack([first, (1 - first) * second, (1 - first) * (1 - second)], axis=1)
-    height = _squash(function(points) - level)
-    x, y = to_plane(points).T
-    shape = (cells + 1, cells + 1)
-    generator = contour_generator(
-        x.reshape(shape), y.reshape(shape), height.reshape(shape), fill_type=FillType.OuterOffset
-    )
+    near = np.empty((0, 3)) if focus is None else focus
+    rest = near[:, 1] + near[:, 2]
+    first = _nodes(near[:, 0])[:, None]
+    second = _nodes(near[:, 1][rest > 0] / rest[rest > 0])[None, :]
+    points = np.stack(np.broadcast_arrays(first, (1 - first) * second, (1 - first) * (1 - second)), axis=2)
+    height = _squash(function(points.reshape(-1, 3)) - level).reshape(points.shape[:2])
+    x, y = np.moveaxis(to_plane(points), 2, 0)
+    generator = contour_generator(x, y, height, fill_type=FillType.OuterOffset)
     polygons, offsets = cast("FillReturn_OuterOffset", generator.filled(-2.0, 0.0))
     loops: list[FloatArray] = []
     for polygon, starts in zip(polygons, offsets, strict=True):
         loops += [from_plane(part[:-1]) for part in np.split(polygon, starts[1:-1])]
-    return [_onto_level(function, level, loop, 3.0 / cells) for loop in loops]
+    return [_thin(_onto_level(function, level, loop, 3.0 / CELLS)) for loop in loops]
+
+
+def _thin(loop: FloatArray) -> FloatArray:
+    """Leave out points that lie on the chord between their neighbours; every other one at a time, so that both stay."""
+    size = float(np.ptp(to_plane(loop), axis=0).max())
+    for turn in range(ROUNDS):
+        before, after = np.roll(loop, 1, axis=0), np.roll(loop, -1, axis=0)
+        idle = _distance(before, after, loop) <= 0.25 * TOLERANCE * size
+        idle &= np.linalg.norm(to_plane(after - before), axis=1) <= LONGEST * size
+        idle[turn % 2 :: 2] = False
+        if len(loop) - idle.sum() >= 3:
+            loop = loop[~idle]
+    return loop
+
+
+def _nodes(focus: FloatArray) -> FloatArray:
+    """Lines of the grid: closer together toward both ends, where densities rise steeply, and around the focus."""
+    base = np.sin(0.5 * np.pi * np.linspace(0.0, 1.0, CELLS + 1)) ** 2
+    offsets = np.geomspace(1e-4, 0.1, 20)
+    around = (focus[:, None] + np.concatenate([-offsets, [0.0], offsets])).ravel()
+    return np.unique(np.concatenate([base, around[(around > 0.0) & (around < 1.0)]]))
 
 
 def _squash(above: FloatArray) -> FloatArray:

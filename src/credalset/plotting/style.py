@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,14 @@ VOTES: dict[str, Any] = {"marker": "^", "color": BLUE, "markersize": 6.5, "zorde
 #: the smallest mark lies on top, so that what it coincides with shows around it
 PREDICTION: dict[str, Any] = {"marker": "o", "color": BLACK, "markersize": 4.5, "zorder": 6}
 MARK: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.7, "clip_on": False}
+
+
+def mark(look: Mapping[str, Any], size: float | None = None) -> dict[str, Any]:
+    """Options of ``plot`` for a kind of mark; small ones go without the white rim, which would swallow them."""
+    options = MARK | dict(look) | ({} if size is None else {"markersize": size})
+    if options["markersize"] < 3.5 and options["markeredgecolor"] == "white":
+        options["markeredgewidth"] = 0.0
+    return options
 
 
 def axes_or_new(ax: Axes | None, width: float = SINGLE, height: float = 2.6) -> Axes:
@@ -103,7 +111,11 @@ def add_legend(ax: Axes, **options: Any) -> None:
     unique = dict(pairs)
     if unique:
         defaults = {"frameon": False, "fontsize": TINY, "handletextpad": 0.4, "borderaxespad": 0.1, "labelspacing": 0.3}
-        ax.legend(unique.values(), unique.keys(), **defaults | options)
+        legend = ax.legend(unique.values(), unique.keys(), **defaults | options)
+        for handle in legend.legend_handles:  # marks of crowded pictures are too small to be recognised
+            if isinstance(handle, Line2D):
+                handle.set_markersize(max(handle.get_markersize(), 4.0))
+                handle.set_linewidth(max(handle.get_linewidth(), 4.0))
 
 
 def tidy(ax: Axes) -> None:

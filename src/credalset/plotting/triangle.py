@@ -9,13 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch, Polygon
 from matplotlib.path import Path
-from scipy.special import gammaln, logsumexp
 
 from credalset._typing import ArrayLike, FloatArray
 from credalset.credal_set import CredalSet
 from credalset.plotting import style
-from credalset.plotting.outline import CORNERS, area, level_set, outline, to_plane
-from credalset.scores import RelativeLikelihood
+from credalset.plotting.outline import CORNERS, area, outline, to_plane
+from credalset.scores import NegativeLogDensity, RelativeLikelihood
 
 SIMPLEX = "simplex"  # marks the triangle among the patches of axes, so that it is drawn once
 FLAT = 1e-7  # fraction of the triangle below which a set is drawn as the point or the line it is
@@ -83,7 +82,7 @@ def ternary(
     draw_simplex(ax, corners)
     draw_sets(ax, sets, names)
     for points, name, look in marks:
-        ax.plot(*to_plane(points).T, label=name, **style.MARK | look)
+        ax.plot(*to_plane(points).T, label=name, **style.mark(look))
     if title is not None:
         ax.set_title(title, fontsize=style.SMALL, pad=style.SMALL + 6)
     if legend:
@@ -117,9 +116,9 @@ def draw_simplex(ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = 
             color=style.GREY,
             annotation_clip=False,
         )
-    ax.set_xlim(-0.03, 1.03)
-    ax.set_ylim(-0.03, HEIGHT + 0.03)
-    ax.set_aspect("equal")
+    # Axes that keep their size, so that layout engines can foresee it: the limits give way instead.
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.margins(0.03)
     ax.axis("off")
 
 
@@ -135,8 +134,8 @@ def draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) -> 
         if shapes[i]:
             _draw_loops(ax, shapes[i], is_flat=sizes[i] < FLAT, color=colour, edge=edge, alpha=alpha, label=label)
     if not any(shapes):
-        x, y = to_plane(np.full(3, 1 / 3))
-        ax.text(x, y, "empty", ha="center", va="center", fontsize=style.SMALL, style="italic", color=style.GREY)
+        look: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": style.GREY}
+        ax.text(0.02, 0.98, "empty", ha="left", va="top", transform=ax.transAxes, **look)  # where no mark can be
 
 
 def _draw_loops(
@@ -170,6 +169,7 @@ def dirichlet_contours(
     """Draw where the density of a Dirichlet, or of a mixture, is a given fraction of its highest value.
 
     Contours of one Dirichlet with concentrations of at least one are exact: they bound sets of relative likelihood.
+    Other densities are traced, and read a little off the edges, where they may be infinite: see `NegativeLogDensity`.
 
     Parameters
     ----------
@@ -238,25 +238,8 @@ def _contours(components: FloatArray) -> Callable[[float], list[FloatArray]]:
         score = RelativeLikelihood()
         return lambda fraction: outline(score.region(theta, 1.0 - fraction))
 
-    def strangeness(points: FloatArray) -> FloatArray:
-        return -_log_density(components, points)
-
-    # Densities that are not bounded have no highest value: the edge, where they explode, is left out.
-    inner = np.random.default_rng(0).dirichlet(np.ones(3), 20_000)
-    excess = np.maximum(theta - 1.0, 0.0)
-    total = excess.sum(axis=1, keepdims=True)
-    modes = np.where(total > 0, excess / np.where(total > 0, total, 1.0), 1 / 3)
-    candidates = np.concatenate([inner, modes[(theta >= 1.0).all(axis=1)]])
-    least = float(strangeness(candidates).min())
-    return lambda fraction: level_set(strangeness, least - float(np.log(fraction)))
-
-
-def _log_density(components: FloatArray, points: FloatArray) -> FloatArray:
-    """Log density (M,) of a mixture of Dirichlets at distributions (M, 3)."""
-    weight, theta = components[:, 0], components[:, 1:]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(points)[:, None, :]
-        powers = np.where(theta == 1.0, 0.0, (theta - 1.0) * logs).sum(axis=2)
-    constant = np.log(weight / weight.sum()) + gammaln(theta.sum(axis=1)) - gammaln(theta).sum(axis=1)
-    # At a corner one class may ask for 0 and another for infinity: take the limit from the side of no density.
-    return np.asarray(logsumexp(np.where(np.isnan(powers), -np.inf, powers) + constant, axis=1))
+    density = NegativeLogDensity()
+    weights = components[:, :1] / components[:, :1].sum()
+    mixture = np.concatenate([weights, theta], axis=1)[None]
+    lowest = float(density.evaluate_rows(mixture, density.best_fit(mixture))[0])
+    return lambda fraction: outline(density.region(mixture, lowest - float(np.log(fraction))))

@@ -78,7 +78,12 @@ def entropy_intervals(
     empty = sets.is_empty()
     _draw_marks(ax, place[~empty], center[~empty], lying, len(sets), "prediction", style.PREDICTION)
     if empty.any():
-        crossed = style.PREDICTION | {"marker": "x", "color": style.GREY, "markeredgecolor": style.GREY}
+        crossed = style.PREDICTION | {
+            "marker": "x",
+            "color": style.GREY,
+            "markeredgecolor": style.GREY,
+            "markeredgewidth": 1.0,
+        }
         _draw_marks(ax, place[empty], center[empty], lying, len(sets), "prediction, empty set", crossed)
     if true_entropy is not None:
         _draw_marks(ax, place, true_entropy, lying, len(sets), "truth", style.TRUTH)
@@ -109,9 +114,7 @@ def _draw_marks(
 ) -> None:
     size = float(np.clip(150.0 / total, 1.5, look["markersize"]))
     points = (values, place) if lying else (place, values)
-    edge = {"markeredgewidth": 0.7 if size > 4 else 0.0} if look["marker"] != "x" else {"markeredgewidth": 1.0}
-    options = style.MARK | dict(look) | edge | {"markersize": size, "rasterized": total > MANY}
-    ax.plot(*points, label=name, **options)
+    ax.plot(*points, label=name, rasterized=total > MANY, **style.mark(look, size))
 
 
 def _finish_intervals(
@@ -270,18 +273,20 @@ def _colorbar(ax: Axes, mappable: Any, label: str) -> None:
 
 
 def _note(ax: Axes, text: str, where: tuple[float, float], largest: float) -> None:
-    """Write beside the point, towards the middle of the picture."""
-    left, down = where[0] > 0.6 * largest, where[1] > 0.85 * largest
+    """Write away from the point, on the side where the largest total leaves room."""
+    left, down = where[0] > 0.8 * largest, where[1] > 0.85 * largest
     ax.plot(*where, marker="o", markersize=6, markerfacecolor="none", markeredgecolor="black", zorder=4)
     ax.annotate(
         text,
         where,
-        xytext=(-7 if left else 7, -6 if down else 6),
+        xytext=(0 if left else 14, -14 if down else 24 if left else 14),
         textcoords="offset points",
-        ha="right" if left else "left",
+        arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 3.5, "shrinkA": 0},
+        ha="center" if left else "left",
         va="top" if down else "bottom",
         fontsize=style.TINY,
         zorder=5,
+        path_effects=[withStroke(linewidth=1.5, foreground="white")],
     )
 
 

@@ -242,3 +242,87 @@ def test_no_items_to_predict() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(calibration.predict_set(g[:0], 0.1, groups=[], weights=[])) == 0
+
+
+# --- p-values and the distribution of coverage ---
+
+
+@given(
+    n=st.integers(2, 60),
+    numerator=st.integers(1, 99),
+    seed=st.integers(0, 10**6),
+    weighted=st.booleans(),
+    grouped=st.booleans(),
+)
+def test_p_values_exceed_alpha_exactly_on_members(
+    n: int, numerator: int, seed: int, weighted: bool, grouped: bool
+) -> None:
+    """With few votes scores tie, which is where strict inequalities go wrong."""
+    rng = np.random.default_rng(seed)
+    options: dict[str, Any] = {"weights": rng.integers(0, 4, n) / 4} if weighted else {}
+    asked: dict[str, Any] = {"weights": rng.integers(0, 4, 20) / 4} if weighted else {}
+    if grouped:
+        options["groups"], asked["groups"] = rng.integers(0, 2, n), rng.integers(0, 3, 20)
+    calibration = cs.conformalize(
+        np.tile([0.5, 0.3, 0.2], (n, 1)), rng.multinomial(3, [0.4, 0.4, 0.2], n), noise=None, **options
+    )
+    new, labels = np.tile([0.5, 0.3, 0.2], (20, 1)), rng.multinomial(3, [0.4, 0.4, 0.2], 20) / 3
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        inside = calibration.predict_set(new, numerator / 100, **asked).contains(labels)
+    p = calibration.p_values(new, labels, **asked)
+    alone = np.ones(20, dtype=bool)
+    if any("share one threshold" in str(warning.message) for warning in caught):
+        sizes = np.bincount(options["groups"], minlength=3)
+        alone = np.array([sizes[key] >= n for key in asked["groups"]])  # a group that is everybody is never pooled
+    assert np.array_equal((p > numerator / 100 + 1e-9)[alone], inside[alone])
+
+
+def test_p_values_in_a_group_are_those_of_its_items() -> None:
+    rng = np.random.default_rng(11)
+    g, counts = draw(cs.get_score("kl"), 90, rng)
+    keys, weights = np.arange(90) % 3, rng.random(90) + 0.1
+    calibration = cs.conformalize(g, counts, "kl", groups=keys, weights=weights)
+    own = keys == 1
+    alone = cs.conformalize(g[own], counts[own], "kl", weights=weights[own])
+    candidates, new = rng.dirichlet(np.ones(3), 90), rng.random(90)
+    expected = alone.p_values(g, candidates, weights=new)
+    assert np.array_equal(calibration.p_values(g, candidates, groups=[1] * 90, weights=new), expected)
+    scores = cs.get_score("kl")(g, candidates)
+    old, heights = weights[own], alone_scores(alone)
+    by_hand = [(w + old[heights >= s].sum()) / (w + old.sum()) for s, w in zip(scores, new, strict=True)]
+    assert expected == pytest.approx(np.array(by_hand))
+    assert (calibration.p_values(g, candidates, groups=["unseen"] * 90, weights=new) == 1.0).all()
+    with pytest.raises(ValueError, match="groups is missing"):
+        calibration.p_values(g, candidates, weights=new)
+    with pytest.raises(ValueError, match="weights is missing"):
+        calibration.p_values(g, candidates, groups=keys)
+    with pytest.raises(ValueError, match="weights was given"):
+        cs.conformalize(g, counts).p_values(g, candidates, weights=new)
+    with pytest.raises(ValueError, match="without noise"):
+        cs.conformalize(g, counts, noise=cs.BoundedNoise(0.1, 0.01)).p_values(g, candidates)
+
+
+def alone_scores(calibration: cs.Calibration) -> np.ndarray:
+    assert calibration.rule is not None
+    return calibration.rule.bounds[0]
+
+
+def test_coverage_within_a_group_is_beta() -> None:
+    rng = np.random.default_rng(12)
+    g, counts = draw(cs.get_score("tv"), 100, rng)
+    calibration = cs.conformalize(g, counts, groups=["a"] * 59 + ["b"] * 39 + ["c"] * 2)
+    found = calibration.coverage_distribution(0.1, group="a")
+    assert (found.rank, found.n) == (54, 59)
+    with pytest.raises(ValueError, match=r"'c' is too small for alpha=0\.1"):
+        calibration.coverage_distribution(0.1, group="c")
+    with pytest.raises(ValueError, match="group is missing"):
+        calibration.coverage_distribution(0.1)
+    with pytest.raises(ValueError, match="group was given"):
+        cs.conformalize(g, counts).coverage_distribution(0.1, group="a")
+    with pytest.raises(ValueError, match="without noise or weights"):
+        cs.conformalize(g, counts, weights=np.ones(100)).coverage_distribution(0.1)
+
+
+def test_without_any_weight_nothing_is_known() -> None:
+    assert quantiles(np.array([0.1, 0.2]), 0.5, 2, np.zeros(2), np.array([0.0, 1.0])).tolist() == [math.inf] * 2

@@ -13,7 +13,7 @@ from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_counts
 from credalset.scores import Score
 
-#: the value of ``groups`` that stands for the class with the best-fitting distribution's largest probability
+#: the value of ``groups`` that stands for the most probable class of the (mean) predicted distribution
 PREDICTED = "predicted"
 
 
@@ -74,7 +74,7 @@ class Groups:
 def item_keys(groups: Any, score: Score, prediction: FloatArray) -> list[Any]:
     """Return one hashable key per item."""
     if _is_predicted(groups):
-        return [int(k) for k in score.best_fit(prediction).argmax(axis=1)]
+        return [int(k) for k in score.mean(prediction).argmax(axis=1)]
     if isinstance(groups, str) or not hasattr(groups, "__len__"):
         raise TypeError(f"groups must be one key per item or {PREDICTED!r}, but is {groups!r}.")
     keys = groups.tolist() if hasattr(groups, "tolist") else list(groups)

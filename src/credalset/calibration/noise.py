@@ -180,7 +180,8 @@ class AnnotatorSampling(Noise):
         each α, among eleven values from 0.2 to 0.0001 so that the threshold of the items set aside is smallest. As
         those items take no further part, the guarantee is untouched.
     region : {"exact", "tv", "kl"}
-        ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits; the largest score is exact for every score.
+        ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits; the largest score is exact for every score, and
+        a bound above it for mixtures of densities.
         ``"tv"``: a total-variation ball by concentration inequalities, cheapest. ``"kl"``: a relative-entropy ball.
     tuning : float
         Share of the items set aside to choose δ, every fifth by default. Not used when ``delta`` is given.
@@ -316,6 +317,7 @@ class UnbiasedVotes(Noise):
         self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
     ) -> FloatArray:
         """Return s + (Σ w X + w_new B) / (α Σ w), the new weight included; all weights are one without shift."""
+        self.check_score(score, prediction)  # a mixture to predict for is as little convex as one to calibrate on
         kept = part.bounds[0]
         old = np.ones(len(kept)) if part.weights is None else part.weights
         new = np.ones(len(prediction)) if weights is None else weights

@@ -69,6 +69,46 @@ class Rule:
             warn_pooled(pooled, alpha)
         return result
 
+    def p_values(
+        self, values: FloatArray, score: Score, prediction: FloatArray, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
+        """Return the share of the items, the new one included, that score at least these values, (N,)."""
+        new = self.new_weights(weights, len(values))
+        each = np.ones(len(values)) if new is None else new
+        if self.groups is None:
+            if groups is not None:
+                raise ValueError("groups was given, but the calibration knows none. Pass groups to conformalize too.")
+            return self._share_above(values, each, slice(None))
+        position = {key: code for code, key in enumerate(self.groups.keys)}
+        result = np.empty(len(values))
+        for key, rows in rows_by_key(item_keys(self.new_groups(groups), score, prediction)).items():
+            result[rows] = self._share_above(values[rows], each[rows], self.groups.codes == position.get(key, -1))
+        return result
+
+    def _share_above(self, values: FloatArray, new: FloatArray, members: Any) -> FloatArray:
+        scores = self.bounds[0, members]
+        old = np.ones(len(scores)) if self.weights is None else self.weights[members]
+        order = np.argsort(scores, kind="stable")
+        mass = np.append(np.cumsum(old[order][::-1])[::-1], 0.0)
+        at_least = mass[np.searchsorted(scores[order], values, side="left")]
+        total = new + mass[0]
+        return np.where(total > 0, (new + at_least) / np.where(total > 0, total, 1.0), 1.0)
+
+    def size_of_group(self, key: Any, alpha: float) -> int:
+        """Return how many items set the threshold of a group that stands alone at this level."""
+        if self.groups is None or self.weights is not None or not isinstance(self.noise, NoNoise):
+            raise ValueError(
+                "coverage_distribution is defined for plain split calibration and within groups, without noise or "
+                "weights. Calibrate without them."
+            )
+        codes, is_pool = self.groups.pool(key, self.noise.min_items(alpha), ~self.tuning)
+        if is_pool:
+            raise ValueError(
+                f"group {key!r} is too small for alpha={alpha} and shares a threshold with others, so its coverage "
+                f"follows no known distribution. Raise alpha, or choose one of the groups {list(self.groups.keys)}."
+            )
+        return int(np.isin(self.groups.codes, codes).sum())
+
     def describe(self) -> str:
         """Return what the rule adds to the description of a calibration."""
         noise = "" if isinstance(self.noise, NoNoise) else f", noise {self.noise!r}"

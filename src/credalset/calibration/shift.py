@@ -54,4 +54,5 @@ def quantiles(
     total = reached[-1] if len(reached) else 0.0
     needed = float(1 - exact_level(level)) * (total + new_weights) * (1.0 - ROUNDING)
     where = np.searchsorted(reached, needed, side="left")
-    return np.append(scores[order], np.inf)[where]
+    # Without any weight nothing is known.
+    return np.where(total + new_weights > 0, np.append(scores[order], np.inf)[where], np.inf)

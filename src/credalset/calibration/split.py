@@ -144,11 +144,18 @@ class Calibration:
         warn_empty(sets)
         return sets
 
-    def p_values(self, prediction: ArrayLike, distribution: ArrayLike) -> FloatArray:
-        """Return the conformal p-value of each candidate distribution.
+    def p_values(
+        self, prediction: ArrayLike, distribution: ArrayLike, *, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
+        r"""Return the conformal p-value of each candidate distribution.
 
-        p = (1 + #{calibration scores ≥ score}) / (n + 1). A distribution belongs to the set at level α exactly when
-        its p-value exceeds α.
+        p = (1 + #{calibration scores ≥ score}) / (n + 1). A distribution belongs to the set at level α exactly when its
+        p-value exceeds the decimal fraction that α stands for: 1/10 for ``0.1`` and for ``1 - 0.9`` alike, although the
+        latter is a slightly smaller number (see `credalset.calibration.quantile.exact_level`).
+
+        With groups, n counts the items of the same group, and the law holds at levels at which the group has a
+        threshold of its own; a set that is predicted with a warning of pooled groups may differ. With weights,
+        $p = (w_{new} + \sum_{i : s_i \ge s} w_i) / (w_{new} + \sum_i w_i)$. Noise models have no p-values.
 
         Parameters
         ----------
@@ -156,14 +163,31 @@ class Calibration:
             Predictions, as in `predict_set`.
         distribution : array of shape (N, K)
             One candidate label distribution per prediction.
+        groups, weights
+            As in `predict_set`.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> data = cs.datasets.make_synthetic(99, random_state=0)
+        >>> calibration = cs.conformalize(data.distributions, data.counts)
+        >>> calibration.p_values([[0.5, 0.3, 0.2]], [[0.5, 0.3, 0.2]])  # nothing fits better than the prediction
+        array([1.])
         """
-        self._only_plain("p_values")
-        scores = self.score(self._check(prediction, None), distribution)
+        checked = self._check(prediction, None)
+        scores = self.score(checked, distribution)
+        if self.rule is not None:
+            if not isinstance(self.rule.noise, NoNoise):
+                self._only_plain("p_values", "noise")
+            return self.rule.p_values(scores, self.score, checked, groups, weights)
+        refuse_unused(groups, weights)
         at_least = len(self) - np.searchsorted(self.scores, scores, side="left")
         return (1 + at_least) / (len(self) + 1)
 
-    def coverage_distribution(self, alpha: float) -> CoverageDistribution:
+    def coverage_distribution(self, alpha: float, *, group: Any = None) -> CoverageDistribution:
         """Return the distribution of the coverage over calibration sets of this size, Beta(k, n + 1 − k).
+
+        With groups it is that of one ``group``, given its size n; a group that shares a threshold has none.
 
         Examples
         --------
@@ -173,8 +197,13 @@ class Calibration:
         >>> [round(x, 3) for x in calibration.coverage_distribution(0.1).interval(0.95)]
         [0.873, 0.925]
         """
-        self._only_plain("coverage_distribution")
-        return CoverageDistribution(min(conformal_rank(len(self), alpha), len(self) + 1), len(self))
+        if (group is None) != (self.rule is None or self.rule.groups is None):
+            missing = (
+                "is missing: coverage differs between the groups" if group is None else "was given, but there are none"
+            )
+            raise ValueError(f"group {missing} of this calibration. Name a group if, and only if, it has groups.")
+        n = len(self) if self.rule is None else self.rule.size_of_group(group, alpha)
+        return CoverageDistribution(min(conformal_rank(n, alpha), n + 1), n)
 
     def pac_threshold(self, alpha: float, delta: float) -> float:
         """Return a threshold whose coverage is at least 1 − α for all but a share δ of calibration sets.
@@ -226,11 +255,11 @@ class Calibration:
         _warn_infinite_rows(value, alpha)
         return float(value[0])
 
-    def _only_plain(self, what: str) -> None:
+    def _only_plain(self, what: str, without: str = "noise, groups or weights") -> None:
         if self.rule is not None:
             raise ValueError(
-                f"{what} is defined for plain split calibration, without noise, groups or weights. "
-                "Calibrate without them, or ask predict_set(...).contains(...) at the level you need."
+                f"{what} is defined for plain split calibration, without {without}. "
+                f"Calibrate without, or ask predict_set(...).contains(...) at the level you need."
             )
 
     def _warn_infinite(self, alpha: float) -> None:

@@ -143,7 +143,7 @@ def _check(counts: AnyArray, name: str) -> IntArray:
     low, high = VOTES_PER_ITEM
     if votes.min() < low or votes.max() > high or not VOTES[0] <= votes.sum() <= VOTES[1]:
         raise ValueError(
-            f"{name} is not CIFAR-10H: rows hold {votes.min():g} to {votes.max():g} votes and {votes.sum():g} in all, "
-            f"where {low} to {high} and about 511 000 are known. Fetch it again."
+            f"{name} is not CIFAR-10H: rows hold {votes.min():.0f} to {votes.max():.0f} votes and {votes.sum():.0f} in "
+            f"all, where {low} to {high} and about 511 000 are known. Fetch it again."
         )
     return counts.astype(np.int64)

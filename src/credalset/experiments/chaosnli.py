@@ -31,6 +31,7 @@ def settings(
     inputs = _inputs(data_dir, features, encoder)
     data = {name: fingerprint(*_arrays(name, data_dir)) for name in inputs}
     full = {
+        "quick": quick,
         "data": data,
         "alphas": [0.05, 0.1, 0.2, 0.25, 0.3],
         "n_test": 500,
@@ -38,18 +39,18 @@ def settings(
         "n_train": None,
         "epochs": {name: 10 if name == "minilm" else 100 for name in inputs},
         "offset": 0.0,
-        "volume_sets": 100,
-        "volume_rays": 256,
+        "volume_sets": 50,
+        "volume_rays": 128,
         "shown_alpha": 0.2,
     }
     small = {
         "alphas": [0.1, 0.25],
-        "n_test": 100,
-        "n_calibration": 100,
+        "n_test": 60,
+        "n_calibration": 60,
         "n_train": 200,
         "epochs": dict.fromkeys(inputs, 2),
-        "volume_sets": 20,
-        "volume_rays": 64,
+        "volume_sets": 10,
+        "volume_rays": 32,
     }
     return full | small if quick else full
 

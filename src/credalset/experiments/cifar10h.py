@@ -24,14 +24,15 @@ def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any
     """Return what all batches share. Parts of a split are train, calibration, test; a prefit softmax trains nothing."""
     data = load(data_dir)
     full = {
+        "quick": quick,
         "data": fingerprint(_logits(data), data.distributions),
         "alphas": [0.05, 0.1, 0.2],
         "prefit_split": [0, 5000, 5000],
         "learner_split": [1000, 8000, 1000],
         "epochs": 10,
         "offset": 0.1,
-        "volume_sets": 100,
-        "volume_rays": 256,
+        "volume_sets": 50,
+        "volume_rays": 128,
         "shown_alpha": 0.1,
     }
     small = {

@@ -14,7 +14,7 @@ from credalset.datasets.chaosnli import CLASSES as NLI_CLASSES
 from credalset.datasets.download import write_atomically
 from credalset.exceptions import MissingExtraError
 from credalset.experiments.batch import Row
-from credalset.experiments.measure import first_order_scores, second_order_scores
+from credalset.experiments.measure import FIRST_ORDER, first_order_scores, second_order_scores
 from credalset.scores import Score, get_score
 
 DPI = 130
@@ -22,15 +22,19 @@ TITLES = {"tv": "TV", "ws": "WS", "kl": "KL", "inner": "Inner", "so": "SO", "den
 TITLES |= {"mixture": "mixture", "mixture-counts": "mixture (counts)"}
 
 
-def draw(name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the figures of an experiment as PNG files; raises `MissingExtraError` without matplotlib."""
+def draw(name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path, *, quick: bool) -> list[Path]:
+    """Draw the figures of an experiment as PNG files; raises `MissingExtraError` without matplotlib.
+
+    ``quick`` leaves out what takes longest to draw, the sets of second-order predictions.
+    """
     try:
         from matplotlib import use
     except ImportError:
         raise MissingExtraError("Drawing figures", "matplotlib", "plot") from None
     use("Agg")
     drawn = []
-    for stem, figure in FIGURES[name](rows, examples):
+    shown = [row for row in examples if not quick or row["score"] in FIRST_ORDER]
+    for stem, figure in FIGURES[name](rows, shown):
         path = folder / f"{name}-{stem}.png"
         write_atomically(path, _png(figure))
         drawn.append(path)
@@ -86,11 +90,13 @@ def _violins_by_class(rows: Sequence[Row], column: str, nominal: Any) -> Any:
     from credalset.plotting import violins
 
     scores = list(dict.fromkeys(row["score"] for row in rows))
-    figure, panels = _panels(-(-len(scores) // 2), 2, 6.8, 2.2)
-    for ax, score in zip(panels, scores, strict=False):
+    figure, panels = _panels(-(-len(scores) // 2), 2, 8.0, 2.2, share_y=column.startswith("coverage"))
+    for i, (ax, score) in enumerate(zip(panels, scores, strict=False)):
         own = [row for row in rows if row["score"] == score]
-        violins(own, x="n_classes", y=column, hue="n_votes", nominal=nominal, legend=ax is panels[0], ax=ax)
+        violins(own, x="n_classes", y=column, hue="n_votes", nominal=nominal, legend=i == 1, ax=ax)
         ax.set_title(TITLES[score], fontsize=9)
+        if i < len(scores) - 2:
+            ax.set_xlabel("")
     return figure
 
 
@@ -112,6 +118,7 @@ def _maps(groups: dict[str, list[Row]]) -> Any:
         label = np.array([row["label"] for row in rows])
         uncertainty_map(_sets(rows, 0.1), color=label.max(axis=1), ax=ax)
         ax.set_title(name, fontsize=9)
+    figure.suptitle("colour: largest share of the votes", fontsize=8)
     return figure
 
 
@@ -148,11 +155,11 @@ def _score(name: str, offset: float) -> Score:
     return get_score("density") if name.startswith("mixture") else known[name]
 
 
-def _panels(n_rows: int, n_columns: int, width: float, height: float) -> tuple[Any, Any]:
+def _panels(n_rows: int, n_columns: int, width: float, height: float, share_y: bool = False) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height * n_rows), layout="constrained")
-    return figure, figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False, sharey=share_y).ravel()
 
 
 def _png(figure: Any) -> bytes:

@@ -8,6 +8,7 @@ the Wasserstein grid for three classes; entropies for 3 and 10 classes), so the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from credalset.datasets import SyntheticData
@@ -21,10 +22,11 @@ ENTROPY = {(3, "tv"): 0.031, (3, "kl"): 0.075, (10, "tv"): 0.654, (10, "kl"): 1.
 
 def train_one(outcome: Outcome, data: SyntheticData, options: dict[str, Any]) -> None:
     """Time one run of the paper's first-order learner, trained alone in PyTorch as one would write it by hand."""
+    from credalset.experiments.runs import one_torch_thread
+
+    import_module("credalset.predictors.torch")  # which says what to install if PyTorch is missing
     import torch
     from torch import nn
-
-    from credalset.experiments.runs import one_torch_thread
 
     n = options["n_part"]
     x = torch.tensor(data.X[:n], dtype=torch.float32)

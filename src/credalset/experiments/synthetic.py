@@ -19,6 +19,7 @@ EXACT = 0  # number of votes that stands for labels without noise
 def settings(quick: bool = False, published_data: bool = False) -> dict[str, Any]:
     """Return what all batches share: the paper's grid, or a small one that shows that everything works."""
     full = {
+        "quick": quick,
         "classes": [3, 4, 6, 8, 10],
         "votes": [1, 5, 10, 100],
         "alphas": [0.05, 0.1, 0.2],
@@ -27,20 +28,21 @@ def settings(quick: bool = False, published_data: bool = False) -> dict[str, Any
         "sizes": [10, 50, 100, 500, 1000],
         "n_size_part": 1000,
         "offset": 0.0,
-        "volume_sets": 100,
-        "volume_rays": 256,
+        "volume_sets": 50,
+        "volume_rays": 128,
         "shown_alpha": 0.05,
         "published_data": published_data,
     }
     small = {
         "classes": [3, 4],
         "votes": [5, 100],
-        "n_part": 100,
+        "alphas": [0.1, 0.2],
+        "n_part": 60,
         "epochs": 2,
         "sizes": [10, 50],
-        "n_size_part": 100,
-        "volume_sets": 20,
-        "volume_rays": 64,
+        "n_size_part": 60,
+        "volume_sets": 10,
+        "volume_rays": 32,
     }
     return full | small if quick else full
 

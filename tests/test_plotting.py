@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +24,7 @@ import credalset as cs
 from credalset import plotting
 from credalset.credal_set import CredalSet
 from credalset.plotting import style
-from credalset.plotting.outline import area, from_plane, level_set, outline, score_of, to_plane
+from credalset.plotting.outline import area, from_plane, level_sets, outline, score_of, to_plane
 from credalset.scores import (
     InnerProduct,
     KullbackLeibler,
@@ -147,7 +148,7 @@ def test_plane_and_back() -> None:
 @pytest.mark.parametrize("name", ["tv", "kl", "so", "inner"])
 def test_level_sets_agree_with_rays(name: str) -> None:
     for one in sets_of(SCORES[name], seed=2):
-        traced = level_set(lambda points, one=one: score_of(one, points), float(one.threshold[0]))
+        traced = level_sets(lambda points, one=one: score_of(one, points), [float(one.threshold[0])])[0]
         assert area(traced) == pytest.approx(area(outline(one)), abs=2e-4)
 
 
@@ -155,10 +156,10 @@ def test_level_set_with_a_hole_and_two_parts() -> None:
     def ring(points: np.ndarray) -> np.ndarray:
         return np.abs(np.linalg.norm(to_plane(points) - to_plane(np.full(3, 1 / 3)), axis=1) - 0.15)
 
-    loops = level_set(ring, 0.05)
+    loops = level_sets(ring, [0.05])[0]
     assert len(loops) == 2
     assert area(loops) == pytest.approx(np.pi * (0.2**2 - 0.1**2) / (np.sqrt(3) / 4), abs=1e-3)
-    apart = level_set(lambda points: np.minimum(1 - points[:, 0], 1 - points[:, 1]), 0.2)
+    apart = level_sets(lambda points: np.minimum(1 - points[:, 0], 1 - points[:, 1]), [0.2])[0]
     assert len(apart) == 2
     assert area(apart) == pytest.approx(2 * 0.2**2, abs=1e-4)
 
@@ -194,6 +195,8 @@ def test_ternary_names_the_corners(ax: Axes) -> None:
     assert [text.get_text() for text in ax.texts] == ["no", "maybe", "yes"]
     other = plotting.ternary(sets, ax=Figure().subplots())
     assert [text.get_text() for text in other.texts] == ["0", "1", "2"]
+    known = plotting.ternary(dataclasses.replace(sets, classes=("a", "b", "c")), ax=Figure().subplots())
+    assert [text.get_text() for text in known.texts] == ["a", "b", "c"]
 
 
 def test_several_sets_are_drawn_from_large_to_small(ax: Axes) -> None:
@@ -389,6 +392,12 @@ def test_violins_over_classes_and_votes_are_in_numeric_order(ax: Axes) -> None:
     plotting.violins(data, x="n_classes", y="coverage_true", hue="n_votes", ax=ax)
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["3", "10"]
     assert legend_of(ax) == ["1", "5", "100", "nominal"]
+
+
+def test_many_hues_still_differ(ax: Axes) -> None:
+    data = [{"score": "tv", "hue": i, "coverage": 0.1 * i} for i in range(12)]
+    plotting.violins(data, hue="hue", ax=ax)
+    assert len({tuple(part.get_facecolor()[0]) for part in ax.collections}) == 12
 
 
 def test_violins_count_infinite_thresholds(ax: Axes) -> None:
@@ -638,3 +647,55 @@ def test_a_grid_may_hold_mixtures() -> None:
     sets = NegativeLogDensity().region(MIXTURES, -1.0)
     axes = plotting.ternary_grid({"mixtures": sets}, figure=Figure())
     assert all(len(ax.patches) > 2 for ax in axes[:3, 0])
+
+
+# --- cross-conformal sets ---
+
+
+@pytest.mark.parametrize("score", ["tv", "kl", "so"])
+def test_cross_conformal_sets_are_traced(score: str) -> None:
+    rng = np.random.default_rng(0)
+    folds = np.arange(60) % 3
+    truth = rng.dirichlet(np.full(3, 2.0), 60)
+    guess = 0.7 * truth + 0.3 * rng.dirichlet(np.full(3, 2.0), 60)
+    models = 0.6 * np.array([[0.5, 0.3, 0.2]]) + 0.4 * rng.dirichlet(np.full(3, 2.0), (3, 1))
+    if score == "so":
+        guess, models = 1 + 10 * guess, 1 + 10 * models
+    sets = cs.cross_conformalize(guess, truth, folds, score=score, exact=True).predict_set(list(models), alpha=0.2)
+    assert sets.shape == "cross-conformal set"
+    loops = outline(sets)
+    value, error = sets.volume(return_error=True, n_rays=100_000)
+    assert area(loops) == pytest.approx(value[0], abs=4 * error[0] + 1e-3 * value[0])
+    loop = max(loops, key=len)
+    middle = sets.center[0]
+    assert sets.contains(middle + 0.999 * (loop - middle), broadcast=True).mean() > 0.99
+    beyond = middle + 1.002 * (loop - middle)
+    assert not sets.contains(beyond[(beyond > 0).all(axis=1)], broadcast=True).any()
+
+
+# --- colours ---
+
+#: what protan-, deuter- and tritanopes see of linear RGB (Machado, Oliveira and Fernandes, 2009)
+VISION = {
+    "normal": np.eye(3),
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def lab(colour: str, vision: Any) -> np.ndarray:
+    """CIE L*a*b* of a colour as somebody sees it."""
+    rgb = np.array(to_rgb(colour))
+    linear = np.clip(np.array(vision) @ np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4), 0, 1)
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ linear
+    x, y, z = np.where((r := xyz / [0.9505, 1.0, 1.089]) > 0.008856, np.cbrt(r), 7.787 * r + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_colours_can_be_told_apart_with_any_colour_vision(vision: str) -> None:
+    """In CIE L*a*b*, where a difference of 2.3 is just noticeable."""
+    seen = [lab(colour, VISION[vision]) for colour in style.PALETTE]
+    apart = [np.linalg.norm(a - b) for i, a in enumerate(seen) for b in seen[:i]]
+    assert min(apart) > 15

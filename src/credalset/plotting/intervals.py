@@ -71,9 +71,10 @@ def envelopes(
     ax = style.axes_or_new(ax, width=style.SINGLE if k * n <= 16 else style.DOUBLE, height=2.3)
     room = SPREAD / n
     size = float(np.clip(260.0 * room / k, 2.0, 6.0))
+    colours = style.colors(n)
     for i in range(n):
         place = np.arange(k) + (i - (n - 1) / 2) * room
-        colour = style.PALETTE[i % len(style.PALETTE)]
+        colour = colours[i]
         empty = bool(np.isnan(lower[i]).any())
         height = np.zeros(k) if empty else upper[i] - lower[i]
         bottom = np.zeros(k) if empty else lower[i]

@@ -2,17 +2,18 @@
 
 A polytope is its vertices. A convex region is the ends of rays from its centre, whose lengths the region knows in
 closed form or to rounding; rays are added where the boundary bends, so corners that the edge of the simplex cuts stay
-sharp. Any other region is a level set of its score: traced on a grid, then every point is moved onto the level.
+sharp. Sets that need be neither convex nor connected are traced on a grid, every point then bisected onto the boundary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from credalset._typing import FloatArray
+from credalset._typing import BoolArray, FloatArray
+from credalset.calibration.cross_set import CrossSet
 from credalset.credal_set import CredalSet
 from credalset.scores.density import DensitySet
 
@@ -28,6 +29,7 @@ ROUNDS = 14
 TOLERANCE = 2e-5  # largest distance of the boundary from a chord, relative to the size of the set
 LONGEST = 0.02  # chord, relative to the size of the set
 CELLS = 400  # of the grid on which level sets are traced, each way
+BISECTIONS = 40
 
 
 def to_plane(points: FloatArray) -> FloatArray:
@@ -64,11 +66,10 @@ def outline(one: CredalSet) -> list[FloatArray]:
         return []
     if np.isposinf(one.radius[0]):
         return [np.eye(3)]
-    if isinstance(one, DensitySet):  # neither convex nor connected in general
-        theta = one.prediction[0, :, 1:]
-        means = theta / theta.sum(axis=1, keepdims=True)
-        focus = np.concatenate([means, one.center])
-        return level_set(lambda points: score_of(one, points), float(one.threshold[0]), focus)
+    if isinstance(one, DensitySet):
+        return density_level_sets(one, [float(one.threshold[0])])[0]
+    if isinstance(one, CrossSet):
+        return level_sets(lambda points: 1.0 - one._contains_pairs(points[None])[0], [0.5], one.center)[0]
     try:
         return [_in_order(one.vertices(0))]
     except TypeError:  # a curved boundary
@@ -78,6 +79,13 @@ def outline(one: CredalSet) -> list[FloatArray]:
 def score_of(one: CredalSet, points: FloatArray) -> FloatArray:
     """Score of distributions (M, 3) against the prediction of one set."""
     return one.score.evaluate(one.prediction.T[..., None], points.T[:, None, :])[0]
+
+
+def density_level_sets(one: DensitySet, thresholds: Sequence[float]) -> list[list[FloatArray]]:
+    """Trace the density of one mixture at several thresholds, finely where its components are."""
+    theta = one.prediction[0, :, 1:]
+    focus = np.concatenate([theta / theta.sum(axis=1, keepdims=True), one.center])
+    return level_sets(lambda points: score_of(one, points), thresholds, focus)
 
 
 def area(loops: list[FloatArray]) -> float:
@@ -139,35 +147,58 @@ def _distance(start: FloatArray, end: FloatArray, points: FloatArray) -> FloatAr
     return np.linalg.norm(p - a - share.clip(0.0, 1.0)[:, None] * along, axis=1)
 
 
-def level_set(
-    function: Callable[[FloatArray], FloatArray], level: float, focus: FloatArray | None = None
-) -> list[FloatArray]:
-    """Return the boundary of {λ : function(λ) ≤ level} as loops, for any function of distributions (M, 3) → (M,).
+def level_sets(
+    function: Callable[[FloatArray], FloatArray], levels: Sequence[float], focus: FloatArray | None = None
+) -> list[list[FloatArray]]:
+    """Return the boundary of {λ : function(λ) ≤ level} as loops, for each level, of a function of points (M, 3) → (M,).
 
-    Parts smaller than a cell of the grid are missed, unless they lie at a point of ``focus`` (C, 3), around which the
-    grid is finer the closer.
+    The grid tells between which neighbours the boundary passes, bisection where: every point of a loop is on the
+    boundary to rounding, whether or not the function is continuous. Parts smaller than a cell of the grid are missed,
+    unless they lie at a point of ``focus`` (C, 3), around which the grid is finer the closer.
 
     Examples
     --------
-    >>> loops = level_set(lambda points: np.abs(points - 1 / 3).sum(axis=1), 0.2)
+    >>> loops = level_sets(lambda points: np.abs(points - 1 / 3).sum(axis=1), [0.2])[0]
     >>> round(area(loops), 4)
     0.06
     """
-    from contourpy import FillType, contour_generator
-
     near = np.empty((0, 3)) if focus is None else focus
     rest = near[:, 1] + near[:, 2]
     first = _nodes(near[:, 0])[:, None]
     second = _nodes(near[:, 1][rest > 0] / rest[rest > 0])[None, :]
-    points = np.stack(np.broadcast_arrays(first, (1 - first) * second, (1 - first) * (1 - second)), axis=2)
-    height = _squash(function(points.reshape(-1, 3)) - level).reshape(points.shape[:2])
-    x, y = np.moveaxis(to_plane(points), 2, 0)
-    generator = contour_generator(x, y, height, fill_type=FillType.OuterOffset)
+    grid = np.stack(np.broadcast_arrays(first, (1 - first) * second, (1 - first) * (1 - second)), axis=2)
+    height = function(grid.reshape(-1, 3)).reshape(grid.shape[:2])
+    return [_trace(function, level, grid, height <= level) for level in levels]
+
+
+def _trace(
+    function: Callable[[FloatArray], FloatArray], level: float, grid: FloatArray, member: BoolArray
+) -> list[FloatArray]:
+    """Follow the boundary through a grid of points (A, B, 3) of which some are members."""
+    from contourpy import FillType, contour_generator
+
+    # In units of the grid, a point of the contour lies on a node or halfway between two, one in and one out.
+    generator = contour_generator(z=np.where(member, -1.0, 1.0), fill_type=FillType.OuterOffset)
     polygons, offsets = cast("FillReturn_OuterOffset", generator.filled(-2.0, 0.0))
     loops: list[FloatArray] = []
     for polygon, starts in zip(polygons, offsets, strict=True):
-        loops += [from_plane(part[:-1]) for part in np.split(polygon, starts[1:-1])]
-    return [_thin(_onto_level(function, level, loop, 3.0 / CELLS)) for loop in loops]
+        for part in np.split(polygon[:, ::-1], starts[1:-1]):
+            ends = [tuple(rounded(part[:-1]).astype(np.int64).T) for rounded in (np.floor, np.ceil)]
+            swap = member[ends[1]][:, None]
+            low, high = (grid[end] for end in ends)
+            loops.append(_thin(_bisect(function, level, np.where(swap, high, low), np.where(swap, low, high))))
+    return loops
+
+
+def _bisect(
+    function: Callable[[FloatArray], FloatArray], level: float, member: FloatArray, other: FloatArray
+) -> FloatArray:
+    """Return the last member on the way from members to others, (M, 3); members that are others stay."""
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (member + other)
+        good = (function(middle) <= level)[:, None]
+        member, other = np.where(good, middle, member), np.where(good, other, middle)
+    return member
 
 
 def _thin(loop: FloatArray) -> FloatArray:
@@ -189,28 +220,3 @@ def _nodes(focus: FloatArray) -> FloatArray:
     offsets = np.geomspace(1e-4, 0.1, 20)
     around = (focus[:, None] + np.concatenate([-offsets, [0.0], offsets])).ravel()
     return np.unique(np.concatenate([base, around[(around > 0.0) & (around < 1.0)]]))
-
-
-def _squash(above: FloatArray) -> FloatArray:
-    """Bring heights to [−1, 1] with the sign kept, so that infinite scores do not spoil the interpolation."""
-    scale = max(-float(above.min()), np.finfo(float).tiny)
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isinf(above), np.sign(above), above / (scale + np.abs(above)))
-
-
-def _onto_level(
-    function: Callable[[FloatArray], FloatArray], level: float, loop: FloatArray, reach: float
-) -> FloatArray:
-    """Move points inside the simplex along the gradient until the function is at its level (Newton's method)."""
-    points, step = to_plane(np.maximum(loop, 0.0)), 1e-6
-    free = loop.min(axis=1) > 10 * step  # points on an edge stay there
-    for _ in range(4):
-        here = points[free]
-        shifts = np.array([[step, 0.0], [-step, 0.0], [0.0, step], [0.0, -step], [0.0, 0.0]])
-        right, left, up, down, value = (function(np.maximum(from_plane(here + shift), 0.0)) for shift in shifts)
-        slope = np.stack([right - left, up - down], axis=1) / (2 * step)
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            move = ((level - value) / (slope * slope).sum(axis=1))[:, None] * slope
-        sane = np.isfinite(move).all(axis=1) & (np.linalg.norm(move, axis=1) < reach)
-        points[free] = here + np.where(sane[:, None], move, 0.0)
-    return np.maximum(from_plane(points), 0.0)

@@ -71,7 +71,7 @@ def violins(
     lines = _nominal_lines(nominal, y, data.get("alpha"))
     ax = style.axes_or_new(ax, width=style.DOUBLE, height=2.3)
     width = WIDTH / len(hues)
-    colours = [style.PALETTE[i % len(style.PALETTE)] for i in range(len(hues))]
+    colours = style.colors(len(hues))
     for level, line in lines:
         matching = hue == "alpha" and level in hues
         colour = colours[hues.index(level)] if matching else style.GREY
@@ -93,7 +93,7 @@ def violins(
     return ax
 
 
-def _draw_violin(ax: Axes, position: float, values: FloatArray, width: float, colour: str) -> None:
+def _draw_violin(ax: Axes, position: float, values: FloatArray, width: float, colour: Any) -> None:
     """One violin; below three different values there is nothing to estimate a density from."""
     finite = np.sort(values[np.isfinite(values)])
     if len(np.unique(finite)) >= 3:
@@ -114,7 +114,7 @@ def _draw_violin(ax: Axes, position: float, values: FloatArray, width: float, co
         ax.text(position, 1.0, text, transform=transform, ha="center", va="bottom", fontsize=style.TINY, color=colour)
 
 
-def _legend(ax: Axes, hue: str, hues: Sequence[Any], colours: Sequence[str], with_nominal: bool) -> None:
+def _legend(ax: Axes, hue: str, hues: Sequence[Any], colours: Sequence[Any], with_nominal: bool) -> None:
     handles: list[Any] = [
         Patch(facecolor=(colour, 0.4), edgecolor=colour, label=_text(level))
         for level, colour in zip(hues, colours, strict=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -29,6 +30,13 @@ VOTES: dict[str, Any] = {"marker": "^", "color": BLUE, "markersize": 6.5, "zorde
 #: the smallest mark lies on top, so that what it coincides with shows around it
 PREDICTION: dict[str, Any] = {"marker": "o", "color": BLACK, "markersize": 4.5, "zorder": 6}
 MARK: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.7, "clip_on": False}
+
+
+def colors(n: int) -> list[Any]:
+    """Colours for n things: the palette, or steps from dark to bright where it does not suffice."""
+    if n <= len(PALETTE):
+        return list(PALETTE[:n])
+    return list(colormaps["viridis"](np.linspace(0.0, 0.95, n)))
 
 
 def mark(look: Mapping[str, Any], size: float | None = None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from matplotlib.path import Path
 from credalset._typing import ArrayLike, FloatArray
 from credalset.credal_set import CredalSet
 from credalset.plotting import style
-from credalset.plotting.outline import CORNERS, area, outline, to_plane
+from credalset.plotting.outline import CORNERS, area, density_level_sets, outline, to_plane
 from credalset.scores import NegativeLogDensity, RelativeLikelihood
+from credalset.scores.density import DensitySet
 
 SIMPLEX = "simplex"  # marks the triangle among the patches of axes, so that it is drawn once
 FLAT = 1e-7  # fraction of the triangle below which a set is drawn as the point or the line it is
@@ -127,8 +128,9 @@ def draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) -> 
     shapes = [outline(one) for one in sets]
     sizes = [area(loops) for loops in shapes]
     alpha = 0.35 if len(shapes) == 1 else 0.25 if names is None else 0.15
+    colours = style.colors(len(shapes))
     for i in sorted(range(len(shapes)), key=lambda i: -sizes[i]):
-        colour = style.GREEN if names is None else style.PALETTE[i % len(style.PALETTE)]
+        colour = style.GREEN if names is None else colours[i]
         edge = style.DARK_GREEN if names is None else colour
         label = "credal set" if names is None else names[i]
         if shapes[i]:
@@ -139,7 +141,7 @@ def draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) -> 
 
 
 def _draw_loops(
-    ax: Axes, loops: list[FloatArray], *, is_flat: bool, color: str, edge: str, alpha: float, label: str
+    ax: Axes, loops: list[FloatArray], *, is_flat: bool, color: Any, edge: Any, alpha: float, label: str
 ) -> None:
     if is_flat:  # a point or a part of an edge, which a filled shape would not show
         flat = to_plane(np.concatenate(loops))
@@ -200,9 +202,7 @@ def dirichlet_contours(
     corners = style.check_names(classes, "classes", 3, "classes") or ["0", "1", "2"]
     ax = style.axes_or_new(ax, height=3.0)
     draw_simplex(ax, corners)
-    contours = _contours(components)
-    for fraction in fractions:
-        loops = contours(fraction)
+    for fraction, loops in zip(fractions, _contours(components, fractions), strict=True):
         if loops and area(loops) < 1.0 - 1e-12:  # the outline of the whole triangle says nothing
             strength = 0.35 + 0.65 * fraction
             ax.add_patch(PathPatch(as_path(loops), fill=False, edgecolor=(color, strength), linewidth=0.8, zorder=3.5))
@@ -231,15 +231,15 @@ def _check_levels(levels: Sequence[float]) -> list[float]:
     return fractions
 
 
-def _contours(components: FloatArray) -> Callable[[float], list[FloatArray]]:
-    """What draws the contour at a fraction of the highest density."""
+def _contours(components: FloatArray, fractions: Sequence[float]) -> list[list[FloatArray]]:
+    """Outlines of where the density is at least each fraction of its highest value."""
     theta = components[:, 1:]
     if len(components) == 1 and (theta >= 1.0).all():
         score = RelativeLikelihood()
-        return lambda fraction: outline(score.region(theta, 1.0 - fraction))
-
-    density = NegativeLogDensity()
+        return [outline(score.region(theta, 1.0 - fraction)) for fraction in fractions]
     weights = components[:, :1] / components[:, :1].sum()
     mixture = np.concatenate([weights, theta], axis=1)[None]
-    lowest = float(density.evaluate_rows(mixture, density.best_fit(mixture))[0])
-    return lambda fraction: outline(density.region(mixture, lowest - float(np.log(fraction))))
+    one = NegativeLogDensity().region(mixture, np.inf)
+    assert isinstance(one, DensitySet)
+    lowest = float(one.score.evaluate_rows(mixture, one.center)[0])
+    return density_level_sets(one, [lowest - float(np.log(fraction)) for fraction in fractions])

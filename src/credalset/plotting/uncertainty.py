@@ -256,9 +256,10 @@ def _draw_cloud(
         _colorbar(ax, ax.scatter(x, y, c=groups, cmap="viridis", **options), color_label)
     else:
         markers = "osD^vPX"
-        for i, group in enumerate(dict.fromkeys(groups.tolist())):
+        different = list(dict.fromkeys(groups.tolist()))
+        for i, (group, colour) in enumerate(zip(different, style.colors(len(different)), strict=True)):
             rows = groups == group
-            look = {"color": style.PALETTE[i % len(style.PALETTE)], "marker": markers[i % len(markers)]}
+            look = {"color": [colour], "marker": markers[i % len(markers)]}
             ax.scatter(x[rows], y[rows], label=str(group), **options | look)
         style.add_legend(ax, loc="upper right", markerscale=max(1.0, 4.0 / np.sqrt(size)))
 

@@ -21,9 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from credalset import conformalize
+from credalset._splits import Split, train_conformalize_test_split
 from credalset._typing import FloatArray
 from credalset.calibration import Calibration
-from credalset.classifier import Split, train_conformalize_test_split
 from credalset.datasets import make_synthetic
 from credalset.evaluation import Evaluation, evaluate_predictions
 from credalset.exceptions import CredalSetWarning

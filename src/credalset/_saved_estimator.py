@@ -20,6 +20,7 @@ from credalset.exceptions import FileFormatError, MissingExtraError
 ESTIMATOR_FILE = "estimator.skops"
 WEIGHTS_FILE = "weights.safetensors"
 FILES = (ESTIMATOR_FILE, WEIGHTS_FILE)
+PREDICT_METHODS = ("predict_proba", "predict_concentration", "predict_density")
 CLASS_DTYPES = ["object", "str", "bool", "float16", "float32", "float64"]
 CLASS_DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 TRUSTED_TYPES = ["credalset.predictors.soft_label.SoftLabelClassifier"]
@@ -223,6 +224,6 @@ def _load_skops(files: dict[str, bytes], path: str | Path, trusted: Sequence[str
 
 
 def _check_predicts(estimator: Any, path: str | Path) -> Any:
-    if not (hasattr(estimator, "predict_proba") or hasattr(estimator, "predict_concentration")):
+    if not any(hasattr(estimator, method) for method in PREDICT_METHODS):
         raise FileFormatError(f"{path} holds a {type(estimator).__name__}, which is not an estimator that predicts.")
     return estimator

@@ -48,7 +48,7 @@ def enclosing_threshold(score: Score, model: FloatArray, center: FloatArray, thr
             return np.where((raw > 0) | np.isnan(raw), np.where(np.isnan(raw), np.inf, raw / center_scale), 0.0)
     if isinstance(score, RelativeLikelihood):
         with np.errstate(divide="ignore"):
-            drop = -np.log1p(-threshold) + _density_gap(model, center, relative=True)
+            drop = -np.log1p(-np.minimum(threshold, 1.0)) + _density_gap(model, center, relative=True)
         return -np.expm1(-np.maximum(drop, 0.0))
     return threshold + _largest_gap(score, model, center)
 

@@ -19,6 +19,25 @@ MEMBERSHIP = {"tv": 0.0007, "kl": 0.0041, "ws": 1.116}
 #: seconds per set for both entropies, by number of classes
 ENTROPY = {(3, "tv"): 0.031, (3, "kl"): 0.075, (10, "tv"): 0.654, (10, "kl"): 1.239}
 
+# Numbers of the paper (arXiv source, commented table included), for our tables to show beside ours.
+#: ChaosNLI at α = 0.25: coverage and efficiency, mean and standard deviation over ten splits
+CHAOSNLI = {
+    "tv": ("0.75 ± 0.017", "0.30 ± 0.004"),
+    "kl": ("0.75 ± 0.011", "0.27 ± 0.004"),
+    "ws": ("0.76 ± 0.006", "0.27 ± 0.005"),
+    "inner": ("0.75 ± 0.013", "0.23 ± 0.005"),
+}
+#: synthetic, K = 3, α = 0.05: efficiency of the set of one instance, by number of votes
+SYNTHETIC_EFFICIENCY = {
+    "tv": {1: "1.00", 5: "0.46", 10: "0.64", 100: "0.06"},
+    "kl": {1: "1.00", 5: "0.67", 10: "0.58", 100: "0.09"},
+    "ws": {1: "0.70", 5: "0.39", 10: "0.68", 100: "0.09"},
+    "inner": {1: "1.00", 5: "0.22", 10: "0.00", 100: "0.00"},
+    "so": {1: "1.00", 5: "1.00", 10: "0.74", 100: "0.43"},
+}
+#: threshold of total variation by number of training items, K = 3, α = 0.1, in one published run
+TV_THRESHOLD = {10: 0.671, 50: 0.349, 100: 0.172, 500: 0.048, 1000: 0.051}
+
 
 def train_one(outcome: Outcome, data: SyntheticData, options: dict[str, Any]) -> None:
     """Time one run of the paper's first-order learner, trained alone in PyTorch as one would write it by hand."""

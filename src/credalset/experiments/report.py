@@ -14,6 +14,7 @@ from credalset.datasets.download import write_atomically
 from credalset.exceptions import MissingExtraError
 from credalset.experiments import published, tables
 from credalset.experiments.batch import Batch, Row
+from credalset.experiments.pages import PAGES
 from credalset.experiments.store import Store
 from credalset.experiments.summary import Cell, summarize
 
@@ -95,57 +96,3 @@ def _figures(
         console.print(f"Figures were skipped. {error}")
         return
     console.print(f"Figures: {', '.join(path.name for path in written)}")
-
-
-def _synthetic_page(cells: Sequence[Cell]) -> list[str]:
-    alpha = ALPHA["synthetic"]
-    first = [c for c in cells if c.key["part"] == "first-order" and c.key["alpha"] == alpha]
-    size = [c for c in cells if c.key["part"] == "training-size" and c.key["alpha"] == alpha]
-    others = [c for c in cells if c.key["part"] not in ("first-order", "training-size")]
-    down = ["score", "n_classes"]
-
-    def both(cell: Cell) -> str:
-        return f"{cell.mean['coverage']:.3f} / {cell.mean['coverage_true']:.3f}"
-
-    page = [f"### First order, α = {alpha:g}: coverage of the votes / of the truth", pivot(first, both, down)]
-    page += [f"### First order, α = {alpha:g}: threshold", pivot(first, mean_of("threshold"), down)]
-    page += [f"### First order, α = {alpha:g}: mean volume of a set", pivot(first, _volume, down)]
-    if size:
-        headings = f"### Training-set size, K = 3, α = {alpha:g}"
-        page += [f"{headings}: threshold", tables.pivot(size, "n_train", mean_of("threshold"), ["score", "n_votes"])]
-        page += [f"{headings}: efficiency", tables.pivot(size, "n_train", mean_of("efficiency"), ["score", "n_votes"])]
-    for part in dict.fromkeys(c.key["part"] for c in others):
-        chosen = [c for c in others if c.key["part"] == part]
-        for title, text in (("coverage of the votes / of the truth", both), ("efficiency", mean_of("efficiency"))):
-            page += [f"### {part.capitalize()}, K = 3: {title}", pivot(chosen, text, ["score", "alpha"])]
-    return page
-
-
-def pivot(cells: Sequence[Cell], text: Any, down: Sequence[str]) -> str:
-    """Write a table with one column per number of votes."""
-    return tables.pivot(cells, "n_votes", text, down)
-
-
-def mean_of(name: str) -> Any:
-    """Return a function that writes the mean of a column."""
-    return lambda cell: tables.text_of(cell.mean[name])
-
-
-def _volume(cell: Cell) -> str:
-    error = cell.mean["volume_error"]
-    return tables.text_of(cell.mean["volume"]) + (f" (se {tables.text_of(error)})" if error > 0 else "")
-
-
-def _real_page(cells: Sequence[Cell]) -> list[str]:
-    page = []
-    for part in dict.fromkeys(cell.key["part"] for cell in cells):
-        chosen = [cell for cell in cells if cell.key["part"] == part]
-        first = chosen[0]
-        page += [
-            f"### {part}, {first.key['n_train']} training items, {first.n_seeds} splits",
-            tables.full_table(chosen),
-        ]
-    return page
-
-
-PAGES: dict[str, Any] = {"synthetic": _synthetic_page, "chaosnli": _real_page, "cifar10h": _real_page}

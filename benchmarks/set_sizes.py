@@ -123,6 +123,7 @@ def scores(offset: float) -> dict[str, tuple[str, Score]]:
         "density": ("second", NegativeLogDensity()),
         "mixture": ("mixture", NegativeLogDensity()),
         "mixture, counts": ("counts", NegativeLogDensity()),
+        "5 mixtures": ("several", NegativeLogDensity()),
     }
 
 
@@ -134,6 +135,7 @@ def learn(task: Task, parts: Sequence[Part], quick: bool) -> dict[str, list[tupl
         "second": lambda seed: SecondOrderNetwork(random_state=seed, **{**task.paper, **few}),
         "mixture": lambda seed: DirichletMixtureNetwork(random_state=seed, **few),
         "counts": lambda seed: DirichletMixtureNetwork(likelihood="counts", random_state=seed, **few),
+        "several": lambda seed: DirichletMixtureNetwork(n_networks=5, random_state=seed, **few),
     }
     methods = {"first": "predict_proba", "second": "predict_concentration"}
     predictions = {}

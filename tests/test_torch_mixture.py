@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 torch = pytest.importorskip("torch")
 
 import credalset as cs  # noqa: E402
-from credalset.predictors import DirichletMixtureNetwork  # noqa: E402
+from credalset.predictors import DirichletMixtureNetwork, fit_many  # noqa: E402
 from credalset.predictors.torch import losses  # noqa: E402
 from credalset.predictors.torch.heads import DirichletMixture  # noqa: E402
 from tests.test_torch_losses import differences, gradient, tensor  # noqa: E402
@@ -111,6 +111,29 @@ def test_counts_model_the_distribution_behind_few_votes() -> None:
     behind = np.tile(truth, (600, 1))
     assert score(of_counts, behind).mean() < score(of_shares, behind).mean() - 1.0
     assert score.mean(of_counts).mean(axis=0) == pytest.approx(truth, abs=0.05)
+
+
+def test_several_networks_are_the_mean_of_each() -> None:
+    data = cs.datasets.make_synthetic(80, n_classes=3, random_state=0)
+    options: dict[str, Any] = {"hidden": (6,), "n_components": 2, "epochs": 3}
+    several = DirichletMixtureNetwork(n_networks=3, random_state=0, **options).fit(data.X, data.counts)
+    mixture = several.predict_density(data.X[:5])
+    assert mixture.shape == (5, 6, 4)
+    assert mixture[..., 0].sum(axis=1) == pytest.approx(np.ones(5))
+    seeds = np.random.default_rng(0).integers(2**63, size=3)
+    alone = [DirichletMixtureNetwork(random_state=int(seed), **options).fit(data.X, data.counts) for seed in seeds]
+    parts = np.concatenate([one.predict_density(data.X[:5]) for one in alone], axis=1)
+    parts[..., 0] /= 3
+    assert mixture == pytest.approx(parts, rel=1e-4)
+    assert several.loss_curve_ == pytest.approx(np.mean([one.loss_curve_ for one in alone], axis=0), rel=1e-5)
+    again = fit_many([DirichletMixtureNetwork(n_networks=3, random_state=0, **options)], [(data.X, data.counts)])
+    assert again[0].predict_density(data.X[:5]) == pytest.approx(mixture, rel=1e-5)
+    several.set_params(warm_start=True).fit(data.X, data.counts)
+    assert several.n_iter_ == 6
+    stopped = DirichletMixtureNetwork(n_networks=2, early_stopping=True, random_state=0, **options)
+    assert len(stopped.fit(data.X, data.counts).validation_curve_) == 3
+    with pytest.raises(ValueError, match="n_networks must be at least 1"):
+        DirichletMixtureNetwork(n_networks=0, **options).fit(data.X, data.counts)
 
 
 def test_density_sets_from_the_classifier(tmp_path: Any) -> None:

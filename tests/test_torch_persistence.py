@@ -43,6 +43,7 @@ ESTIMATORS: dict[str, tuple[Any, str]] = {
     "first order": (network(), "kl"),
     "second order": (SecondOrderNetwork((5,), link="softplus", **SMALL), "density"),
     "mixture": (DirichletMixtureNetwork((5,), n_components=2, **SMALL), "density"),
+    "three mixtures": (DirichletMixtureNetwork((5,), n_components=2, n_networks=3, **SMALL), "density"),
     "pipeline, mixture of counts": (
         make_pipeline(StandardScaler(), DirichletMixtureNetwork((5,), n_components=3, likelihood="counts", **SMALL)),
         "density",

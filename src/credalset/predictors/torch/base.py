@@ -59,9 +59,9 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Label distributions, annotation counts, or one label per item (read as one vote). Every item weighs the
             same, however many votes it has.
         """
-        job = self._prepare(X, Y)
-        self._train([job])
-        self._finish(job)
+        jobs = self._jobs(X, Y)
+        self._train(jobs)
+        self._finish(jobs)
         return self
 
     def predict(self, X: Any) -> AnyArray:
@@ -112,6 +112,10 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # --- the steps of fit ---
 
+    def _jobs(self, X: Any, Y: Any) -> list[Job]:
+        """Set up everything that is to be trained: one network, unless the estimator has several."""
+        return [self._prepare(X, Y)]
+
     def _prepare(self, X: Any, Y: Any) -> Job:
         """Check everything and set up the training of this estimator."""
         options = self._options()
@@ -144,8 +148,9 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Guard the global random state, for modules that draw from it."""
         return no_guard()
 
-    def _finish(self, job: Job) -> None:
+    def _finish(self, jobs: Sequence[Job]) -> None:
         """Take over what was learned."""
+        (job,) = jobs
         goes_on = bool(self.warm_start) and hasattr(self, "module_")
         self.module_ = job.module.eval()
         self.classes_ = job.classes

@@ -35,6 +35,10 @@ class NetworkEstimator(TorchEstimator):
         n_outputs = self._head().n_outputs(n_classes)
         return build_network(n_features, hidden, n_outputs, activation=self.activation, dropout=float(self.dropout))
 
+    def _empty_module(self, n_features: int, n_classes: int) -> nn.Module:
+        """Build what is saved, without its weights: the network, or all of them if there are several."""
+        return self._empty_network(n_features, n_classes)
+
     def _trainee(self, jobs: Sequence[Job]) -> Trainee:
         networks = [job.module for job in jobs if isinstance(job.module, nn.Sequential)]
         device = as_device(self.device)

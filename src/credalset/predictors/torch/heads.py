@@ -169,9 +169,11 @@ class DirichletMixture(Head):
         return -torch.logsumexp(log_weights + logs, dim=-1)
 
     def read(self, outputs: Tensor) -> FloatArray:
-        """Return mixtures (n, C, K + 1): weights first, then concentrations."""
+        """Return mixtures (n, C, K + 1), weights first, then concentrations; of M networks (n, M, …) their mean."""
         log_weights, concentration = self._parts(outputs)
-        return _array(torch.cat([log_weights.exp().unsqueeze(-1), concentration], dim=-1))
+        weights = log_weights.exp() / (outputs.shape[1] if outputs.ndim == 3 else 1)
+        table = torch.cat([weights.unsqueeze(-1), concentration], dim=-1)
+        return _array(table.reshape(len(table), -1, table.shape[-1]))
 
     def _parts(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """Split outputs into log-weights (…, C) and concentrations (…, C, K)."""

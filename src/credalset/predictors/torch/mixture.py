@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from torch import nn
 
 from credalset._typing import AnyArray, FloatArray, RandomState
+from credalset._validation import as_generator, as_positive_int
 from credalset.calibration.votes import raw_counts
+from credalset.predictors.torch.base import Job
 from credalset.predictors.torch.estimators import NetworkEstimator
 from credalset.predictors.torch.heads import DirichletMixture, Head
+from credalset.predictors.torch.networks import Committee
 
 
 class DirichletMixtureNetwork(NetworkEstimator):
@@ -30,6 +35,9 @@ class DirichletMixtureNetwork(NetworkEstimator):
         As in `FirstOrderNetwork`.
     n_components : int
         Number of Dirichlets.
+    n_networks : int
+        Networks to train, side by side and from different seeds; the prediction is the mean of their densities, a
+        mixture of ``n_networks`` · ``n_components`` Dirichlets. A few give slightly smaller sets than one.
     pull : float
         ε, how far labels are moved off the boundary. The score has the same parameter with the same default.
     likelihood : {"density", "counts"}
@@ -46,7 +54,7 @@ class DirichletMixtureNetwork(NetworkEstimator):
     Attributes
     ----------
     module_, classes_, n_features_in_, loss_curve_, validation_curve_, n_iter_
-        As in `FirstOrderNetwork`.
+        As in `FirstOrderNetwork`. With several networks ``module_`` holds them all, and curves are their means.
 
     See Also
     --------
@@ -71,6 +79,7 @@ class DirichletMixtureNetwork(NetworkEstimator):
         activation: str = "relu",
         dropout: float = 0.3,
         n_components: int = 8,
+        n_networks: int = 1,
         pull: float = 1e-3,
         likelihood: str = "density",
         optimizer: str = "adamw",
@@ -92,6 +101,7 @@ class DirichletMixtureNetwork(NetworkEstimator):
         self.activation = activation
         self.dropout = dropout
         self.n_components = n_components
+        self.n_networks = n_networks
         self.pull = pull
         self.likelihood = likelihood
         self.optimizer = optimizer
@@ -126,8 +136,44 @@ class DirichletMixtureNetwork(NetworkEstimator):
             )
         return counts, names
 
+    def _empty_module(self, n_features: int, n_classes: int) -> nn.Module:
+        networks = [self._empty_network(n_features, n_classes) for _ in range(self._committee_size())]
+        return networks[0] if len(networks) == 1 else Committee(networks)
+
+    def _committee_size(self) -> int:
+        return as_positive_int(self.n_networks, "n_networks")
+
+    def _jobs(self, X: Any, Y: Any) -> list[Job]:
+        if self._committee_size() == 1:
+            return super()._jobs(X, Y)
+        goes_on = bool(self.warm_start) and hasattr(self, "module_")
+        self._features(X, reset=not goes_on)
+        seeds = as_generator(self.random_state).integers(2**63, size=self.n_networks)
+        members = [clone(self).set_params(n_networks=1, random_state=int(seed)) for seed in seeds]
+        if goes_on:
+            for member, network in zip(members, self.module_.children(), strict=True):
+                member.__dict__.update(self.__dict__ | member.get_params() | {"module_": network})
+        return [member._prepare(X, Y) for member in members]
+
+    def _finish(self, jobs: Sequence[Job]) -> None:
+        if self._committee_size() == 1:
+            super()._finish(jobs)
+            return
+        goes_on = bool(self.warm_start) and hasattr(self, "module_")
+        earlier: list[float] = self.loss_curve_ if goes_on else []
+        self.module_ = Committee([job.module for job in jobs]).eval()
+        self.classes_ = jobs[0].classes
+        self.loss_curve_ = [*earlier, *_mean_curve([job.run.loss_curve for job in jobs])]
+        self.n_iter_ = len(self.loss_curve_)
+        self.__dict__.pop("validation_curve_", None)
+        if jobs[0].options.early_stopping:
+            self.validation_curve_ = _mean_curve([job.run.validation_curve for job in jobs])
+
     def predict_density(self, X: Any) -> FloatArray:
-        """Predict mixtures (n, C, K + 1): for each component its weight, then its K concentrations."""
+        """Predict mixtures (n, C, K + 1): for each component its weight, then its K concentrations.
+
+        With several networks, C is ``n_networks`` · ``n_components``.
+        """
         return self._head().read(self._predict_outputs(X))
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -136,3 +182,9 @@ class DirichletMixtureNetwork(NetworkEstimator):
         theta = mixture[..., 1:]
         means = (mixture[..., :1] * theta / theta.sum(axis=-1, keepdims=True)).sum(axis=1)
         return np.asarray(means / means.sum(axis=1, keepdims=True))
+
+
+def _mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
+    """Average over the networks that were still training."""
+    longest = max(map(len, curves))
+    return [float(np.mean([curve[i] for curve in curves if i < len(curve)])) for i in range(longest)]

@@ -45,6 +45,14 @@ def build_network(
     return nn.Sequential(*layers)
 
 
+class Committee(nn.ModuleList):
+    """Several networks that answer side by side: outputs (n, M, n_outputs)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Ask every network."""
+        return torch.stack([network(x) for network in self], dim=1)
+
+
 def initialise(network: nn.Sequential, generator: torch.Generator) -> None:
     """Give the network memory and draw the weights of every linear layer, in order."""
     network.to_empty(device="cpu")

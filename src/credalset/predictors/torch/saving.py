@@ -147,10 +147,10 @@ def _load_into(
     classes: AnyArray | None = fitted.get("classes_")
     if classes is None or len(classes) < 2 or fitted.get("n_features_in_", 0) < 1:
         raise FileFormatError(f"{path} does not say which classes and features its network has.")
-    if len(weights) != 2 * (len(estimator.hidden) + 1):
+    if len(weights) != 2 * (len(estimator.hidden) + 1) * getattr(estimator, "n_networks", 1):
         raise FileFormatError(f"{path} does not have the weights of {len(estimator.hidden)} hidden layers.")
     try:
-        network = estimator._empty_network(fitted["n_features_in_"], len(classes))
+        network = estimator._empty_module(fitted["n_features_in_"], len(classes))
     except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
         raise FileFormatError(f"{path} describes a network that cannot be built: {error}") from None
     _check_fit(network.state_dict(), weights, f"{path} contradicts itself: its weights do not fit its network")

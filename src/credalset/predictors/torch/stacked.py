@@ -56,15 +56,17 @@ def fit_many(estimators: Sequence[Estimator], data: Iterable[tuple[Any, Any]]) -
         raise ValueError("the same estimator appears twice. Pass sklearn.base.clone(estimator) for each run.")
     groups: dict[Hashable, list[tuple[Estimator, Job]]] = defaultdict(list)
     shared: dict[Hashable, Tensor] = {}
+    own_jobs = []
     for estimator, (X, Y) in zip(estimators, pairs, strict=True):
-        job = estimator._prepare(X, Y)
-        # Runs on the same features share one tensor, which none of them changes.
-        job.run.x = shared.setdefault((type(estimator), id(X)), job.run.x)
-        groups[job.key].append((estimator, job))
+        own_jobs.append(estimator._jobs(X, Y))
+        for job in own_jobs[-1]:
+            # Runs on the same features share one tensor, which none of them changes.
+            job.run.x = shared.setdefault((type(estimator), id(X)), job.run.x)
+            groups[job.key].append((estimator, job))
     for group in groups.values():
         for start in range(0, len(group), MAX_STACK):
             stack = group[start : start + MAX_STACK]
             stack[0][0]._train([job for _, job in stack])
-            for estimator, job in stack:
-                estimator._finish(job)
+    for estimator, jobs in zip(estimators, own_jobs, strict=True):
+        estimator._finish(jobs)
     return estimators

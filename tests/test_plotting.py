@@ -80,7 +80,7 @@ def line_named(ax: Axes, name: str) -> Any:
 @pytest.mark.parametrize("name", SCORES)
 def test_area_is_the_volume(name: str) -> None:
     sets = sets_of(SCORES[name])
-    value, error = sets.volume(return_error=True, n_rays=50_000)  # Hellinger balls have an estimate only
+    value, error = sets.volume(return_error=True, n_rays=10_000)  # Hellinger balls have an estimate only
     for one, volume, doubt in zip(sets, value, error, strict=True):
         assert area(outline(one)) == pytest.approx(volume, abs=4e-4 * volume + 4 * doubt)
 
@@ -145,7 +145,7 @@ def test_plane_and_back() -> None:
     np.testing.assert_allclose(from_plane(to_plane(points)), points, atol=1e-15)
 
 
-@pytest.mark.parametrize("name", ["tv", "kl", "so", "inner"])
+@pytest.mark.parametrize("name", ["tv", "kl", "so", "inner", "hellinger"])
 def test_level_sets_agree_with_rays(name: str) -> None:
     for one in sets_of(SCORES[name], seed=2):
         traced = level_sets(lambda points, one=one: score_of(one, points), [float(one.threshold[0])])[0]

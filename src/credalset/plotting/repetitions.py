@@ -101,7 +101,7 @@ def _draw_violin(ax: Axes, position: float, values: FloatArray, width: float, co
         for body in parts["bodies"]:  # type: ignore[attr-defined]
             body.set(facecolor=colour, edgecolor=colour, alpha=0.3, linewidth=0.7, zorder=2)
     if len(finite):
-        # Neighbours in size are set apart to either side in turn: dots of equal runs stay countable.
+        # Neighbours in size are set apart to either side in turn, so that close runs do not hide each other.
         aside = np.resize([0.0, 0.13, -0.13], len(finite)) * width
         size = 9.0 if len(finite) <= 30 else 3.0
         ax.scatter(position + aside, finite, s=size, color=colour, linewidths=0, alpha=0.9, zorder=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +339,53 @@ def test_the_truth_behind_the_votes_is_covered() -> None:
         observed.append(sets.contains(truth[60:]).mean())
     assert np.mean(observed) >= calibration.guaranteed_coverage(0.2)
     assert np.mean(observed) >= 0.9
+
+
+def test_weighted_coverage_holds_where_unweighted_fails() -> None:
+    """Hard items are rare in calibration and common among the new ones."""
+    rng = np.random.default_rng(12)
+    observed: dict[str, list[float]] = {"weighted": [], "plain": []}
+    for _ in range(30):
+        hard = rng.random(220) < np.repeat([0.1, 0.8], [120, 100])
+        truth = rng.dirichlet(np.ones(3), 220)
+        share = np.where(hard, 0.9, 0.1)[:, None] * rng.uniform(0.5, 1.0, (220, 1))
+        models = [(1 - share) * truth + share * rng.dirichlet(np.ones(3), 220) for _ in range(3)]
+        folds, ratio = np.arange(120) % 3, np.where(hard, 8.0, 0.2 / 0.9)
+        out, new = np.stack(models)[folds, np.arange(120)], [model[120:] for model in models]
+        weighted = cs.cross_conformalize(out, truth[:120], folds, weights=ratio[:120], exact=True)
+        plain = cs.cross_conformalize(out, truth[:120], folds, exact=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cs.CredalSetWarning)
+            sets = weighted.predict_set(new, 0.15, weights=ratio[120:])
+        observed["weighted"].append(sets.contains(truth[120:]).mean())
+        observed["plain"].append(plain.predict_set(new, 0.15).contains(truth[120:]).mean())
+    assert weighted.guaranteed_coverage(0.15) == pytest.approx(0.7)
+    assert np.mean(observed["weighted"]) >= 0.7 - 3 * np.std(observed["weighted"]) / math.sqrt(30)
+    assert np.mean(observed["plain"]) < plain.guaranteed_coverage(0.15), "the promise is for items like those seen"
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_other_numbers_of_classes_and_no_items(n_classes: int) -> None:
+    rng = np.random.default_rng(13)
+    score, g = predictions("tv", 30, rng, n_classes)
+    calibration = cs.cross_conformalize(g, g[::-1], np.arange(30) % 3, score, exact=True)
+    new = np.stack([0.9 * g[:4] + 0.1 * predictions("tv", 4, rng, n_classes)[1] for _ in range(3)])
+    sets = calibration.predict_set(new, 0.3)
+    value, error = sets.volume(return_error=True)
+    share = sets.contains(rng.dirichlet(np.ones(n_classes), 4000), broadcast=True).mean(axis=1)
+    assert (np.abs(value - share) <= 4 * np.hypot(error, np.sqrt(share / 4000)) + 1e-9).all()
+    assert len(calibration.predict_set(new[:, :0], 0.3)) == 0
+
+
+def test_sets_may_be_empty() -> None:
+    sure, flat = np.tile([0.9, 0.05, 0.05], (40, 1)), np.full((2, 3), 1 / 3)
+    calibration = cs.cross_conformalize(sure, np.tile([1.0, 0.0, 0.0], (40, 1)), np.arange(40) % 2, "inner", exact=True)
+    with pytest.warns(cs.CredalSetWarning, match="2 of 2 credal sets are empty"):
+        sets = calibration.predict_set([flat, flat], 0.2)
+    assert sets.is_empty().all()
+    assert sets.volume().tolist() == [0.0, 0.0]  # type: ignore[union-attr]
+    assert np.isnan(sets.lower()).all()
+    assert not sets.decide().any()
 
 
 @pytest.mark.parametrize(

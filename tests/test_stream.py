@@ -180,3 +180,10 @@ def test_refusals() -> None:
         cs.Stream(calibration, random_state=None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="must not have weights or groups"):
         cs.Stream(calibrated(rng, weights=np.ones(200)))
+
+
+def test_cross_conformal_calibrations_are_refused() -> None:
+    g = np.full((4, 2), 0.5)
+    cross = cs.cross_conformalize(g, np.eye(2)[[0, 1, 0, 1]], [0, 1, 0, 1])
+    with pytest.raises(TypeError, match="calibration must be a Calibration made by conformalize"):
+        cs.Stream(cross)  # type: ignore[arg-type]

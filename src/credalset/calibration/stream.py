@@ -87,6 +87,11 @@ class Stream:
         false_alarm: float = 0.01,
         random_state: int = 0,
     ) -> None:
+        if not isinstance(calibration, Calibration):
+            raise TypeError(
+                f"calibration must be a Calibration made by conformalize, but is {calibration!r}. Cross-conformal sets "
+                "have no single rank per item, which the alarm needs."
+            )
         rule = calibration.rule
         if rule is not None and (rule.weights is not None or (rule.groups is not None and not rule.groups.predicted)):
             raise ValueError("calibration must not have weights or groups of its own keys: a stream passes neither.")

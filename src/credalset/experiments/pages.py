@@ -15,28 +15,28 @@ ALPHA = 0.1  # level of the synthetic tables
 def synthetic_page(cells: Sequence[Cell]) -> list[str]:
     """Coverage, thresholds and volumes by classes and votes; training-set size; second order."""
     first = [c for c in cells if c.key["part"] == "first-order" and c.key["alpha"] == ALPHA]
-    down = ["score", "n_classes"]
-    page = _section(f"First order, α = {ALPHA:g}: coverage of the votes / of the truth", _by_votes(first, both, down))
-    page += _section(f"First order, α = {ALPHA:g}: threshold", _by_votes(first, mean_of("threshold"), down))
-    page += _section(f"First order, α = {ALPHA:g}: mean volume of a set", _by_votes(first, volume, down))
-    page += _section("Efficiency for K = 3, α = 0.05, beside the paper's", _efficiency_table(cells))
     others = [c for c in cells if c.key["part"] not in ("first-order", "training-size")]
-    page += _section(
-        "Second order, K = 3: coverage of the votes / of the truth", _by_votes(others, both, ["score", "alpha"])
-    )
-    page += _section("Second order, K = 3: efficiency", _by_votes(others, mean_of("efficiency"), ["score", "alpha"]))
     size = [c for c in cells if c.key["part"] == "training-size" and c.key["alpha"] == ALPHA]
-    if size:
-        for name in ("threshold", "efficiency"):
-            table = tables.pivot(size, "n_train", mean_of(name), ["score", "n_votes"])
-            page += _section(f"Training-set size, K = 3, α = {ALPHA:g}: {name} (m = 0: labels without noise)", table)
-        page += _section(f"Training-set size, TV threshold, α = {ALPHA:g}, beside the paper's", _size_table(size))
-    return page
+    down, down_second = ["score", "n_classes"], ["score", "alpha"]
+    head, head_size = f"First order, α = {ALPHA:g}", f"Training-set size, K = 3, α = {ALPHA:g}"
+    efficiency, threshold = mean_of("efficiency"), mean_of("threshold")
+    sections = {
+        "coverage": (f"{head}: coverage of the votes / of the truth", _by_votes(first, both, down)),
+        "threshold": (f"{head}: threshold", _by_votes(first, threshold, down)),
+        "volume": (f"{head}: mean volume of a set", _by_votes(first, volume, down)),
+        "efficiency": ("Efficiency for K = 3, α = 0.05", _efficiency_table(cells)),
+        "second": ("Second order, K = 3: coverage of the votes / of the truth", _by_votes(others, both, down_second)),
+        "second-efficiency": ("Second order, K = 3: efficiency", _by_votes(others, efficiency, down_second)),
+        "size": (f"{head_size}: threshold of TV", _size_table(size)),
+        "size-threshold": (f"{head_size}: threshold (m = 0: labels without noise)", _by_size(size, threshold)),
+        "size-efficiency": (f"{head_size}: efficiency (m = 0: labels without noise)", _by_size(size, efficiency)),
+    }
+    return [text for name, (title, table) in sections.items() for text in section(name, title, table)]
 
 
 def chaosnli_page(cells: Sequence[Cell]) -> list[str]:
     """The paper's table at α = 0.25 beside ours, then everything."""
-    return _section("α = 0.25, beside the paper's", _chaosnli_table(cells)) + real_page(cells)
+    return section("paper", "α = 0.25", _chaosnli_table(cells)) + real_page(cells)
 
 
 def real_page(cells: Sequence[Cell]) -> list[str]:
@@ -46,7 +46,7 @@ def real_page(cells: Sequence[Cell]) -> list[str]:
         chosen = [cell for cell in cells if cell.key["part"] == part]
         first = chosen[0]
         title = f"{part}, {first.key['n_train']} training items, {first.n_seeds} splits"
-        page += _section(title, tables.full_table(chosen))
+        page += section(part.replace(" ", "-"), title, tables.full_table(chosen))
     return page
 
 
@@ -68,12 +68,18 @@ def volume(cell: Cell) -> str:
     return tables.text_of(cell.mean["volume"]) + (f" (se {tables.text_of(error)})" if error > 0 else "")
 
 
-def _section(title: str, text: str) -> list[str]:
-    return [f"### {title}", text] if text else []
+def section(name: str, title: str, text: str) -> list[str]:
+    """Give a text its heading, between marks by which a page can include it alone; nothing without a text."""
+    body = f"### {title}\n\n{text}" if title else text
+    return [f"<!-- --8<-- [start:{name}] -->\n{body}\n\n<!-- --8<-- [end:{name}] -->"] if text else []
 
 
 def _by_votes(cells: Sequence[Cell], text: Text, down: Sequence[str]) -> str:
     return tables.pivot(cells, "n_votes", text, down) if cells else ""
+
+
+def _by_size(cells: Sequence[Cell], text: Text) -> str:
+    return tables.pivot(cells, "n_train", text, ["score", "n_votes"]) if cells else ""
 
 
 def _efficiency_table(cells: Sequence[Cell]) -> str:
@@ -102,7 +108,7 @@ def _size_table(cells: Sequence[Cell]) -> str:
     rows = [["paper, one run", *(tables.text_of(published.TV_THRESHOLD.get(n)) for n in sizes)]]
     for votes, name in ((0, "ours, labels without noise"), (100, "ours, 100 votes")):
         rows.append([name, *(own.get((votes, n), "") for n in sizes)])
-    return tables.markdown(["training items", *map(str, sizes)], rows)
+    return tables.markdown(["training items", *map(str, sizes)], rows) if sizes else ""
 
 
 def _chaosnli_table(cells: Sequence[Cell]) -> str:

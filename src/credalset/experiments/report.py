@@ -14,7 +14,7 @@ from credalset.datasets.download import write_atomically
 from credalset.exceptions import MissingExtraError
 from credalset.experiments import published, tables
 from credalset.experiments.batch import Batch, Row
-from credalset.experiments.pages import PAGES
+from credalset.experiments.pages import PAGES, section
 from credalset.experiments.store import Store
 from credalset.experiments.summary import Cell, summarize
 
@@ -32,7 +32,8 @@ def write(name: str, store: Store, batches: Sequence[Batch], out: Path, console:
     write_atomically(out / f"{name}.csv", tables.to_csv(cells).encode())
     verdicts = tables.verdict_lines(cells)
     verdicts += speed_lines(rows, store, batches) if name == "synthetic" else []
-    page = "\n\n".join([*PAGES[name](cells), "\n".join(f"- {line}" for line in verdicts)]) + "\n"
+    sentences = section("verdicts", "", "\n".join(f"- {line}" for line in verdicts))
+    page = "\n\n".join([*PAGES[name](cells), *sentences]) + "\n"
     write_atomically(out / f"{name}.md", page.encode())
     for part in dict.fromkeys(cell.key["part"] for cell in cells):
         table = terminal_table(name, part, [cell for cell in cells if cell.key["part"] == part])

@@ -45,6 +45,21 @@ def test_bounds_hold_all_over_the_confidence_region(region: str, smallest: float
         assert scores.max() <= bound[i] + 1e-9
 
 
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_pieces_bring_the_bound_closer(n_classes: int) -> None:
+    rng = np.random.default_rng(7)
+    g = mixtures(60, rng, n_classes)
+    counts = rng.multinomial(50, DENSITY.mean(g)).astype(float)
+    lower = lower_limits(counts, 0.1)
+    corners = np.vstack([rng.dirichlet(np.full(n_classes, 0.3), 3000), np.eye(n_classes)])
+    spare = 1 - lower.sum(axis=1)
+    found = [DENSITY(np.repeat(g[i : i + 1], len(corners), 0), lower[i] + spare[i] * corners).max() for i in range(60)]
+    whole, pieces = DENSITY.largest_above(g, lower), largest_score(DENSITY, g, counts, 0.1, "exact")
+    assert (pieces >= np.array(found) - 1e-9).all()
+    assert (pieces <= whole + 1e-9).all()
+    assert np.mean(pieces - found) < {3: 0.4, 5: 0.85}[n_classes] * np.mean(whole - found)
+
+
 def test_bounds_are_attained_where_components_agree() -> None:
     rng = np.random.default_rng(0)
     g = mixtures(40, rng, smallest=1.0)

@@ -265,9 +265,8 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             One row per level: nominal and observed coverage with its interval, mean size, threshold. Prints as a
             table; ``pandas.DataFrame(rows)`` makes a frame of it.
         """
-        calibration: Any = self._calibrated()
         prediction, distributions = self._predict(X), self._encode(Y)[0]
-        return evaluate_predictions(calibration, prediction, distributions, alpha, groups, weights)
+        return evaluate_predictions(self._calibrated(), prediction, distributions, alpha, groups, weights)
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""

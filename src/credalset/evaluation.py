@@ -10,7 +10,7 @@ import numpy as np
 
 from credalset import metrics
 from credalset._typing import FloatArray
-from credalset.calibration import Calibration
+from credalset.calibration import Calibration, CrossCalibration
 from credalset.calibration.quantile import exact_level
 from credalset.credal_set import CredalSet
 
@@ -53,14 +53,14 @@ def _format(value: Any) -> str:
 
 
 def evaluate_predictions(
-    calibration: Calibration,
+    calibration: Calibration | CrossCalibration,
     prediction: FloatArray,
     distributions: FloatArray,
     alphas: float | Sequence[float],
     groups: Any = None,
     weights: Any = None,
 ) -> Evaluation:
-    """Evaluate a calibration on labelled predictions, one row per level.
+    """Evaluate a calibration on labelled predictions, (F, N, K) if it is cross-conformal, one row per level.
 
     Each row holds ``score``, ``alpha``, ``nominal`` (1 − α), observed ``coverage`` with its exact binomial interval
     ``coverage_low`` to ``coverage_high``, the mean ``volume``, the mean ``efficiency`` on the paper's grid (three

@@ -77,8 +77,8 @@ def _capped_peak(sets: Region) -> FloatArray:
     def shortfall(j: IntArray, cap: FloatArray) -> FloatArray:
         """Root of the divergence from the centre of min(c·g, cap), with j classes at the cap, less that allowed."""
         mass, rest = tail[rows, j], 1.0 - j * cap
-        factor = np.divide(rest, mass, out=np.full(n, np.inf), where=mass > 0)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):  # a tail may be as small as doubles go
+            factor = np.divide(rest, mass, out=np.full(n, np.inf), where=mass > 0)
             points = np.minimum(np.where(sets.center > 0, factor[:, None] * sets.center, 0.0), cap[:, None])
         if (mass == 0).any():
             spare = np.where(mass > 0, 0.0, np.maximum(1.0 - (k - n_zeros) * cap, 0.0))
@@ -190,13 +190,13 @@ def _wasserstein_peak(center: FloatArray, radius: FloatArray, gaps: FloatArray) 
     lower = np.tril(np.ones((k, k)))[:-1]  # cumulative sums
     # Variables: λ (K), |F − G| (K − 1), peak (1).
     move = np.block([[lower, -np.eye(k - 1), np.zeros((k - 1, 1))], [-lower, -np.eye(k - 1), np.zeros((k - 1, 1))]])
-    budget = np.concatenate([np.zeros(k), gaps, [0.0]])[None]
+    budget = np.concatenate([np.zeros(k), gaps / gaps.sum(), [0.0]])[None]  # solvers expect numbers of order one
     below = np.hstack([np.eye(k), np.zeros((k, k - 1)), -np.ones((k, 1))])
     equal = np.concatenate([np.ones(k), np.zeros(k)])[None]
     cost = np.zeros(2 * k)
     cost[-1] = 1.0
     peaks = np.empty(len(center))
-    for i, (g, r) in enumerate(zip(center, radius, strict=True)):
+    for i, (g, r) in enumerate(zip(center, np.minimum(radius / gaps.sum(), 1.0), strict=True)):
         target = lower @ g
         limits = np.concatenate([target, -target, [r], np.zeros(k)])
         solution = linprog(cost, np.vstack([move, budget, below]), limits, equal, [1.0], method="highs")

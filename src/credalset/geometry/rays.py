@@ -68,8 +68,10 @@ def ray_length(sets: Region, directions: FloatArray) -> FloatArray:
         return sets._divergence(np.maximum(origin + t[..., None] * directions, 0.0)) <= limit
 
     low, high = np.where(inside(edge), edge, 0.0), edge
-    for _ in range(60):
-        middle = 0.5 * (low + high)
+    for _ in range(72):
+        # Halve the logarithm until the scale is found: the region may be smaller than its ray by any factor.
+        scale = np.sqrt(np.maximum(low, np.finfo(float).tiny)) * np.sqrt(high)
+        middle = np.where((low < 0.25 * high) & (scale < high), scale, 0.5 * (low + high))
         good = inside(middle)
         low, high = np.where(good, middle, low), np.where(good, high, middle)
     return low

@@ -216,7 +216,7 @@ def _closest_by_programme(center: FloatArray, gaps: FloatArray, top: int) -> Flo
     inequalities: Any = kron(eye_array(n_rows), csr_array(one), format="csr")
     equalities: Any = kron(eye_array(n_rows), whole, format="csr")
     solved: Any = linprog(
-        np.tile(np.concatenate([np.zeros(n_classes), gaps]), n_rows),
+        np.tile(np.concatenate([np.zeros(n_classes), gaps / gaps.max()]), n_rows),  # solvers expect costs of order one
         A_ub=inequalities,
         b_ub=bound.ravel(),
         A_eq=equalities,

@@ -169,6 +169,8 @@ def _find_tilt(chain: Chain, pilot: FloatArray) -> tuple[float, FloatArray]:
         variance = weight @ (cost - mean) ** 2
         margin = 0.5 * np.ptp(offsets, axis=0)
         window = np.stack([offsets.min(axis=0) - margin, offsets.max(axis=0) + margin], axis=1)
+        if not variance > 0:  # gaps of such different sizes that the rays all cost the same
+            break
         before, tilt = tilt, min(max(tilt + mean * (mean - 1.0) / variance, tilt / 8.0), float(d))
         if i > 0 and abs(tilt - before) * np.sqrt(variance) < SETTLED:
             break

@@ -218,6 +218,8 @@ def _find_tilt(ball: Ball, pilot: FloatArray, window: FloatArray) -> float:
         for k in range(d):
             low, high = offsets[:, k].min(), offsets[:, k].max()
             window[k, 0], window[k, 1] = low - 0.5 * (high - low), high + 0.5 * (high - low)
+        if not variance > 0.0:
+            break
         before = tilt
         tilt = min(max(tilt + mean * (mean - 1.0) / variance, tilt / 8.0), float(d))
         if step > 0 and abs(tilt - before) * math.sqrt(variance) < SETTLED:

@@ -22,6 +22,7 @@ from credalset.geometry.sampling import sample_on_faces
 from credalset.geometry.tiny_balls import magnified
 from credalset.scores.base import Score
 
+SMALLEST_RADIUS = 1e-280
 ROUNDING = 1e-14  # predictions may miss the sum one by more than this, and the geometry is exact about it
 
 
@@ -116,7 +117,7 @@ class KullbackLeiblerBall(CredalSet):
         step = self._step(geometry, "envelope")
 
         def one_block(rows: slice) -> None:
-            step(self._centers(rows), self.radius[rows], lower[rows], upper[rows])
+            step(self._centers(rows), self._radii(rows), lower[rows], upper[rows])
 
         for_each_block(one_block, len(self), self.n_classes)
         return lower, upper
@@ -193,7 +194,7 @@ class KullbackLeiblerBall(CredalSet):
         def one_block(rows: slice) -> None:
             centers = self._centers(rows)
             where = np.empty_like(centers) if point is None else point[rows]
-            step(centers, self.radius[rows], *(array[rows] for array in inputs), value[rows], where)
+            step(centers, self._radii(rows), *(array[rows] for array in inputs), value[rows], where)
 
         for_each_block(one_block, len(self), self.n_classes)
         return value, point
@@ -210,6 +211,11 @@ class KullbackLeiblerBall(CredalSet):
         total = center.sum(axis=1, keepdims=True)
         off = np.abs(total - 1) > ROUNDING
         return np.where(off, center / total, center) if off.any() else center
+
+    def _radii(self, rows: slice) -> FloatArray:
+        """Radii whose divergences doubles can hold; the ball they belong to is larger by less than 1e-140."""
+        radius = self.radius[rows]
+        return np.where(radius > 0, np.maximum(radius, SMALLEST_RADIUS), radius)
 
     def _owners(self, pairs: slice, n_each: int) -> tuple[FloatArray, FloatArray]:
         """Centre and radius of the set that each of the consecutive (set, point) pairs belongs to."""

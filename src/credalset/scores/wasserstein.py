@@ -17,8 +17,8 @@ from credalset.geometry.flattest import wasserstein_peak
 from credalset.geometry.rays import Rays
 from credalset.scores.base import Score
 
-# Costs are products of distances and masses; with gaps in this range they stay within doubles.
-SMALLEST_GAP, LARGEST_GAP = 1e-100, 1e100
+# Costs are sums of products of distances and masses; with gaps like these they stay within doubles, all terms felt.
+SMALLEST_GAP, LARGEST_GAP, LARGEST_RATIO = 1e-100, 1e100, 1e15
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,11 @@ class Wasserstein(Score):
             )
         with np.errstate(over="ignore"):
             gaps = np.diff(positions)
-        if gaps.min() < SMALLEST_GAP or gaps.max() > LARGEST_GAP:
+        if gaps.min() < SMALLEST_GAP or gaps.max() > LARGEST_GAP or gaps.max() > LARGEST_RATIO * gaps.min():
             raise ValueError(
-                f"positions must lie between {SMALLEST_GAP:g} and {LARGEST_GAP:g} apart, but neighbours are "
-                f"{gaps.min():.6g} to {gaps.max():.6g} apart. Measure them in another unit."
+                f"positions must lie between {SMALLEST_GAP:g} and {LARGEST_GAP:g} apart, gaps within a factor of "
+                f"{LARGEST_RATIO:g} of each other, but neighbours are {gaps.min():.6g} to {gaps.max():.6g} apart. "
+                "Measure them in another unit, or merge classes."
             )
         object.__setattr__(self, "positions", positions)
 

@@ -91,7 +91,7 @@ def monomial_peak(powers: FloatArray, floor: float) -> FloatArray:
     """
     k = powers.shape[-1]
     positive = np.maximum(powers, 0.0)
-    none = ~(positive > 0).any(axis=-1)
+    none = np.asarray(~(positive > 0).any(axis=-1))
     share, at_floor = np.zeros_like(positive), positive <= 0
     for _ in range(k):
         free = 1.0 - floor * at_floor.sum(axis=-1, keepdims=True)
@@ -246,7 +246,7 @@ def propose(mixture: Mixture, n: int, generator: np.random.Generator) -> Proposa
     logs -= logs.max(axis=-1, keepdims=True)
     y = np.exp(logs)
     y /= y.sum(axis=-1, keepdims=True)
-    inside = (y >= mixture.floor).all(axis=-1)
+    inside = np.asarray((y >= mixture.floor).all(axis=-1))
     safe = np.where(inside[..., None], y, 1.0 / k)
     log_density = np.where(inside, mixture.log_density(safe), -np.inf)
     return Proposals(mixture.released(safe), log_density, np.where(inside, wide.log_density(safe), np.inf))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from credalset._typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from credalset.geometry.region import Region
 
+KERNELS = "credalset.kernels.flattest"
 WASSERSTEIN_KERNELS = "credalset.kernels.wasserstein"
 EFFORT = 16  # evaluations per class, about, of a search
 MAX_STEPS = 60  # a dozen as a rule
@@ -40,24 +41,35 @@ def capped(center: FloatArray, cap: FloatArray) -> FloatArray:
     filled = np.where(positions < first[:, None], cap[:, None], np.maximum(chosen, 0.0)[:, None] * ranked)
     filled = np.where(ranked > 0, filled, 0.0)
     zeros = ranked == 0
-    spare = np.maximum(1.0 - filled.sum(axis=1), 0.0)
+    spare = np.where(first < k, 0.0, np.maximum(1.0 - filled.sum(axis=1), 0.0))  # not what rounding left over
     filled += np.where(zeros, (spare / np.maximum(zeros.sum(axis=1), 1))[:, None], 0.0)
     result = np.empty((n, k))
     np.put_along_axis(result, order, filled, axis=1)
     return result
 
 
-def capped_peak(sets: Region) -> FloatArray:
+def capped_peak(sets: Region, direction: Literal["forward", "reverse"] | None = None) -> FloatArray:
     """Return the smallest peak of each ball of an f-divergence Σ g_k φ(λ_k / g_k).
 
     The nearest distribution below a cap t is min(c·g, t) (see `capped`). As t falls from max g, classes reach it one
     after the other, the j-th largest at t_j = g_j / (g_j + … + g_K + j·g_j); between two such caps c is linear in t.
     A search over j, then false position on the square root of the divergence, which is nearly linear in t.
+
+    Parameters
+    ----------
+    sets : Region
+        Balls whose ``_divergence`` is the f-divergence.
+    direction : {"forward", "reverse"}, optional
+        For Kullback–Leibler divergences, whose compiled form large batches take.
     """
     result = np.empty(len(sets))
+    compiled = None if direction is None else kernels(KERNELS, EFFORT * sets.center.size)
 
     def one_block(rows: slice) -> None:
-        result[rows] = _capped_peak(sets[rows])
+        if compiled is None:
+            result[rows] = _capped_peak(sets[rows])
+        else:
+            compiled.capped_peak(sets.center[rows], sets.radius[rows], direction == "reverse", result[rows])
 
     for_each_block(one_block, len(sets), EFFORT * sets.n_classes)
     return result

@@ -119,7 +119,7 @@ class ReverseKullbackLeiblerBall(CredalSet):
     shape: ClassVar[str] = "reverse-KL ball"
 
     def _smallest_peak(self) -> FloatArray:
-        return capped_peak(self)
+        return capped_peak(self, "reverse")
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         result = np.empty(points.shape[:2])

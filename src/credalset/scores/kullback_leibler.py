@@ -100,7 +100,7 @@ class KullbackLeiblerBall(CredalSet):
     shape: ClassVar[str] = "Kullback–Leibler ball"
 
     def _smallest_peak(self) -> FloatArray:
-        return capped_peak(self)
+        return capped_peak(self, "forward")
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         result = np.empty(points.shape[:2])

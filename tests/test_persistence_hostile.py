@@ -461,6 +461,14 @@ def test_a_calibration_and_its_classifier_must_agree(saved_classifier: Path) -> 
         cs.load(saved_classifier)
 
 
+def test_a_classifier_and_its_calibration_must_have_one_score(saved_classifier: Path) -> None:
+    other = "tv" if cs.load(saved_classifier).score.name != "tv" else "kl"
+    params = {"base": 2.0} if other == "kl" else {}
+    forge(saved_classifier, lambda manifest: manifest["values"].update(score={"name": other, "params": params}))
+    with pytest.raises(FileFormatError, match=r"contradicts itself: the classifier's score is .*calibrated with"):
+        cs.load(saved_classifier)
+
+
 def test_a_classifier_without_its_estimator(saved_classifier: Path) -> None:
     forge(saved_classifier, lambda manifest: manifest["files"].pop(ESTIMATOR_FILE))
     with pytest.raises(FileFormatError, match="no saved estimator"):

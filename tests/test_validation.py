@@ -107,3 +107,107 @@ def test_bad_thresholds(threshold: object, message: str) -> None:
 
 def test_missing_extra_names_the_command() -> None:
     assert "pip install 'credalset[cli]'" in str(cs.MissingExtraError("The command", "typer", "cli"))
+
+
+# --- what is no array of numbers ---
+
+NO_NUMBERS = {
+    "ragged": (
+        [[0.2, 0.3, 0.5], [0.5, 0.5]],
+        ValueError,
+        "must have rows of one length, but has rows of lengths 2 and 3",
+    ),
+    "complex": (GOOD + 0j, TypeError, "must hold numbers, but holds complex numbers"),
+    "text": ([["0.2", "0.3", "0.5"]] * 4, TypeError, "must hold numbers, but holds text"),
+    "dates": (np.full((4, 3), "2020-01-01", dtype="M8[D]"), TypeError, "must hold numbers, but holds dates"),
+    "words": (np.array([["x", 0.5, 0.5]], dtype=object), TypeError, "holds objects such as 'x'"),
+    "complex objects": (np.array([[1j, 0.5, 0.5]], dtype=object), TypeError, "holds objects such as 1j"),
+    "a dict": ({"a": 1}, TypeError, r"holds objects such as \{'a': 1\}"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+def test_what_holds_no_numbers_is_refused_by_name(kind: str) -> None:
+    value, error, message = NO_NUMBERS[kind]
+    calibration, sets = cs.conformalize(GOOD, GOOD), TotalVariation().region(GOOD, 0.2)
+    calls = {
+        "prediction": [
+            lambda: cs.conformalize(value, GOOD),  # type: ignore[arg-type]
+            lambda: calibration.predict_set(value, 0.5),
+            lambda: RelativeLikelihood().region(value, 0.5),
+            lambda: TotalVariation()(value, GOOD),
+        ],
+        "labels": [lambda: cs.conformalize(GOOD, value)],
+        "distribution": [lambda: sets.contains(value), lambda: TotalVariation()(GOOD, value)],
+        "utility": [
+            lambda: sets.upper_expectation(value),
+            lambda: sets.lower_expectation(value),
+            lambda: sets.decide("maximal", value),
+        ],
+        "threshold": [lambda: TotalVariation().region(GOOD, value)],
+    }
+    for name, attempts in calls.items():
+        for attempt in attempts:
+            with pytest.raises(error, match=f"^{name} .*{message}"):
+                attempt()
+    with pytest.raises(TypeError, match=r"^alpha must be a number strictly between 0 and 1"):
+        calibration.threshold(value)  # type: ignore[arg-type]
+
+
+def test_exact_numbers_in_objects_are_numbers() -> None:
+    from decimal import Decimal
+
+    exact = np.array([[Decimal("0.5"), Decimal("0.25"), Decimal("0.25")]], dtype=object)
+    assert v.as_distributions(exact, "p").tolist() == [[0.5, 0.25, 0.25]]
+
+
+def test_frames_are_judged_by_the_precision_of_their_columns() -> None:
+    pandas = pytest.importorskip("pandas")
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 200)
+    half = rows.astype(np.float16)
+    assert np.abs(half.astype(float).sum(axis=1) - 1).max() > 1e-4
+    frame = pandas.DataFrame(half)
+    assert np.array_equal(v.as_distributions(frame, "p"), v.as_distributions(half, "p"))
+    assert np.array_equal(v.as_label_distributions(frame, "Y"), v.as_label_distributions(half, "Y"))
+    v.as_distributions(frame.astype({0: np.float64}), "p")
+    with pytest.raises(ValueError, match="do not sum to one"):
+        v.as_distributions(frame.astype(np.float64), "p")
+    with pytest.raises(ValueError, match="do not sum to one"):
+        v.as_distributions(frame.astype("Float32"), "p")
+
+
+def test_levels_without_axes_are_levels() -> None:
+    scores = np.random.default_rng(0).dirichlet(np.ones(3), 50)
+    calibration = cs.conformalize(np.full((50, 3), 1 / 3), scores)
+    assert calibration.threshold(np.array(0.1)) == calibration.threshold(0.1)  # type: ignore[arg-type]
+
+
+def test_bad_arguments_of_the_classifier_and_its_helpers() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(60, 2)), rng.dirichlet(np.ones(3), 60)
+    sizes = {"train_size": 0.5, "conformalize_size": 0.25, "test_size": 0.25}
+    with pytest.raises(TypeError, match="Y must hold one row per item, but is None"):
+        cs.train_conformalize_test_split(X, None, **sizes)
+    with pytest.raises(TypeError, match="X must hold one row per item, but is 3"):
+        cs.train_conformalize_test_split(3, Y, **sizes)
+    clf = cs.ConformalCredalClassifier(LogisticRegression())
+    for size, message in (
+        (1.5, "strictly between 0 and 1, but is 1.5"),
+        (0, "at least 1 item"),
+        ("x", "must be a share"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=f"^calibration_size .*{message}"):
+            clf.fit_conformalize(X, Y, calibration_size=size)  # type: ignore[arg-type]
+    for size in (60, 100, 0.999):
+        with pytest.raises(ValueError, match=r"calibration_size .* leaves none of the 60 items"):
+            clf.fit_conformalize(X, Y, calibration_size=size)
+    clf.fit_conformalize(X, Y, random_state=0)
+    assert clf.evaluate(X, Y, alpha=np.array(0.1)) == clf.evaluate(X, Y, alpha=0.1)  # type: ignore[arg-type]
+    for alpha in (None, 1j, "x", [[0.1], [0.1, 0.2]]):
+        with pytest.raises(TypeError, match=r"^alpha must be a number strictly between 0 and 1"):
+            clf.evaluate(X, Y, alpha=alpha)  # type: ignore[arg-type]
+    for path in (3, None):
+        with pytest.raises(TypeError, match="path must be the directory that save"):
+            cs.load(path)  # type: ignore[arg-type]

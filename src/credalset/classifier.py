@@ -212,7 +212,8 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         distributions, classes = encode_labels(Y)
         X = with_rows(X, len(distributions))
         indices = np.arange(len(distributions))
-        if part_size(calibration_size, len(indices), "calibration_size") >= len(indices):
+        taken = part_size(calibration_size, len(indices), "calibration_size")
+        if max(taken, np.ceil(calibration_size * len(indices)) if calibration_size < 1 else 0) >= len(indices):
             raise ValueError(
                 f"calibration_size {calibration_size!r} leaves none of the {len(indices)} items to fit on."
             )

@@ -110,6 +110,8 @@ class CredalSet(Region):
         array([[ True, False,  True],
                [False,  True, False]])
         """
+        if not hasattr(distribution, "shape"):  # arrays and frames keep their dtype, which says how exact they are
+            distribution = as_numbers(distribution, "distribution", f"Pass rows of {self.n_classes} probabilities.")
         shape = np.shape(distribution)
         if len(shape) == 3 and not broadcast:
             if shape[0] != len(self):

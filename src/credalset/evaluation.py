@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,7 @@ def evaluate_predictions(
     classes only), the ``threshold`` (the mean where they differ from item to item), the number of ``empty`` sets and
     the number of items ``n``.
     """
-    single = isinstance(alphas, Real | str) or (isinstance(alphas, np.ndarray) and alphas.ndim == 0)
+    single = isinstance(alphas, str) or not isinstance(alphas, Iterable) or getattr(alphas, "ndim", 1) == 0
     levels: Iterable[float] = [alphas] if single else alphas  # type: ignore[assignment, list-item]
     rows = Evaluation()
     for alpha in levels:

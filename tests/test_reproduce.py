@@ -144,6 +144,17 @@ def test_real_data_quickly(name: str, n_batches: int, tmp_path: Path) -> None:
     assert invoke(*options).output.count("is done") == 0, "nothing is computed twice"
 
 
+@pytest.mark.data
+@needs_data
+def test_points_of_the_authors() -> None:
+    settings = TINY | {"published_data": True}
+    batches = synthetic.batches(settings, 1)
+    assert "training-size" not in {one.part for one in batches}, "too few points for that"
+    outcome = runner.compute(next(one for one in batches if one.part == "first-order"), None)
+    assert {row["score"] for row in outcome.rows} == set(first_order_scores(0.0))
+    assert {row["item"] for row in outcome.examples} <= set(range(30))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -85,7 +85,7 @@ def _vote_tasks(batch: Batch, data_dir: Path | None) -> list[Task]:
         for n_votes in options["votes"]:
             data = _data(seed, options["n_classes"], n_votes, options, data_dir)
             head = _head(batch, seed, n_votes, n)
-            shown = _shown(data.distributions[2 * n :]) if seed == 0 and options["n_classes"] == 3 else ()
+            shown = _shown(data.distributions[2 * n : 3 * n]) if seed == 0 and options["n_classes"] == 3 else ()
             train, calibration, test = (_items(data, slice(i * n, (i + 1) * n)) for i in range(3))
             tasks.append(Task(head, train, calibration, test, shown))
     return tasks

@@ -89,7 +89,9 @@ def full_table(cells: Sequence[Cell]) -> str:
     """Write cells with their spread over the seeds and the band of coverage."""
     headings = ["score", "alpha", "coverage", "95 % band", "threshold", "efficiency", "volume"]
     headings += ["total", "aleatoric", "epistemic", "empty"]
-    return markdown(headings, [_full_row(cell) for cell in cells])
+    rows = [_full_row(cell) for cell in cells]
+    used = [k for k in range(len(headings)) if any(text_of(row[k]) for row in rows)]  # no grid beyond three classes
+    return markdown([headings[k] for k in used], [[row[k] for k in used] for row in rows])
 
 
 def plus_minus(cell: Cell, name: str) -> str:
@@ -107,7 +109,8 @@ def verdict_lines(cells: Sequence[Cell]) -> list[str]:
         f"for all cells at once (99 %): {len(counts['low'])} below, {len(counts['high'])} above (ties, infinite "
         "thresholds)."
     ]
-    result += [f"Below: {name_of(cell)}, coverage {cell.mean['coverage']:.4f}" for cell in counts["low"]]
+    for side, word in (("low", "Below"), ("high", "Above")):
+        result += [f"{word}: {name_of(cell)}, coverage {cell.mean['coverage']:.4f}" for cell in counts[side]]
     known = [cell for cell in cells if cell.truth_verdict != "-"]
     if known:
         short = [cell for cell in known if cell.truth_verdict == "short"]

@@ -80,7 +80,9 @@ def members_by_importance(one: CredalSet, rng: np.random.Generator) -> tuple[np.
     return points, weights
 
 
-@pytest.mark.parametrize("radius", [1e-3, 0.05, 0.3])
+@pytest.mark.parametrize(
+    "radius", [pytest.param(1e-3, marks=pytest.mark.slow), 0.05, pytest.param(0.3, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("kind", ["corner", "middle corner", "near a corner", "inside"])
 @pytest.mark.parametrize("n_classes", [3, 10, 20])
 @pytest.mark.parametrize("name", NAMES)

@@ -7,10 +7,10 @@ Two and three classes: exact, by inversion and by rejection from a box. Beyond, 
   is its unbiased estimate of the volume, so a ray resampled by weight, cut at U^{1/(K−1)} of its length in the set,
   ends in a uniform point. The pool has eight rays for each draw, and where the weights hardly differ no ray is taken
   twice: the draws are independent, as if each ray had been accepted or rejected;
-* a set whose weights are so uneven that the pool is worth less than two draws for each one asked for goes on from
+* a set whose weights are so uneven that the pool is worth less than one draw for each one asked for goes on from
   there by hit-and-run, which leaves the uniform law as it is: from every point along a random direction to a uniform
   point of the chord. Directions are differences of two points of the pool, which know the shape of the set, or
-  scaled by the widths of its envelope.
+  scaled by the widths of its envelope. Points that started on the same ray part ways, but not completely.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ MAX_REJECTIONS = 200
 RAYS_PER_DRAW = 8
 MIN_RAYS = 256
 MIN_POOL = 64  # resampled points that directions are made of
-ENOUGH = 2.0  # effective rays per draw below which the chain goes on
+ENOUGH = 1.0  # effective rays per draw below which the chain goes on
 MIN_EFFECTIVE = 64.0  # and below which even few draws would show the unevenness of the pool
-STEPS_PER_CLASS = 10
+STEPS_FROM_RAYS, STEPS_FROM_THE_MIDDLE = 2, 10  # per class
 MAX_CHAINS = 64
 DRAWS_PER_CHUNK = 2048
 ELEMENTS_PER_BLOCK = 1 << 22
@@ -175,7 +175,7 @@ def _sample_by_rays(sets: Region, n: int, generator: np.random.Generator) -> Flo
     uneven = effective < max(ENOUGH * n, MIN_EFFECTIVE)
     points = pool[:, :n]
     if uneven.any():
-        points[uneven] = _hit_and_run(part[uneven], points[uneven], pool[uneven], n, generator)
+        points[uneven] = _hit_and_run(part[uneven], points[uneven], pool[uneven], n, STEPS_FROM_RAYS, generator)
     result[has_rays] = points
     return result
 
@@ -207,18 +207,18 @@ def _cut_rays(sets: Region, rays: Rays, weights: FloatArray, n: int, generator: 
 def _from_the_middle(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
     """Run chains from a point inside: for sets so thin, or flat, that no ray finds any room."""
     start = np.repeat(_interior_point(sets)[:, None, :], min(n, MAX_CHAINS), axis=1)
-    return _hit_and_run(sets, start, start, n, generator)
+    return _hit_and_run(sets, start, start, n, STEPS_FROM_THE_MIDDLE, generator)
 
 
 def _hit_and_run(
-    sets: Region, state: FloatArray, pool: FloatArray, n: int, generator: np.random.Generator
+    sets: Region, state: FloatArray, pool: FloatArray, n: int, steps: int, generator: np.random.Generator
 ) -> FloatArray:
-    """Take 10·K steps before the first round of draws and K between rounds."""
+    """Take some steps per class before the first round of draws, and one per class between rounds."""
     lower, upper = sets._envelope()
     scale = (upper - lower)[:, None, :]
     samples = []
     for block in range(-(-n // state.shape[1])):
-        for _ in range((STEPS_PER_CLASS if block == 0 else 1) * sets.n_classes):
+        for _ in range((steps if block == 0 else 1) * sets.n_classes):
             state = _one_step(sets, state, _directions(state.shape, scale, pool, generator), generator)
         samples.append(state)
     return np.concatenate(samples, axis=1)[:, :n]

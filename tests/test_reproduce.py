@@ -97,6 +97,7 @@ def test_everything_quickly_without_data(tmp_path: Path) -> None:
     shown = [line for line in result.output.splitlines() if line[:6].strip() in first_order_scores(0.0)]
     assert len(shown) >= 8
     assert max(map(len, shown)) <= 100
+    assert "…" not in result.output
     assert "The published way:" in result.output
     assert "Coverage of the truth: at least nominal" in result.output
     for file in ("synthetic.parquet", "synthetic.csv", "synthetic.md", "figures/synthetic-coverage.png"):

@@ -17,7 +17,7 @@ from credalset.experiments.batch import Row
 from credalset.experiments.measure import FIRST_ORDER, first_order_scores, second_order_scores
 from credalset.scores import Score, get_score
 
-DPI = 130
+DPI = 110
 TITLES = {"tv": "TV", "ws": "WS", "kl": "KL", "inner": "Inner", "so": "SO", "density": "density"}
 TITLES |= {"mixture": "mixture", "mixture-counts": "mixture (counts)"}
 
@@ -105,6 +105,8 @@ def _one_violin(rows: Sequence[Row], x: str, y: str, hue: str) -> Any:
 
     figure, (ax,) = _panels(1, 1, 8.0, 2.8)
     violins(rows, x=x, y=y, hue=hue, ax=ax)
+    if x == "n_train":
+        ax.set_xlabel("training items")
     if x == "score":
         ax.set_xticks(ax.get_xticks(), [label.get_text() for label in ax.get_xticklabels()], rotation=20, ha="right")
     return figure
@@ -127,17 +129,14 @@ def _triangles(rows: Sequence[Row], down: str, labels: Sequence[str], classes: S
     from credalset.plotting import ternary_grid
 
     scores = [name for name in TITLES if any(row["score"] == name for row in rows)]
-    by_score = {s: sorted((r for r in rows if r["score"] == s), key=lambda r: r[down]) for s in scores}
+    # Items go from the surest annotators to the least sure.
+    place = (lambda r: -max(r["label"])) if down == "item" else (lambda r: r[down])
+    by_score = {s: sorted((r for r in rows if r["score"] == s), key=place) for s in scores}
     columns = {TITLES[score]: _sets(own, 0.0) for score, own in by_score.items()}
     own = by_score[scores[0]]
     label = np.array([row["label"] for row in own])
-    has_truth = own[0]["truth"] is not None
-    truth = np.array([row["truth"] for row in own]) if has_truth else label
-    order = labels
-    if down == "item":  # named by how sure the annotators are
-        places = np.argsort(np.argsort(-label.max(axis=1)))
-        order = [labels[place] for place in places]
-    axes = ternary_grid(columns, truth=truth, votes=label if has_truth else None, row_labels=order, classes=classes)
+    truth = None if own[0]["truth"] is None else np.array([row["truth"] for row in own])
+    axes = ternary_grid(columns, truth=truth, votes=label, row_labels=labels, classes=classes)
     return axes[0, 0].get_figure()
 
 

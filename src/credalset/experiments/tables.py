@@ -13,7 +13,8 @@ from credalset.experiments.batch import Row
 from credalset.experiments.summary import Cell, shrinking
 
 MEASURES = ("coverage", "coverage_true", "threshold", "efficiency", "volume", "total", "aleatoric", "epistemic")
-HEADINGS = {"coverage_true": "true", "n_votes": "m", "n_train": "train", "aleatoric": "aleat.", "epistemic": "epist."}
+HEADINGS = {"coverage_true": "true", "n_votes": "m", "n_train": "train", "threshold": "thresh.", "efficiency": "effic."}
+HEADINGS |= {"aleatoric": "aleat.", "epistemic": "epist."}
 
 
 def lines(cells: Sequence[Cell], alpha: float) -> list[Row]:
@@ -36,7 +37,7 @@ def text_of(value: Any) -> str:
     Examples
     --------
     >>> [text_of(x) for x in (0.12345, 1e-5, float("inf"), float("nan"), 3)]
-    ['0.123', '1.0e-05', 'inf', '', '3']
+    ['0.123', '1e-05', 'inf', '', '3']
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -44,7 +45,7 @@ def text_of(value: Any) -> str:
         return str(value)
     if math.isinf(value):
         return "inf"
-    return f"{value:.1e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
+    return f"{value:.0e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
 
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

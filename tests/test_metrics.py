@@ -40,6 +40,14 @@ def test_estimate_is_a_float_with_an_interval() -> None:
     assert np.mean([estimate, 0.75]) == 0.5
 
 
+def test_small_estimates_show_their_digits() -> None:
+    assert repr(Estimate(1.23456e-10, -4.5e-11, 3.1e-9, 8)) == "1.235e-10 [-4.5e-11, 3.1e-09] (n=8)"
+    assert repr(Estimate(0.0004321, 0.0, 0.25, 8)) == "0.0004321 [0.0000, 0.2500] (n=8)"
+    assert repr(Estimate(math.nan, -math.inf, math.inf, 0)) == "nan [-inf, inf] (n=0)"
+    sets = TotalVariation().region([[0.4, 0.3, 0.3], [0.3, 0.3, 0.4]], threshold=1e-5)
+    assert "0.0000" not in repr(metrics.mean_volume(sets))
+
+
 @pytest.mark.parametrize("remake", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy])
 @pytest.mark.parametrize("value", [0.25, math.nan, -math.inf])
 def test_estimate_survives_copies(remake: Any, value: float) -> None:

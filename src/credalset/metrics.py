@@ -28,10 +28,15 @@ class Estimate(float):
         return self
 
     def __repr__(self) -> str:
-        return f"{float(self):.4f} [{self.low:.4f}, {self.high:.4f}] (n={self.n})"
+        return f"{_text(float(self))} [{_text(self.low)}, {_text(self.high)}] (n={self.n})"
 
     def __reduce__(self) -> tuple[type[Estimate], tuple[float, float, float, int]]:
         return Estimate, (float(self), self.low, self.high, self.n)
+
+
+def _text(value: float) -> str:
+    """Four decimals; four significant digits for a number, such as a volume, of which they would show next to none."""
+    return f"{value:.4g}" if 0.0 < abs(value) < 1e-3 else f"{value:.4f}"
 
 
 def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:

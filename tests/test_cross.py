@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+import tracemalloc
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 
 import credalset as cs
+from credalset._bundle import ARRAYS, _pack_arrays
 from credalset.calibration.enclosing import common_center, enclosing_threshold
 from credalset.exceptions import FileFormatError
 from credalset.scores import Score
@@ -147,6 +151,7 @@ def test_forged_options_are_refused(tmp_path: Path) -> None:
     for change, message in (
         (lambda m: m["values"].update(exact="yes"), "exact or enclosing"),
         (lambda m: m["values"].update(classes=["a"]), "do not fit its 2 columns"),
+        (lambda m: m["values"].update(classes=["a", "a"]), "names a class twice"),
         (lambda m: m["values"]["rule"].update(groups=[]), "no valid groups"),
         (lambda m: m["values"]["rule"]["groups"].update(predicted=True), "may predict different classes"),
         (forge_noise, "proof needs one model"),
@@ -418,3 +423,57 @@ def test_unused_groups_and_weights_are_refused() -> None:
     with pytest.raises(TypeError, match="exact must be True"):
         cs.cross_conformalize(g, labels, [0, 1, 0, 1], exact="yes")  # type: ignore[arg-type]
     assert len(weighted.predict_set([g[:0], g[:0]], 0.5, weights=[])) == 0
+
+
+def test_what_only_split_calibrations_have_names_the_way_out() -> None:
+    calibration: Any = cs.cross_conformalize(np.full((4, 2), 0.5), np.eye(2)[[0, 1, 0, 1]], [0, 1, 0, 1])
+    for name, message in (
+        ("threshold", r"no single threshold.*Use thresholds\(predictions, alpha\)"),
+        ("p_values", r"no p-values.*thresholds\(predictions, alpha\)"),
+        ("coverage_distribution", "Use guaranteed_coverage"),
+        ("pac_threshold", r"Use thresholds\(predictions, alpha\)"),
+        ("thershold", "'CrossCalibration' object has no attribute 'thershold'"),
+    ):
+        assert not hasattr(calibration, name)
+        with pytest.raises(AttributeError, match=message):
+            getattr(calibration, name)
+    again = copy.deepcopy(pickle.loads(pickle.dumps(calibration)))
+    assert again.folds.tolist() == [0, 1, 0, 1]
+
+
+def test_blocks_of_different_shapes() -> None:
+    g = np.full((4, 2), 0.5)
+    calibration = cs.cross_conformalize(g, np.eye(2)[[0, 1, 0, 1]], [0, 1, 0, 1])
+    odd: list[tuple[Any, str]] = [
+        ([g, g[:3]], r"but has blocks of the shapes \(4, 2\), \(3, 2\)"),
+        ([g, g, g], r"but has shape \(3, 4, 2\)"),
+        ([g[0], g[0]], r"but has shape \(2, 2\)"),
+        ([], r"but has shape \(\)"),
+        (None, r"but has shape \(\)"),
+        (0.5, r"but has shape \(\)"),
+        (np.array(0.5), r"but has shape \(\)"),
+    ]
+    for predictions, message in odd:
+        with pytest.raises(ValueError, match=message):
+            calibration.predict_set(predictions, 0.5)
+    with pytest.raises(ValueError, match="predictions must have rows of one length"):
+        calibration.predict_set([g, [[0.5, 0.5], [1.0]]], 0.5)  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="predictions must hold numbers"):
+        calibration.predict_set("text", 0.5)  # type: ignore[arg-type]
+
+
+def test_a_huge_fold_number_is_refused_at_once(tmp_path: Path) -> None:
+    g, labels = np.full((80, 2), 0.5), np.eye(2)[[0, 1] * 40]
+    tracemalloc.start()
+    for largest in (10**9, 10**13, 2**62):
+        with pytest.raises(ValueError, match=rf"without gaps, at least two of them, but holds \[0, {largest}\]"):
+            cs.cross_conformalize(g, labels, [0] * 79 + [largest])
+    cs.cross_conformalize(g, labels, np.arange(80) % 2).save(tmp_path / "c")
+    good = cs.load(tmp_path / "c")
+    for folds in ([0] * 79 + [10**13], [0] * 79 + [10**9], [-1] + [0, 1] * 39 + [1], [0] * 80, [1, 2] * 40):
+        arrays = {"scores": good.scores, "folds": np.array(folds, dtype=np.int64)}  # type: ignore[union-attr]
+        forge(tmp_path / "c", **{ARRAYS: _pack_arrays(arrays)})
+        with pytest.raises(FileFormatError, match="folds that are not numbered"):
+            cs.load(tmp_path / "c")
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()

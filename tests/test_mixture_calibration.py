@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 import credalset as cs
 from credalset.calibration.multinomial import REGIONS, largest_score, lower_limits
 from credalset.calibration.noise import Noise
+from credalset.exceptions import FileFormatError
+
+from .saved_objects import forge
 
 DENSITY = cs.get_score("density")
 
@@ -140,8 +144,69 @@ def test_fair_votes_are_refused_for_what_is_not_convex() -> None:
     with pytest.raises(ValueError, match="'density' is not for these predictions"):
         cs.conformalize(g, counts, "density", noise=cs.UnbiasedVotes())
     convex = cs.conformalize(1.0 + counts, counts, "density", noise=cs.UnbiasedVotes())
+    older = replace(convex, mixtures=None)  # files of old do not say what was calibrated
     with pytest.raises(ValueError, match="'density' is not for these predictions"):
-        convex.thresholds(g, 0.1)
+        older.thresholds(g, 0.1)
+
+
+def test_kinds_of_prediction_do_not_mix(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    g, truth, counts = draw(60, rng)
+    theta = 1.0 + counts
+    folds = np.arange(60) % 2
+    for one, other, message in (
+        (g, theta, r"holds concentrations of shape \(N, K\), but the calibration was made with mixtures"),
+        (theta, g, r"holds mixtures of shape \(N, C, K \+ 1\), but the calibration was made with concentrations"),
+    ):
+        cs.conformalize(one, counts, "density").save(tmp_path / "split")
+        cs.cross_conformalize(one, counts, folds, "density").save(tmp_path / "cross")
+        split: Any = cs.load(tmp_path / "split")
+        cross: Any = cs.load(tmp_path / "cross")
+        for calibration in (split, cs.conformalize(one, counts, "density")):
+            assert len(calibration.predict_set(one, 0.2)) == 60
+            for ask in (
+                lambda: calibration.predict_set(other, 0.2),  # noqa: B023
+                lambda: calibration.thresholds(other, 0.2),  # noqa: B023
+                lambda: calibration.p_values(other, truth),  # noqa: B023
+                lambda: cs.Stream(calibration).update(other, counts),  # noqa: B023
+            ):
+                with pytest.raises(ValueError, match=message):
+                    ask()
+        for calibration in (cross, cs.cross_conformalize(one, counts, folds, "density")):
+            assert len(calibration.predict_set([one, one], 0.2)) == 60
+            with pytest.raises(ValueError, match=message):
+                calibration.predict_set([other, other], 0.2)
+
+
+def test_files_that_do_not_say_the_kind_load_as_before(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    g, _, counts = draw(60, rng)
+    path = tmp_path / "c"
+    calibration = cs.conformalize(g, counts, "density")
+    calibration.save(path)
+    forge(path, lambda manifest: manifest["values"].pop("mixtures"))
+    old: Any = cs.load(path)
+    assert old.mixtures is None
+    assert np.array_equal(old.predict_set(g, 0.2).threshold, calibration.predict_set(g, 0.2).threshold)
+    old.save(path)
+    assert cs.load(path).mixtures is None  # type: ignore[union-attr]
+    for wrong in (None, 0, 1, "yes", [], {}):
+        forge(path, lambda manifest, wrong=wrong: manifest["values"].update(mixtures=wrong))  # type: ignore[misc]
+        with pytest.raises(FileFormatError, match="which predictions"):
+            cs.load(path)
+    cs.conformalize(counts / 20, counts, "tv").save(path)
+    forge(path, lambda manifest: manifest["values"].update(mixtures=True))
+    with pytest.raises(FileFormatError, match="which predictions"):
+        cs.load(path)
+
+
+def test_mixtures_of_different_numbers_of_components() -> None:
+    rng = np.random.default_rng(10)
+    g, _, counts = draw(30, rng)
+    calibration = cs.cross_conformalize(g, counts, np.arange(30) % 3, "density")
+    alone = np.concatenate([np.ones((30, 1, 1)), g[:, :1, 1:]], axis=2)
+    with pytest.raises(ValueError, match=r"but has blocks of the shapes \(30, 2, 4\), \(30, 1, 4\)"):
+        calibration.predict_set([g, g, alone], 0.2)
 
 
 def test_streams_take_mixtures_and_come_back(tmp_path: Path) -> None:

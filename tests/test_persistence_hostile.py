@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
 from credalset import _bundle
@@ -355,7 +356,7 @@ LEGAL: dict[str, list[Any]] = {
     "classes": [None],
     "base": [1.5],
 }
-CLASSIFIER_LEGAL = {"calibrated": [True], "n_features_in": [0, 10**400]}
+CLASSIFIER_LEGAL = {"calibrated": [True]}
 CALIBRATION_KEYS = [
     *[(name,) for name in FIELDS],
     *[("values", name) for name in VALUES],
@@ -459,6 +460,40 @@ def test_a_calibration_and_its_classifier_must_agree(saved_classifier: Path) -> 
     forge(saved_classifier, lambda manifest: manifest["values"].update(classes=[0, 1, 300], classes_dtype="int8"))
     with pytest.raises(FileFormatError, match="not of their type"):
         cs.load(saved_classifier)
+
+
+def test_names_that_are_missing_repeated_or_different(saved_classifier: Path) -> None:
+    original = (saved_classifier / MANIFEST).read_bytes()
+
+    def drop(values: dict[str, Any]) -> None:
+        values.pop("classes")
+        values.pop("classes_dtype")
+
+    for change, message in (
+        (drop, "does not say which classes"),
+        (lambda values: values.update(classes=[0, 1, 1]), "names a class twice"),
+        (lambda values: values["calibration"].update(classes=[0, 1, 1]), "names a class twice"),
+        (lambda values: values["calibration"].update(classes=[0, 2, 1]), "differ in classes"),
+        (lambda values: values["calibration"].update(classes=["a", "b", "c"]), "differ in classes"),
+        (lambda values: values.update(classes=["a", "b", "c"], classes_dtype="str"), "differ in classes"),
+        (lambda values: values.update(n_features_in=11), "differ in the number of features"),
+    ):
+        (saved_classifier / MANIFEST).write_bytes(original)
+        forge(saved_classifier, lambda manifest, change=change: change(manifest["values"]))  # type: ignore[misc]
+        with pytest.raises(FileFormatError, match=message):
+            cs.load(saved_classifier)
+
+
+def test_a_classifier_and_its_calibration_must_have_one_noise(tmp_path: Path) -> None:
+    noise = {"name": cs.AnnotatorSampling.name, "params": cs.AnnotatorSampling(0.05).params()}
+    other = {"name": cs.AnnotatorSampling.name, "params": cs.AnnotatorSampling(0.06).params()}
+    for own, forged in ((None, noise), (cs.AnnotatorSampling(0.05), None), (cs.AnnotatorSampling(0.05), other)):
+        classifier = cs.ConformalCredalClassifier(LogisticRegression(), noise=own).fit(DATA.X[:45], DATA.counts[:45])
+        classifier.conformalize(DATA.X[45:], DATA.counts[45:]).save(tmp_path / "c")
+        assert cs.load(tmp_path / "c").noise == own  # type: ignore[union-attr]
+        forge(tmp_path / "c", lambda manifest, forged=forged: manifest["values"].update(noise=forged))  # type: ignore[misc]
+        with pytest.raises(FileFormatError, match=r"contradicts itself: the classifier's noise is .*calibrated with"):
+            cs.load(tmp_path / "c")
 
 
 def test_a_classifier_and_its_calibration_must_have_one_score(saved_classifier: Path) -> None:

@@ -285,6 +285,57 @@ def test_wrong_values_in_the_manifest(keys: tuple[str, ...], saved: Path) -> Non
             cs.load(saved)
 
 
+OTHER_LEGAL = LEGAL | {
+    "output_l2": [0, 1.5],
+    "label_clip": [],
+    "pull": [1.5],
+    "n_networks": [],
+    "n_components": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *[(SecondOrderNetwork, name) for name in ("link", "label_clip", "output_l2")],
+        *[(DirichletMixtureNetwork, name) for name in ("n_components", "n_networks", "pull", "likelihood", "hidden")],
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_wrong_parameters_of_other_networks(kind: Any, name: str, tmp_path: Path) -> None:
+    kind((5,), **SMALL).fit(DATA.X, DATA.counts).save(tmp_path / "n")
+    for wrong in WRONG:
+        if any(wrong == legal and type(wrong) is type(legal) for legal in OTHER_LEGAL.get(name, [])):
+            continue
+        forge(tmp_path / "n", lambda manifest, wrong=wrong: manifest["values"]["params"].update({name: wrong}))  # type: ignore[misc]
+        with pytest.raises(FileFormatError):
+            cs.load(tmp_path / "n")
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_networks_and_their_classifier_must_agree(in_pipeline: bool, tmp_path: Path) -> None:
+    estimator = make_pipeline(StandardScaler(), network()) if in_pipeline else network()
+    path = tmp_path / "c"
+
+    def refuse(values: dict[str, Any], message: str) -> None:
+        forge(path, lambda manifest: manifest["values"].update(values))
+        with pytest.raises(FileFormatError, match=message):
+            cs.load(path)
+
+    classify(estimator).save(path)
+    refuse({"n_features_in": 11}, "differ in the number of features")
+    classify(estimator, calibrated=False).save(path)
+    refuse({"classes": [0, 1]}, "the classifier and its estimator differ in classes")
+    clf = cs.ConformalCredalClassifier(estimator)
+    for change in ({"classes": [0, 2, 1]}, {"classes": ["a", "b", "c"], "classes_dtype": "str"}):
+        clf.cross_conformalize(DATA.X, DATA.counts, 2, random_state=0).save(path)
+        forge(path, lambda manifest, change=change: manifest["values"]["folds"][1].update(change))  # type: ignore[misc]
+        with pytest.raises(FileFormatError, match="estimators of its folds differ in classes"):
+            cs.load(path)
+    clf.cross_conformalize(DATA.X, DATA.counts, 2, random_state=0).save(path)
+    refuse({"n_features_in": 9}, "differ in the number of features")
+
+
 def test_missing_parts(saved: Path, tmp_path: Path) -> None:
     forge(saved, lambda manifest: manifest["values"]["params"].pop("tol"))
     with pytest.raises(FileFormatError, match="does not have the parameters of a FirstOrderNetwork"):

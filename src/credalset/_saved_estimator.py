@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from credalset._bundle import open_stored_zip
 from credalset._typing import AnyArray
 from credalset.exceptions import FileFormatError, MissingExtraError
+from credalset.predictors.soft_label import SoftLabelClassifier
 
 ESTIMATOR_FILE = "estimator.skops"
 WEIGHTS_FILE = "weights.safetensors"
@@ -36,7 +37,7 @@ class SavedEstimator:
 
 def dump_estimator(estimator: Any) -> SavedEstimator:
     """Take an estimator apart: a scikit-learn estimator, a network, or a pipeline that ends in a network."""
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    last = _last(estimator)
     if not _is_network(last):
         return SavedEstimator({ESTIMATOR_FILE: _dump_skops(estimator)})
     from credalset.predictors.torch.saving import dump_network
@@ -129,6 +130,26 @@ def fitted_attributes(values: dict[str, Any], path: str | Path) -> dict[str, Any
     return fitted
 
 
+def check_estimators(estimators: Sequence[Any], fitted: dict[str, Any], path: str | Path) -> None:
+    """Refuse estimators of credalset that contradict each other, or the classes and features of their classifier."""
+    known = [e for e in estimators if _is_network(_last(e)) or isinstance(_last(e), SoftLabelClassifier)]
+    classes = [names for e in known if isinstance(names := getattr(e, "classes_", None), np.ndarray)]
+    if len({tuple(names.tolist()) for names in classes}) > 1:
+        raise FileFormatError(f"{path} contradicts itself: the estimators of its folds differ in classes.")
+    if any(len(names) != len(fitted["classes_"]) for names in classes):
+        raise FileFormatError(f"{path} contradicts itself: the classifier and its estimator differ in classes.")
+    features = {n for e in known if isinstance(n := getattr(e, "n_features_in_", None), int)}
+    features |= {fitted["n_features_in_"]} if "n_features_in_" in fitted else set()
+    if len(features) > 1:
+        raise FileFormatError(f"{path} contradicts itself: its parts differ in the number of features they take.")
+
+
+def check_distinct(classes: Sequence[Any], path: str | Path) -> None:
+    """Refuse class names that stand for two columns."""
+    if len(set(classes)) < len(classes):
+        raise FileFormatError(f"{path} names a class twice: {list(classes)}.")
+
+
 def is_count(value: Any) -> TypeGuard[int]:
     """Tell whether a value is a whole number of at least zero."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
@@ -153,6 +174,10 @@ def _is_network(estimator: Any) -> bool:
     return base is not None and isinstance(estimator, base.TorchEstimator)
 
 
+def _last(estimator: Any) -> Any:
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
 def _with_last_step(pipeline: Pipeline, last: Any) -> Pipeline:
     """Copy a pipeline, its fitted steps shared, with another last step."""
     steps = [*pipeline.steps[:-1], (pipeline.steps[-1][0], last)]
@@ -173,6 +198,7 @@ def _class_array(classes: Any, dtype: Any, path: str | Path) -> AnyArray:
         array = np.empty(0)
     if array.tolist() != classes:
         raise FileFormatError(f"{path} has class names that are not of their type {dtype!r}.")
+    check_distinct(classes, path)
     return array
 
 

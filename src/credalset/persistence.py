@@ -16,6 +16,8 @@ from credalset._bundle import Bundle, read_bundle, write_bundle
 from credalset._saved_estimator import (
     SavedEstimator,
     are_plain,
+    check_distinct,
+    check_estimators,
     dump_estimator,
     dump_folds,
     fitted_attributes,
@@ -25,10 +27,12 @@ from credalset._saved_estimator import (
     load_folds,
     plain_classes,
 )
-from credalset._typing import FloatArray
+from credalset._typing import AnyArray, FloatArray
 from credalset.calibration import Calibration, CrossCalibration, Stream
-from credalset.calibration.cross import check_options
-from credalset.calibration.rule import Rule
+from credalset.calibration.checks import takes_mixtures
+from credalset.calibration.cross import are_numbered, check_options
+from credalset.calibration.noise import Noise
+from credalset.calibration.rule import Rule, noise_of
 from credalset.calibration.saved import (
     noise_from_dict,
     noise_to_dict,
@@ -126,7 +130,7 @@ def save_classifier(classifier: ConformalCredalClassifier, path: str | Path) -> 
     values |= fitted_values(classifier)
     arrays = {}
     if hasattr(classifier, "calibration_"):
-        calibration = classifier.calibration_
+        calibration = classifier._calibrated()  # what load would refuse is not written
         if isinstance(calibration, CrossCalibration):
             bundle = _cross_bundle(calibration)
         else:
@@ -187,6 +191,8 @@ def _calibration_bundle(calibration: Calibration | CrossCalibration) -> Bundle:
         "n_classes": calibration.n_classes,
         "classes": None if calibration.classes is None else plain_classes(calibration.classes),
     }
+    if calibration.mixtures is not None:
+        values["mixtures"] = calibration.mixtures
     rule_values, rule_arrays = rule_to_plain(calibration.rule)
     scores = np.asarray(calibration.scores, dtype=np.float64)
     return Bundle("calibration", values | rule_values, {"scores": scores, **rule_arrays})
@@ -207,6 +213,7 @@ class _Parts(NamedTuple):
     n_classes: int
     classes: tuple[Any, ...] | None
     rule: Rule | None
+    mixtures: bool | None
 
 
 def _calibration_parts(bundle: Bundle, path: str | Path) -> _Parts:
@@ -220,13 +227,25 @@ def _calibration_parts(bundle: Bundle, path: str | Path) -> _Parts:
         raise FileFormatError(f"{path} has no valid number of classes.")
     if classes is not None and (not are_plain(classes) or len(classes) != n_classes):
         raise FileFormatError(f"{path} names classes that do not fit its {n_classes} columns.")
+    if classes is not None:
+        check_distinct(classes, path)
     score = score_from_dict(values.get("score"), path)
     try:
         score._check_classes(n_classes)
     except ValueError as error:
         raise FileFormatError(f"{path} contradicts itself: {error}") from None
     rule = rule_from_plain(values, bundle.arrays, score, len(scores), path)
-    return _Parts(score, scores, n_classes, None if classes is None else tuple(classes), rule)
+    mixtures = _mixtures(values, score, path)
+    return _Parts(score, scores, n_classes, None if classes is None else tuple(classes), rule, mixtures)
+
+
+def _mixtures(values: dict[str, Any], score: Score, path: str | Path) -> bool | None:
+    """Tell whether predictions were mixtures; older files do not say."""
+    if "mixtures" not in values:
+        return None
+    if not isinstance(values["mixtures"], bool) or not takes_mixtures(score):
+        raise FileFormatError(f"{path} does not say which predictions its score {score.name!r} was calibrated with.")
+    return values["mixtures"]
 
 
 def _cross_bundle(calibration: CrossCalibration) -> Bundle:
@@ -241,7 +260,7 @@ def _cross_calibration_from(bundle: Bundle, path: str | Path) -> CrossCalibratio
     folds, exact = bundle.arrays.get("folds"), bundle.values.get("exact")
     if folds is None or folds.dtype != np.int64 or folds.shape != parts.scores.shape:
         raise FileFormatError(f"{path} does not say for each item which fold it is in.")
-    if folds.max() < 1 or not np.array_equal(np.unique(folds), np.arange(folds.max() + 1)):
+    if not are_numbered(folds):
         raise FileFormatError(f"{path} has folds that are not numbered 0, 1, …")
     if exact is not None and not isinstance(exact, bool):
         raise FileFormatError(f"{path} does not say whether its sets are exact or enclosing balls.")
@@ -251,7 +270,7 @@ def _cross_calibration_from(bundle: Bundle, path: str | Path) -> CrossCalibratio
             check_options(parts.rule.noise, "predicted" if groups is not None and groups.predicted else None)
         except ValueError as error:
             raise FileFormatError(f"{path} contradicts itself: {error}") from None
-    return CrossCalibration(parts.score, parts.scores, folds, parts.n_classes, parts.classes, parts.rule, exact)
+    return CrossCalibration(folds=folds, exact=exact, **parts._asdict())
 
 
 def _stream_from(bundle: Bundle, path: str | Path) -> Stream:
@@ -270,20 +289,24 @@ def _classifier_from(
     values = bundle.values
     score = score_from_dict(values.get("score"), path)
     fitted = fitted_attributes(values, path)
+    if "classes_" not in fitted:
+        raise FileFormatError(f"{path} does not say which classes its classifier has.")
+    noise = noise_from_dict(values.get("noise"), path)
     if values.get("calibrated") is True and isinstance(values.get("calibration"), dict):
-        fitted["calibration_"] = _calibration_of_classifier(bundle, score, fitted, path)
+        fitted["calibration_"] = _calibration_of_classifier(bundle, score, noise, fitted["classes_"], path)
     elif values.get("calibrated") is not False or "calibration" in values:
         raise FileFormatError(f"{path} does not say whether the classifier is calibrated.")
-    noise = noise_from_dict(values.get("noise"), path)
     if "folds" in values:
         estimators = load_folds(bundle.files, values["folds"], path, trusted, module)
         if len(estimators) != getattr(fitted.get("calibration_"), "n_folds", len(estimators)):
             raise FileFormatError(f"{path} contradicts itself: its folds and its estimators differ in number.")
+        check_estimators(estimators, fitted, path)
         # The parameter is what a new fit would start from: an estimator like those of the folds.
         classifier = ConformalCredalClassifier(estimators[0], score, noise)
         classifier.estimators_ = estimators
     else:
         estimator = load_estimator(SavedEstimator(bundle.files, values.get("network")), path, trusted, module)
+        check_estimators([estimator], fitted, path)
         classifier = ConformalCredalClassifier(estimator, score, noise)
         classifier.estimator_ = estimator
     for name, value in fitted.items():
@@ -292,15 +315,21 @@ def _classifier_from(
 
 
 def _calibration_of_classifier(
-    bundle: Bundle, score: Score, fitted: dict[str, Any], path: str | Path
+    bundle: Bundle, score: Score, noise: Noise | None, classes: AnyArray, path: str | Path
 ) -> Calibration | CrossCalibration:
     build = _cross_calibration_from if "folds" in bundle.values else _calibration_from
     calibration = build(Bundle("calibration", bundle.values["calibration"], bundle.arrays), path)
-    if "classes_" in fitted and len(fitted["classes_"]) != calibration.n_classes:
+    if len(classes) != calibration.n_classes or calibration.classes not in (None, tuple(classes.tolist())):
         raise FileFormatError(f"{path} contradicts itself: the classifier and its calibration differ in classes.")
     if calibration.score != score:
         raise FileFormatError(
             f"{path} contradicts itself: the classifier's score is {score!r}, but it was calibrated with "
             f"{calibration.score!r}. Calibrate it again and save it."
+        )
+    made = noise_of(calibration.rule)
+    if made != noise:
+        raise FileFormatError(
+            f"{path} contradicts itself: the classifier's noise is {noise!r}, but it was calibrated with {made!r}. "
+            "Calibrate it again and save it."
         )
     return calibration

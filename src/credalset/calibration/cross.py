@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from credalset._typing import ArrayLike, FloatArray, IntArray
-from credalset._validation import as_label_distributions, as_probability
+from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from credalset._validation import as_label_distributions, as_numbers, as_probability
+from credalset.calibration.checks import check_kind, kind_of
 from credalset.calibration.cross_set import ELEMENTS, Ballot, CrossSet, FoldScores
 from credalset.calibration.enclosing import common_center, enclosing_threshold, has_enclosing_ball
 from credalset.calibration.groups import item_keys
@@ -23,6 +24,18 @@ from credalset.calibration.split import agreed_classes, build_rule, refuse_unuse
 from credalset.credal_set import CredalSet
 from credalset.exceptions import CredalSetWarning
 from credalset.scores import Score, get_score
+
+#: what a split calibration has and this one has not, and what to ask instead
+_MISSING = {
+    "threshold": "a cross-conformal calibration has no single threshold: each item has its own, as the folds' models "
+    "differ. Use thresholds(predictions, alpha).",
+    "p_values": "a cross-conformal calibration has no p-values: an average of p-values over folds is none. Use "
+    "predict_set(predictions, alpha).contains(distribution), or thresholds(predictions, alpha).",
+    "coverage_distribution": "the distribution of the coverage is not known for cross-conformal sets. Use "
+    "guaranteed_coverage(alpha), a bound below it on average.",
+    "pac_threshold": "no PAC threshold is known for cross-conformal sets. Use thresholds(predictions, alpha), or split "
+    "the data and conformalize.",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +74,8 @@ class CrossCalibration:
         Noise, groups and weights, if there are any.
     exact : bool or None
         Whether sets are cross-conformal sets themselves or balls; None for balls where the score has them.
+    mixtures : bool or None
+        As in `Calibration`.
     n_folds : int
         Number of folds F.
     """
@@ -72,6 +87,7 @@ class CrossCalibration:
     classes: tuple[Any, ...] | None = field(default=None)
     rule: Rule | None = field(default=None)
     exact: bool | None = field(default=None)
+    mixtures: bool | None = field(default=None)
     n_folds: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,6 +96,11 @@ class CrossCalibration:
     def __len__(self) -> int:
         """Number of calibration items."""
         return len(self.scores)
+
+    if not TYPE_CHECKING:  # a type checker shall still find misspelt names
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(_MISSING.get(name, f"'CrossCalibration' object has no attribute {name!r}"))
 
     def guaranteed_coverage(self, alpha: float) -> float:
         r"""Return the proven lower bound of coverage, about 1 − 2α; with groups, that of the worst group.
@@ -174,15 +195,16 @@ class CrossCalibration:
         return replace(sets, classes=self.classes)
 
     def _check(self, predictions: ArrayLike) -> list[FloatArray]:
-        blocks = list(predictions) if hasattr(predictions, "__len__") else []  # type: ignore[arg-type]
-        if len(blocks) != self.n_folds or any(
-            np.ndim(block) < 2 or np.shape(block) != np.shape(blocks[0]) for block in blocks
-        ):
+        is_list = hasattr(predictions, "__len__") and getattr(predictions, "ndim", 1) > 0
+        blocks = list(predictions) if is_list else []  # type: ignore[arg-type]
+        shapes = [as_numbers(block, "predictions").shape for block in blocks]
+        if len(blocks) != self.n_folds or len(set(shapes)) > 1 or len(shapes[0]) < 2:
             raise ValueError(
                 f"predictions must have shape ({self.n_folds}, n_items, {self.n_classes}), one block per fold's model, "
-                f"but has shape {np.shape(predictions)}."
+                f"but has {_describe_shapes(shapes)}."
             )
         models = [self.score.check_prediction(block, "predictions", self.n_classes) for block in blocks]
+        check_kind(models[0], self.mixtures, "predictions")
         if self.exact is False:
             check_exact(False, self.score, models[0])
         return models
@@ -311,24 +333,35 @@ def cross_conformalize(
     check_exact(exact, chosen, checked)
     check_options(noise, groups)
     rule = build_rule(chosen, checked, distributions, labels, noise, groups, weights)
-    return CrossCalibration(chosen, chosen(checked, distributions), codes, n_classes, named, rule, exact)
+    scores, kind = chosen(checked, distributions), kind_of(chosen, checked)
+    return CrossCalibration(chosen, scores, codes, n_classes, named, rule, exact, kind)
 
 
 def check_folds(folds: Any, n: int) -> IntArray:
     """Check one fold number per item."""
-    codes = np.asarray(folds)
+    try:
+        codes = np.asarray(folds)
+    except ValueError:  # rows of different lengths
+        codes = np.empty((0, 0))
     if codes.shape != (n,) or codes.dtype.kind not in "iu":
-        raise ValueError(f"folds must hold one whole number per item ({n}), but is {folds!r}.")
-    if n == 0 or not np.array_equal(np.unique(codes), np.arange(max(int(codes.max()) + 1, 2))):
-        raise ValueError(
-            f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds {np.unique(codes).tolist()}."
-        )
+        seen = f"is {folds!r}" if codes.ndim == 0 else f"is an array of shape {codes.shape} and dtype {codes.dtype}"
+        raise ValueError(f"folds must hold one whole number per item ({n}), but {seen}.")
+    if not are_numbered(codes):
+        found = np.unique(codes).tolist()
+        shown = ", ".join(map(str, found[:10])) + (", …" if len(found) > 10 else "")
+        raise ValueError(f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds [{shown}].")
     return codes.astype(np.int64)
+
+
+def are_numbered(codes: AnyArray) -> bool:
+    """Tell whether whole numbers are 0, …, F − 1 for some F of at least two, each of them present."""
+    found = np.unique(codes)  # never as many as the largest number may promise
+    return len(found) >= 2 and int(found[0]) == 0 and int(found[-1]) == len(found) - 1
 
 
 def check_exact(exact: bool | None, score: Score, prediction: FloatArray) -> None:
     """Refuse to promise balls where none are known."""
-    if exact not in (None, True, False):
+    if exact is not None and not isinstance(exact, bool):
         raise TypeError(f"exact must be True, False or None, but is {exact!r}.")
     if exact is False and not has_enclosing_ball(score, prediction):
         raise ValueError(
@@ -363,6 +396,12 @@ def check_options(noise: Any, groups: Any) -> None:
             f"noise is {type(noise).__name__}, whose proof needs one model for all items and does not carry over to "
             "cross-conformal sets. Use AnnotatorSampling(delta) or BoundedNoise, or split the data and conformalize."
         )
+
+
+def _describe_shapes(shapes: Sequence[tuple[int, ...]]) -> str:
+    if len(set(shapes)) > 1:
+        return "blocks of the shapes " + ", ".join(map(str, dict.fromkeys(shapes)))
+    return f"shape {(len(shapes), *shapes[0]) if shapes else ()}"
 
 
 def _level(noise: Noise, alpha: float, n: int) -> float:

@@ -41,7 +41,7 @@ class Groups:
         names = item_keys(groups, score, prediction)
         position: dict[Hashable, int] = {}
         codes = [position.setdefault(name, len(position)) for name in names]
-        return cls(tuple(position), np.array(codes, dtype=np.int64), predicted=_is_predicted(groups))
+        return cls(tuple(position), np.array(codes, dtype=np.int64), predicted=is_predicted(groups))
 
     def pool(self, key: Hashable, min_size: int, kept: BoolArray) -> tuple[list[int], bool]:
         """Return the positions of the groups whose items set the threshold for a new item of this group.
@@ -73,7 +73,7 @@ class Groups:
 
 def item_keys(groups: Any, score: Score, prediction: FloatArray) -> list[Any]:
     """Return one hashable key per item."""
-    if _is_predicted(groups):
+    if is_predicted(groups):
         return [int(k) for k in score.mean(prediction).argmax(axis=1)]
     if isinstance(groups, str) or not hasattr(groups, "__len__"):
         raise TypeError(f"groups must be one key per item or {PREDICTED!r}, but is {groups!r}.")
@@ -114,5 +114,6 @@ def vote_bands(counts: ArrayLike, edges: Sequence[int] = (2, 5, 10, 50)) -> list
     return [names[i] for i in np.searchsorted(starts, votes, side="right") - 1]
 
 
-def _is_predicted(groups: Any) -> bool:
+def is_predicted(groups: Any) -> bool:
+    """Tell whether groups are the predicted classes."""
     return isinstance(groups, str) and groups == PREDICTED

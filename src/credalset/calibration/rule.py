@@ -148,6 +148,11 @@ class Rule:
         return groups
 
 
+def noise_of(rule: Rule | None) -> Noise | None:
+    """Return the noise model of a rule, None if there is none."""
+    return None if rule is None or isinstance(rule.noise, NoNoise) else rule.noise
+
+
 def rows_by_key(keys: list[Any]) -> dict[Any, IntArray]:
     """Return the rows of each key."""
     rows: dict[Any, list[int]] = {}

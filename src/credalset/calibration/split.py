@@ -18,6 +18,7 @@ from credalset._validation import (
     check_classes,
     column_names,
 )
+from credalset.calibration.checks import as_noise, check_kind, kind_of
 from credalset.calibration.groups import Groups
 from credalset.calibration.noise import Noise, NoNoise
 from credalset.calibration.quantile import (
@@ -54,6 +55,8 @@ class Calibration:
         Names of the classes in column order, when they are known.
     rule : Rule or None
         How thresholds are found when noise, groups or weights were given; None for plain split conformal.
+    mixtures : bool or None
+        Whether predictions are mixtures of densities, for scores that take both; None if there is one kind only.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class Calibration:
     n_classes: int
     classes: tuple[Any, ...] | None = field(default=None)
     rule: Rule | None = field(default=None)
+    mixtures: bool | None = field(default=None)
 
     def __len__(self) -> int:
         """Number of calibration items."""
@@ -234,7 +238,9 @@ class Calibration:
     def _check(self, prediction: ArrayLike, classes: Sequence[Any] | None) -> FloatArray:
         named = classes if classes is not None else column_names(prediction)
         check_classes(named, self.classes, "prediction", "the calibration data")
-        return self.score.check_prediction(prediction, n_classes=self.n_classes)
+        checked = self.score.check_prediction(prediction, n_classes=self.n_classes)
+        check_kind(checked, self.mixtures, "prediction")
+        return checked
 
     def _thresholds_quietly(self, prediction: FloatArray, alpha: float) -> FloatArray:
         """Return the thresholds of valid predictions without warnings, for levels that no user chose."""
@@ -341,7 +347,7 @@ def conformalize(
         raise ValueError(f"classes names {len(named)} classes, but prediction has {n_classes} columns.")
     scores = np.sort(chosen(checked, distributions))
     rule = build_rule(chosen, checked, distributions, labels, noise, groups, weights)
-    return Calibration(chosen, scores, n_classes=n_classes, classes=named, rule=rule)
+    return Calibration(chosen, scores, n_classes, named, rule, kind_of(chosen, checked))
 
 
 def build_rule(
@@ -350,9 +356,7 @@ def build_rule(
     """Work out what noise, groups and weights make of the calibration items; None if there are none of them."""
     if noise is None and groups is None and weights is None:
         return None
-    if noise is not None and not isinstance(noise, Noise):
-        raise TypeError(f"noise must be BoundedNoise, AnnotatorSampling or UnbiasedVotes, but is {noise!r}.")
-    model = NoNoise() if noise is None else noise
+    model = as_noise(noise)
     model.check_score(score, prediction)
     evidence = vote_counts(labels, "labels", type(model).__name__) if model.needs_counts else distributions
     n = len(prediction)

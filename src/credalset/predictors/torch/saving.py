@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from credalset._typing import AnyArray
+from credalset._validation import as_positive_int
 from credalset.exceptions import FileFormatError, MissingExtraError
 from credalset.predictors.torch.base import TorchEstimator
 from credalset.predictors.torch.estimators import FirstOrderNetwork, NetworkEstimator, SecondOrderNetwork
@@ -147,7 +148,11 @@ def _load_into(
     classes: AnyArray | None = fitted.get("classes_")
     if classes is None or len(classes) < 2 or fitted.get("n_features_in_", 0) < 1:
         raise FileFormatError(f"{path} does not say which classes and features its network has.")
-    if len(weights) != 2 * (len(estimator.hidden) + 1) * getattr(estimator, "n_networks", 1):
+    try:
+        n_networks = as_positive_int(getattr(estimator, "n_networks", 1), "n_networks")
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(f"{path} describes a network that cannot be built: {error}") from None
+    if len(weights) != 2 * (len(estimator.hidden) + 1) * n_networks:
         raise FileFormatError(f"{path} does not have the weights of {len(estimator.hidden)} hidden layers.")
     try:
         network = estimator._empty_module(fitted["n_features_in_"], len(classes))

@@ -1,0 +1,64 @@
+"""Checks that calibrations of every kind share, some of them before there is anything to calibrate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from credalset._typing import FloatArray
+from credalset.calibration.groups import is_predicted, item_keys
+from credalset.calibration.noise import Noise, NoNoise
+from credalset.calibration.shift import as_weights
+from credalset.calibration.votes import vote_counts
+from credalset.scores import Score
+
+
+def as_noise(noise: Any) -> Noise:
+    """Check a noise model; None stands for none."""
+    if noise is not None and not isinstance(noise, Noise):
+        raise TypeError(f"noise must be BoundedNoise, AnnotatorSampling or UnbiasedVotes, but is {noise!r}.")
+    return NoNoise() if noise is None else noise
+
+
+def check_items(
+    score: Score, prediction: FloatArray, labels: Any, noise: Any = None, groups: Any = None, weights: Any = None
+) -> None:
+    """Check what is known of n items before a model is trained: their votes, groups and weights.
+
+    ``prediction`` is only looked at for its shape: one row per item, with the axes that predictions will have.
+    """
+    model = as_noise(noise)
+    model.check_score(score, prediction)
+    if model.needs_counts:
+        vote_counts(labels, "Y", type(model).__name__)
+    if weights is not None:
+        as_weights(weights, len(prediction))
+    if groups is not None and not is_predicted(groups):
+        item_keys(groups, score, prediction)
+
+
+def takes_mixtures(score: Score) -> bool:
+    """Tell whether a score takes mixtures of densities beside single ones."""
+    return "predict_density" in score.prediction_methods
+
+
+def kind_of(score: Score, prediction: FloatArray) -> bool | None:
+    """Tell whether valid predictions are mixtures; None for a score that does not take them."""
+    return prediction.ndim == 3 if takes_mixtures(score) else None
+
+
+def placeholder(n: int, mixtures: bool) -> FloatArray:
+    """Return an array with the axes of n predictions and nothing in it, for checks before there are any."""
+    return np.ones((n, 1, 3) if mixtures else (n, 2))
+
+
+def check_kind(prediction: FloatArray, mixtures: bool | None, name: str) -> None:
+    """Refuse mixtures where single Dirichlets were calibrated, and the reverse: the score reads them differently."""
+    if mixtures is None or (prediction.ndim == 3) == mixtures:
+        return
+    kinds = {True: "mixtures of shape (N, C, K + 1)", False: "concentrations of shape (N, K)"}
+    raise ValueError(
+        f"{name} holds {kinds[not mixtures]}, but the calibration was made with {kinds[mixtures]}, whose scores do not "
+        "compare. Predict with the model that was calibrated, or calibrate this one."
+    )

@@ -100,8 +100,15 @@ def with_rows(X: Any, n: int) -> Any:
 
 
 def fold_numbers(folds: Any, n: int, random_state: int | None) -> IntArray:
-    """Return the fold of each item, drawn if only their number is given."""
+    """Return the fold of each item, drawn if only their number or a splitter is given."""
+    if hasattr(folds, "split") and hasattr(folds, "get_n_splits"):
+        return _numbers_of_splitter(folds, n)
     if not isinstance(folds, int | np.integer) or isinstance(folds, bool):
+        if isinstance(folds, str) or not hasattr(folds, "__len__"):
+            raise TypeError(
+                "folds must be a whole number of folds, a scikit-learn splitter such as KFold(5), or the fold of each "
+                f"item, but is {folds!r}."
+            )
         return check_folds(folds, n)
     if not 2 <= folds <= n:
         raise ValueError(f"folds must be at least 2 and at most the number of items ({n}), but is {folds}.")
@@ -109,3 +116,27 @@ def fold_numbers(folds: Any, n: int, random_state: int | None) -> IntArray:
     for fold, (_, held_out) in enumerate(KFold(int(folds), shuffle=True, random_state=random_state).split(codes)):
         codes[held_out] = fold
     return codes
+
+
+def _numbers_of_splitter(splitter: Any, n: int) -> IntArray:
+    """Return the folds that a splitter makes of n items, whose features and labels it does not get to see.
+
+    Folds that depended on them would not be exchangeable, and the guarantee would be lost.
+    """
+    try:
+        parts = [np.asarray(held_out) for _, held_out in splitter.split(np.zeros((n, 1)))]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"folds is {splitter!r}, which cannot split {n} items without their labels or groups: {error} "
+            "Pass a whole number of folds, a KFold, or the fold of each item."
+        ) from None
+    times = np.bincount(np.concatenate([np.empty(0, dtype=np.int64), *parts]), minlength=n)
+    if min(map(len, parts), default=0) < 1 or len(times) != n or (times != 1).any():
+        raise ValueError(
+            f"folds is {splitter!r}, which does not hold out every item exactly once. Pass a splitter that does, such "
+            "as KFold, or a whole number of folds."
+        )
+    codes = np.empty(n, dtype=np.int64)
+    for fold, held_out in enumerate(parts):
+        codes[held_out] = fold
+    return check_folds(codes, n)

@@ -2,29 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
 
 from credalset._splits import fold_numbers, part_size, with_rows
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
-from credalset.calibration.cross import check_options
+from credalset.calibration.checks import check_items, placeholder
+from credalset.calibration.cross import check_exact, check_options
 from credalset.calibration.noise import Noise
+from credalset.calibration.rule import noise_of
 from credalset.calibration.votes import raw_counts
 from credalset.credal_set import CredalSet
 from credalset.evaluation import Evaluation, evaluate_predictions
 from credalset.predictors.labels import accepts_sparse, encode_labels, note_features
-from credalset.predictors.protocol import accepts_counts, is_fitted, predict_for, prepare
+from credalset.predictors.protocol import (
+    accepts_counts,
+    is_fitted,
+    predict_for,
+    predicts_mixtures,
+    prepare,
+    refuse_frozen,
+    warn_of_pull,
+)
 from credalset.scores import Score, get_score
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _all_or_nothing(method: Callable[P, R]) -> Callable[P, R]:
+    """Leave the classifier as it was if the method fails: what was fitted and calibrated before stays good."""
+
+    @wraps(method)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        state: dict[str, Any] = args[0].__dict__
+        before = dict(state)
+        try:
+            return method(*args, **kwargs)
+        except BaseException:
+            state.clear()
+            state.update(before)
+            raise
+
+    return wrapper
 
 
 class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -73,6 +103,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.score = score
         self.noise = noise
 
+    @_all_or_nothing
     def fit(self, X: Any, Y: Any) -> Self:
         """Train the estimator.
 
@@ -85,6 +116,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         score = get_score(self.score)
         estimator = prepare(self.estimator, score)
+        warn_of_pull(estimator, score, stacklevel=3)
         note_features(self, X, reset=True)
         distributions, classes = encode_labels(Y)
         self.estimator_ = estimator.fit(X, _votes(Y, distributions) if accepts_counts(estimator) else distributions)
@@ -93,6 +125,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self._forget("calibration_", "estimators_")
         return self
 
+    @_all_or_nothing
     def conformalize(self, X: Any, Y: Any, groups: Any = None, weights: Any = None) -> Self:
         """Calibrate the score on items that the estimator was not trained on.
 
@@ -109,6 +142,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         score = get_score(self.score)
         self._adopt_fitted_estimator()
+        warn_of_pull(self.estimator_, score, stacklevel=3)
         prediction = predict_for(score, self.estimator_, X)
         distributions, classes = self._encode(Y)
         n_classes = score.n_classes(prediction)
@@ -124,11 +158,12 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.calibration_: Calibration | CrossCalibration = replace(calibration, classes=tuple(classes.tolist()))
         return self
 
+    @_all_or_nothing
     def cross_conformalize(
         self,
         X: Any,
         Y: Any,
-        folds: int | Sequence[int] = 5,
+        folds: Any = 5,
         random_state: int | None = None,
         groups: Any = None,
         weights: Any = None,
@@ -143,10 +178,11 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         ----------
         X, Y
             As in ``fit``.
-        folds : int or sequence of n whole numbers
-            Number of folds, drawn at random and as equal as possible; or the fold of each item, 0, …, F − 1.
+        folds : int, splitter or sequence of n whole numbers
+            Number of folds, drawn at random and as equal as possible; a scikit-learn splitter that holds out every item
+            once and looks at neither features nor labels, such as ``KFold``; or the fold of each item, 0, …, F − 1.
         random_state : int or None
-            Seed of the draw.
+            Seed of the draw, if ``folds`` is a number.
         groups, weights, exact
             As in `credalset.cross_conformalize`.
 
@@ -163,13 +199,14 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         score = get_score(self.score)
         check_options(self.noise, groups)
-        if isinstance(self.estimator, FrozenEstimator):
-            raise ValueError("estimator is frozen, but cross_conformalize trains one per fold. Use conformalize.")
+        refuse_frozen(self.estimator)
         distributions, classes = encode_labels(Y)
         codes = fold_numbers(folds, len(distributions), random_state)
         X = with_rows(X, len(distributions))
-        note_features(self, X, reset=True)
         votes = _votes(Y, distributions)
+        check_exact(exact, score, self._check_items(score, votes, groups, weights))
+        warn_of_pull(self.estimator, score, stacklevel=3)
+        note_features(self, X, reset=True)
         estimators, prediction = self._fit_folds(score, X, distributions, votes, codes)
         labels = votes if self.noise is not None else distributions
         self._forget("estimator_", "calibration_")
@@ -187,6 +224,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         )
         return self
 
+    @_all_or_nothing
     def fit_conformalize(
         self,
         X: Any,
@@ -219,6 +257,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             )
         train, calib = train_test_split(indices, test_size=calibration_size, random_state=random_state)
         votes = _votes(Y, distributions)
+        self._check_items(get_score(self.score), votes, groups, weights)
         self.fit(_safe_indexing(X, train), votes[train])
         self.classes_ = classes
         own_groups = groups if groups is None or isinstance(groups, str) else _safe_indexing(groups, calib)
@@ -302,6 +341,12 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         for name in names:
             self.__dict__.pop(name, None)
 
+    def _check_items(self, score: Score, votes: FloatArray, groups: Any, weights: Any) -> FloatArray:
+        """Check what calibration will want of the items before anything is trained; return a stand-in prediction."""
+        stand_in = placeholder(len(votes), predicts_mixtures(prepare(self.estimator, score), score))
+        check_items(score, stand_in, votes, self.noise, groups, weights)
+        return stand_in
+
     def _fit_folds(
         self, score: Score, X: Any, distributions: FloatArray, votes: FloatArray, folds: IntArray
     ) -> tuple[list[Any], FloatArray]:
@@ -313,6 +358,12 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             labels = votes if accepts_counts(estimator) else distributions
             estimators.append(estimator.fit(_safe_indexing(X, train), labels[train]))
             blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)))
+        shapes = {block.shape[1:] for block in blocks}
+        if shapes != {blocks[0].shape[1:]} or score.n_classes(blocks[0]) != distributions.shape[1]:
+            raise ValueError(
+                f"the folds' estimators must predict the {distributions.shape[1]} classes of Y each, but predict items "
+                f"of shapes {sorted(shapes)}. Check that the estimator knows classes that a fold may lack."
+            )
         prediction = np.empty((len(folds), *blocks[0].shape[1:]))
         for fold, block in enumerate(blocks):
             prediction[folds == fold] = block
@@ -327,8 +378,13 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raise NotFittedError(
                 "This ConformalCredalClassifier is not fitted yet. Call fit (and conformalize for credal sets) first."
             )
-        note_features(self, X, reset=not hasattr(self, "n_features_in_"))
-        return predict_for(get_score(self.score), self.estimator_, X)
+        is_known = hasattr(self, "n_features_in_")
+        if is_known:
+            note_features(self, X, reset=False)
+        prediction = predict_for(get_score(self.score), self.estimator_, X)
+        if not is_known:  # only what the estimator could make sense of is worth remembering
+            note_features(self, X, reset=True)
+        return prediction
 
     def _calibrated(self) -> Calibration | CrossCalibration:
         if not hasattr(self, "calibration_"):
@@ -340,6 +396,12 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raise NotFittedError(
                 f"score is {get_score(self.score)!r}, but the calibration was made with {self.calibration_.score!r}. "
                 "Call conformalize again after changing the score."
+            )
+        made = noise_of(self.calibration_.rule)
+        if made != self.noise:
+            raise NotFittedError(
+                f"noise is {self.noise!r}, but the calibration was made with {made!r}. "
+                "Call conformalize again after changing the noise."
             )
         return self.calibration_
 

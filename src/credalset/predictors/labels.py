@@ -46,6 +46,8 @@ def encode_labels(Y: Any, name: str = "Y", classes: Sequence[Any] | None = None)
     # Columns that are called 0..K−1 (a data frame without names) name nothing.
     if named is not None and named == tuple(range(len(named))):
         named = None
+    if named is not None and len(set(named)) < len(named):
+        raise ValueError(f"{name} names a class twice: {list(named)}. Give each class a name of its own.")
     check_classes(named, tuple(classes) if classes is not None else None, name, "the fitted estimator")
     distributions = as_label_distributions(Y, name, n_classes=None if classes is None else len(classes))
     if classes is not None:

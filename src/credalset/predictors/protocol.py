@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 from sklearn.base import clone
@@ -12,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from credalset._typing import FloatArray
-from credalset.exceptions import MissingExtraError
+from credalset.exceptions import CredalSetWarning, MissingExtraError
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
 
@@ -46,6 +48,53 @@ def prepare(estimator: Any, score: Score) -> Any:
         return default_estimator(score)
     fresh = clone(estimator)
     return fresh if accepts_label_distributions(fresh) else SoftLabelClassifier(fresh)
+
+
+def refuse_frozen(estimator: Any) -> None:
+    """Refuse to train anew, fold by fold, what has a part that stays as it is: it may have seen the items held out."""
+    parts = [estimator]
+    if hasattr(estimator, "get_params") and not isinstance(estimator, type):
+        parts += estimator.get_params(deep=True).values()
+    for part in parts:
+        is_prefit = getattr(part, "prefit", False) is True or _equals(getattr(part, "cv", None), "prefit")
+        if isinstance(part, FrozenEstimator) or is_prefit:
+            what = "estimator is" if part is estimator else f"estimator has a part ({type(part).__name__}) that is"
+            raise ValueError(
+                f"{what} frozen or prefit, but cross_conformalize trains one per fold that must not have seen the "
+                "items of its fold. Use conformalize with items it was not trained on."
+            )
+
+
+def _equals(value: Any, text: str) -> bool:
+    return isinstance(value, str) and value == text
+
+
+def warn_of_pull(estimator: Any, score: Score, stacklevel: int) -> None:
+    """Warn that a density was trained off the boundary by one amount and would be read by another."""
+    last = _last_step(estimator)
+    trained, read = getattr(last, "pull", None), getattr(score, "pull", None)
+    if not hasattr(last, "predict_density") or not isinstance(trained, Real) or not isinstance(read, Real):
+        return
+    if trained != read:
+        warnings.warn(
+            f"the estimator has pull={float(trained)!r}, but the score reads its densities with pull={float(read)!r}: "
+            "coverage holds, but the sets are larger than they need be. "
+            f"Use score={type(score).__name__}(pull={float(trained)!r}).",
+            CredalSetWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def predicts_mixtures(estimator: Any, score: Score) -> bool:
+    """Tell whether the predictions that a score will read from an estimator are mixtures."""
+    return "predict_density" in score.prediction_methods and _find_method(estimator, "predict_density") is not None
+
+
+def _last_step(estimator: Any) -> Any:
+    """Return what predicts: the end of a pipeline, what is frozen."""
+    while isinstance(estimator, Pipeline | FrozenEstimator):
+        estimator = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator.steps[-1][1]
+    return estimator
 
 
 def is_fitted(estimator: Any) -> bool:

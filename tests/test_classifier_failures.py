@@ -289,6 +289,8 @@ def test_pulls_that_differ_are_told(in_pipeline: bool, recwarn: pytest.WarningsR
     cs.ConformalCredalClassifier(estimator(0.05), remedy).fit(X, Y).conformalize(X, Y)
     cs.ConformalCredalClassifier(estimator(1e-3), "density").fit(X, Y).conformalize(X, Y)
     cs.ConformalCredalClassifier(estimator(0.05), "tv").fit(X, Y).conformalize(X, Y)
+    of_counts = estimator(0.05).set_params(**{"dirichletmixturenetwork__" * in_pipeline + "likelihood": "counts"})
+    cs.ConformalCredalClassifier(of_counts, "density").fit(X, Y).conformalize(X, Y)
     assert not recwarn.list
 
 

@@ -75,10 +75,10 @@ def warn_of_pull(estimator: Any, score: Score, stacklevel: int) -> None:
     trained, read = getattr(last, "pull", None), getattr(score, "pull", None)
     if not hasattr(last, "predict_density") or not isinstance(trained, Real) or not isinstance(read, Real):
         return
-    if trained != read:
+    if trained != read and getattr(last, "likelihood", "density") == "density":  # counts are learned without a pull
         warnings.warn(
             f"the estimator has pull={float(trained)!r}, but the score reads its densities with pull={float(read)!r}: "
-            "coverage holds, but the sets are larger than they need be. "
+            "coverage holds, but the sets may be larger than need be. "
             f"Use score={type(score).__name__}(pull={float(trained)!r}).",
             CredalSetWarning,
             stacklevel=stacklevel + 1,

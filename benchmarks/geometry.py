@@ -443,10 +443,7 @@ def run(command: list[str]) -> None:
 
 
 def measure_memory(plan: Plan, rates: Rates) -> int:
-    questions = QUESTIONS | {
-        "volume": lambda sets: sets.volume(n_rays=16),  # rays are shot a block at a time, however many there are
-        "sample": lambda sets: sets.sample(1, random_state=0),
-    }
+    questions = QUESTIONS | {"sample": lambda sets: sets.sample(1, random_state=0)}
     rows: Table = [("region", "question", "sets", "extra MB", "MB for all", "verdict")]
     for name in REGIONS[:-1]:
         sets = make_sets(name, plan.memory_sets, plan.memory_classes)

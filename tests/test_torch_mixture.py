@@ -136,6 +136,16 @@ def test_several_networks_are_the_mean_of_each() -> None:
         DirichletMixtureNetwork(n_networks=0, **options).fit(data.X, data.counts)
 
 
+@pytest.mark.parametrize("changed", [{"n_networks": 2}, {"n_components": 5}, {"hidden": (7, 3)}])
+def test_a_warm_start_needs_the_same_shape(changed: dict[str, Any]) -> None:
+    data = cs.datasets.make_synthetic(40, n_classes=3, random_state=0)
+    for n_networks in (1, 3):
+        network = DirichletMixtureNetwork((4,), n_networks=n_networks, epochs=1, warm_start=True, random_state=0)
+        network.fit(data.X, data.counts).set_params(**changed)
+        with pytest.raises(ValueError, match="warm_start goes on with the network of the last fit"):
+            network.fit(data.X, data.counts)
+
+
 def test_density_sets_from_the_classifier(tmp_path: Any) -> None:
     data = cs.datasets.make_synthetic(600, n_classes=3, n_votes=20, random_state=0)
     estimator = DirichletMixtureNetwork((16,), n_components=3, epochs=5, likelihood="counts", random_state=0)

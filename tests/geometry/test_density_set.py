@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import dirichlet
 
 import credalset as cs
-from credalset.geometry import box, density
+from credalset.geometry import box, density, density_proposals
 from credalset.scores import NegativeLogDensity
 from credalset.simplex import grid
 
@@ -101,10 +101,70 @@ def test_volume_and_samples_against_monte_carlo(n_classes: int, threshold: float
         assert np.all(np.abs(drawn[i].mean(axis=0) - inside.mean(axis=0)) < 5 * spread)
 
 
-def test_sampling_by_weight_gives_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("credalset.scores.density.MAX_PROPOSALS", 1)
-    sets = SCORE.region(mixtures(4, 3), -1.0)
-    assert sets.contains(sets.sample(3000, random_state=0)).all()
+@pytest.mark.parametrize("radius", [0.1, 1e-3, 1e-6])
+def test_small_sets_around_a_peak(radius: float) -> None:
+    """A mixture of one, read without a pull, is a Dirichlet, whose level sets have exact volumes."""
+    theta = np.array([[3.0, 3.0, 3.0], [8.0, 3.0, 2.0], [1.2, 1.0, 40.0]])
+    score = NegativeLogDensity(pull=0.0)
+    lowest = score(theta, score.best_fit(theta))
+    single = np.concatenate([np.ones((3, 1, 1)), theta[:, None, :]], axis=-1)
+    sets, balls = score.region(single, lowest + radius), score.region(theta, lowest + radius)
+    value, error = sets.volume(return_error=True)
+    assert np.all(error < 0.1 * value)
+    assert np.all(np.abs(value - balls.volume()) < 5 * error)
+    drawn = sets.sample(50, random_state=0)
+    assert sets.contains(drawn).all()
+    assert all(len(np.unique(points, axis=0)) > 40 for points in drawn)
+
+
+def test_corners_over_many_classes() -> None:
+    """One sure class and nine that hug zero: plain draws from such a density hardly ever meet its level set."""
+    mixture = np.array([[[1.0, 5.0, *[0.1] * 9]]])
+    label = np.zeros((1, 10))
+    label[0, :2] = 0.96, 0.04
+    sets = SCORE.region(mixture, SCORE(mixture, label))
+    logs = [sets.log_volume(return_error=True, random_state=seed, n_rays=2000) for seed in range(6)]
+    values = np.array([log.value[0] for log in logs])
+    errors = np.array([log.standard_error[0] for log in logs])
+    assert np.all(errors < 0.4)
+    assert np.all(np.abs(values - np.log(np.exp(values).mean())) < 4 * errors)
+    drawn = sets.sample(50, random_state=0)
+    assert sets.contains(drawn).all()
+    assert len(np.unique(drawn[0], axis=0)) > 40
+
+
+def test_proposals_integrate_to_one() -> None:
+    """Any weight other than 1/q would not give the simplex its volume of one."""
+    rng = np.random.default_rng(12)
+    for n_classes in (2, 3, 6):
+        mixture = SCORE.mixture(mixtures(5, n_classes))
+        peak, height = density.highest_points(mixture)
+        for drop in (0.5, 5.0):
+            proposal = density_proposals.prepare(mixture, peak, height - drop)
+            for multiple in density_proposals.MULTIPLES:
+                drawn = density_proposals.propose(proposal, np.full(5, multiple), 20_000, rng)
+                weights = np.exp(drawn.log_weights)
+                noise = weights.std(axis=1) / np.sqrt(20_000)
+                assert np.all(np.abs(weights.mean(axis=1) - 1.0) < 5 * noise + 1e-9)
+                assert drawn.points.sum(axis=-1) == pytest.approx(np.ones((5, 20_000)))
+                assert drawn.points.min() >= 0
+
+
+def test_everything_has_volume_one_exactly() -> None:
+    wide = np.array([[[1 - 1e-9, 1e4, 1e4], [1e-9, 1.0, 1.0]]])
+    sets = SCORE.region(wide, 25.0)
+    assert list(sets.volume(return_error=True)) == [1.0, 0.0]
+    flat = np.array([[[1.0, 1.0, 1.0, 1.0]]])
+    corners = SCORE.region(flat, SCORE(flat, SCORE.best_fit(flat)) + 3.0)
+    assert np.array_equal(corners.upper(), np.ones((1, 3)))
+
+
+def test_draws_that_repeat_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("credalset.scores.density.MIN_POOL", 4)
+    monkeypatch.setattr("credalset.scores.density.POOL_PER_DRAW", 1)
+    monkeypatch.setattr("credalset.scores.density.SECOND_POOL", 1)
+    with pytest.warns(cs.CredalSetWarning, match="some of their 50 draws repeat"):
+        SCORE.region(mixtures(2, 6), -3.0).sample(50, random_state=0)
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
@@ -220,14 +280,19 @@ def test_sizes_and_slices() -> None:
     ("change", "message"),
     [
         (lambda m: m[:, :, :2], r"shape \(N, components, 1 \+ classes\)"),
-        (lambda m: np.where(np.arange(4) == 0, -m, m), "weights .* not negative and sum to one"),
+        (lambda m: np.where(np.arange(4) == 0, -m, m), "weights .* not negative and sum to one, but those of row 0"),
         (lambda m: m * np.array([0.5, 1.0, 1.0, 1.0]), "weights .* sum to one"),
-        (lambda m: m * np.array([1.0, 0.0, 1.0, 1.0]), "positive concentrations, but the smallest is 0"),
+        (
+            lambda m: m * np.array([1.0, 0.0, 1.0, 1.0]),
+            "concentrations .* from 1e-08 to 1e\\+10, but they go from 0 to",
+        ),
         (lambda m: m * np.array([1.0, np.nan, 1.0, 1.0]), "NaN"),
+        (lambda m: m * np.array([1.0, 1e306, 1.0, 1.0]), "Clip them"),
+        (lambda m: np.where(m > 0, "a", "b"), "prediction must hold numbers, but holds text"),
     ],
 )
 def test_mixtures_that_are_none(change: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         SCORE.region(change(mixtures(2, 3)), 0.0)  # type: ignore[operator]
 
 

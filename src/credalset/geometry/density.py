@@ -5,8 +5,8 @@ $p(\lambda) = \sum_j w_j \, \mathrm{Dir}(y \mid \theta_j)$ finite though concent
 maps the simplex onto a smaller one, $\{y : y_k \ge f\}$ with $f = \epsilon / (1 + K\epsilon)$, and stretches volumes by
 a constant.
 
-Such a set need be neither convex nor connected. What is exact here is membership and, by rejection, uniform sampling;
-volumes are importance-sampling estimates with a standard error. Probability envelopes are certified from outside:
+Such a set need be neither convex nor connected. Membership is exact; volumes and members are drawn by importance
+sampling (`density_proposals`). Probability envelopes are certified from outside:
 no member goes beyond them. Every question that asks for a convex set (expectations, entropies, decisions) is answered
 for the box that the envelopes span, which contains the set.
 
@@ -26,8 +26,6 @@ MAX_ASCENTS = 60
 MAX_STARTS = 8  # components whose own peak an ascent starts from
 CELLS = 32  # into which an interval is cut, at each of the levels of a scan
 LEVELS = 4
-#: how a proposal is made up: shares, and the powers to which each component is raised before it is normalised again
-FLATTENED = ((0.4, 1.0), (0.3, 0.5), (0.15, 0.25), (0.15, 0.0))
 
 
 class Mixture(NamedTuple):
@@ -143,12 +141,19 @@ def envelope(mixture: Mixture, log_level: FloatArray) -> tuple[FloatArray, Float
     c again.
     """
     lower, upper = np.empty(mixture.theta.shape[::2]), np.empty(mixture.theta.shape[::2])
+    # Log-gamma functions of large concentrations cancel: what that may cost is given away.
+    size = np.abs(gammaln(mixture.theta.sum(axis=-1))).max(axis=1) + np.abs(log_level)
+    log_level = log_level - 1e-12 - 8.0 * np.finfo(float).eps * size
     for k in range(mixture.theta.shape[-1]):
         pieces = _slice_peaks(mixture, k)
         lower[:, k] = _outermost(pieces, log_level, mixture.floor, last=False)
         upper[:, k] = _outermost(pieces, log_level, mixture.floor, last=True)
     scale = 1.0 + mixture.theta.shape[-1] * mixture.pull
-    return np.clip(lower * scale - mixture.pull, 0.0, 1.0), np.clip(upper * scale - mixture.pull, 0.0, 1.0)
+    slack = 4.0 * np.finfo(float).eps
+    return (
+        np.clip(lower * scale - mixture.pull - slack, 0.0, 1.0),
+        np.clip(upper * scale - mixture.pull + slack, 0.0, 1.0),
+    )
 
 
 class _Slices(NamedTuple):
@@ -213,56 +218,8 @@ def _outermost(pieces: _Slices, log_level: FloatArray, floor: float, *, last: bo
         values = pieces.at(edges[:, None, :])
         inside = np.clip(peak, edges[:, None, :-1], edges[:, None, 1:])
         top = np.maximum(np.maximum(values[..., :-1], values[..., 1:]), pieces.at(inside))
-        reaches = log_sum_exp(np.moveaxis(top, 1, 2)) >= log_level[:, None] - 1e-12
+        reaches = log_sum_exp(np.moveaxis(top, 1, 2)) >= log_level[:, None]
         reaches[:, -1 if last else 0] |= ~reaches.any(axis=1)  # rounding must not lose the set altogether
         cell = CELLS - 1 - reaches[:, ::-1].argmax(axis=1) if last else reaches.argmax(axis=1)
         low, high = edges[np.arange(n), cell], edges[np.arange(n), cell + 1]
     return high if last else low
-
-
-class Proposals(NamedTuple):
-    """Points drawn for a batch of level sets."""
-
-    points: FloatArray  # (N, M, K), distributions
-    log_density: FloatArray  # log p, (N, M); −inf outside the pulled simplex
-    log_proposal: FloatArray  # log q, (N, M)
-
-
-def propose(mixture: Mixture, n: int, generator: np.random.Generator) -> Proposals:
-    """Draw n points per mixture from the mixture and flattened copies of it.
-
-    The copies fill what a peaked density leaves out; as the density itself is part of the proposal q, the weight 1/q
-    of a point with p ≥ c is at most 1 / (0.4 c).
-    """
-    size, _, k = mixture.theta.shape
-    shares, powers = (np.array(column) for column in zip(*FLATTENED, strict=True))
-    flat = 1.0 + powers[None, :, None, None] * (mixture.theta - 1.0)[:, None]
-    log_weights = np.log(shares)[None, :, None] + mixture.log_weights[:, None, :]
-    wide = Mixture(log_weights.reshape(size, -1), flat.reshape(size, -1, k), mixture.pull)
-    chosen = (wide.log_weights[:, None, :] + generator.gumbel(size=(size, n, wide.log_weights.shape[1]))).argmax(-1)
-    theta = np.take_along_axis(wide.theta, chosen[..., None], axis=1)
-    # Γ(θ) = Γ(θ + 1) U^{1/θ}: in logarithms, so that tiny concentrations do not underflow to 0/0.
-    logs = np.log(generator.standard_gamma(theta + 1.0)) + np.log1p(-generator.random(theta.shape)) / theta
-    logs -= logs.max(axis=-1, keepdims=True)
-    y = np.exp(logs)
-    y /= y.sum(axis=-1, keepdims=True)
-    inside = np.asarray((y >= mixture.floor).all(axis=-1))
-    safe = np.where(inside[..., None], y, 1.0 / k)
-    log_density = np.where(inside, mixture.log_density(safe), -np.inf)
-    return Proposals(mixture.released(safe), log_density, np.where(inside, wide.log_density(safe), np.inf))
-
-
-def log_volume(
-    mixture: Mixture, log_level: FloatArray, n: int, generator: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Estimate the log-volume of {p ≥ c} as a fraction of the simplex, and its standard error, by weights 1/q."""
-    k = mixture.theta.shape[-1]
-    drawn = propose(mixture, n, generator)
-    member = drawn.log_density >= log_level[:, None]
-    logs = np.where(member, -drawn.log_proposal, -np.inf)
-    total = log_sum_exp(logs)
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = np.exp(log_sum_exp(2.0 * logs) - 2.0 * total)  # Σ w² / (Σ w)²
-    stretch = (k - 1) * np.log1p(k * mixture.pull) + gammaln(k)  # the simplex has volume 1 / (K − 1)!
-    error = np.where(np.isneginf(total), np.inf, np.sqrt(np.maximum(spread - 1.0 / n, 0.0)))
-    return np.minimum(total - np.log(n) + stretch, 0.0), error

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from credalset._parallel import for_each_block
-from credalset._typing import ArrayLike, BoolArray, FloatArray
-from credalset._validation import as_finite
+from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import as_finite, as_numbers
 from credalset.credal_set import CredalSet
+from credalset.exceptions import CredalSetWarning
 from credalset.geometry import box
 from credalset.geometry import density as geometry
+from credalset.geometry import density_proposals as proposals
 from credalset.geometry.generic import majorization_bound
 from credalset.scores.dirichlet import DirichletScore, log_likelihood_drop, negative_log_peak
 from credalset.simplex import entropy_of_valid
 
-MAX_PROPOSALS = 1 << 16  # per set, before a sample is filled up by resampling
+MIN_POOL = 512  # members that a sample is drawn from
+POOL_PER_DRAW = 8
+SECOND_POOL = 4  # times as many proposals where few of them are members, or weights are uneven
+ENTROPY_DRAWS = 32
+ELEMENTS_PER_BLOCK = 1 << 21
 SUM_TOLERANCE = 1e-6
+SMALLEST, LARGEST = 1e-8, 1e10  # concentrations whose densities doubles can tell
 
 
 @dataclass(frozen=True)
@@ -145,7 +154,7 @@ class NegativeLogDensity(DirichletScore):
 
 def _as_mixtures(value: ArrayLike, name: str, n_classes: int | None) -> FloatArray:
     """Check mixtures of Dirichlets (N, C, K + 1): weights that sum to one, and positive concentrations."""
-    array = np.ascontiguousarray(value, dtype=np.float64)
+    array = np.ascontiguousarray(as_numbers(value, name), dtype=np.float64)
     if array.shape[1] < 1 or array.shape[2] < 3:
         raise ValueError(
             f"{name} must hold mixtures of shape (N, components, 1 + classes) with at least 1 component and 2 classes, "
@@ -156,10 +165,19 @@ def _as_mixtures(value: ArrayLike, name: str, n_classes: int | None) -> FloatArr
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity.")
     weights, theta = array[..., 0], array[..., 1:]
-    if (weights < 0).any() or (np.abs(weights.sum(axis=1) - 1.0) > SUM_TOLERANCE).any():
-        raise ValueError(f"{name} must have weights (its entries [:, :, 0]) that are not negative and sum to one.")
-    if (theta <= 0).any():
-        raise ValueError(f"{name} must have positive concentrations, but the smallest is {theta.min():.6g}.")
+    sums = weights.sum(axis=1)
+    bad = (weights < 0).any(axis=1) | (np.abs(sums - 1.0) > SUM_TOLERANCE)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"{name} must have weights (its entries [:, :, 0]) that are not negative and sum to one, but those of row "
+            f"{row} sum to {sums[row]:.6g} and the smallest is {weights[row].min():.6g}."
+        )
+    if theta.min(initial=1.0) < SMALLEST or theta.max(initial=1.0) > LARGEST:
+        raise ValueError(
+            f"{name} must have concentrations (its entries [:, :, 1:]) from {SMALLEST:g} to {LARGEST:g}, but they go "
+            f"from {theta.min():.6g} to {theta.max():.6g}. Clip them: densities beyond are lost to rounding."
+        )
     return array
 
 
@@ -194,10 +212,11 @@ def _negative_log_mixture(prediction: FloatArray, distribution: FloatArray, pull
 class DensitySet(CredalSet):
     """{λ : p(λ) ≥ exp(−threshold)} for a mixture of Dirichlets p; ``radius`` is how far log p exceeds it at its peak.
 
-    Membership is exact. `sample` is uniform by rejection. `volume` is an importance-sampling estimate with a standard
-    error. `lower` and `upper` are certified: no member goes beyond them. Expectations, entropies and decisions are
-    those of the box that they span, which contains the set; distributions returned with them lie in the box and may
-    lie outside the set. Whether a set is empty rests on a search for the peak of p.
+    Membership is exact. `volume` is an importance-sampling estimate with a standard error, and `sample` resamples the
+    members it met by weight, with a warning where draws repeat. `lower` and `upper` are certified: no member goes
+    beyond them. Expectations, entropies and decisions are those of the box that they span, which contains the set;
+    distributions returned with them lie in the box and may lie outside the set. Whether a set is empty rests on a
+    search for the peak of p.
     """
 
     shape: ClassVar[str] = "density set"
@@ -212,6 +231,12 @@ class DensitySet(CredalSet):
         return scores - (self.threshold - self.radius)[:, None]
 
     def _envelope(self) -> tuple[FloatArray, FloatArray]:
+        lower, upper = self._bounds
+        return lower.copy(), upper.copy()
+
+    @cached_property
+    def _bounds(self) -> tuple[FloatArray, FloatArray]:
+        """The envelopes, which every expectation is found from."""
         lower, upper = np.empty_like(self.center), np.empty_like(self.center)
 
         def one_block(rows: slice) -> None:
@@ -231,10 +256,9 @@ class DensitySet(CredalSet):
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         bound = majorization_bound(*self._envelope())
-        drawn = self._propose(256, np.random.default_rng(0))
-        entropies = np.where(self._holds(drawn), entropy_of_valid(drawn.points), np.inf)
-        points = np.concatenate([drawn.points, self.center[:, None]], axis=1)
-        entropies = np.column_stack([entropies, entropy_of_valid(self.center)])
+        drawn, _ = self._draw(ENTROPY_DRAWS, np.random.default_rng(0))
+        points = np.concatenate([drawn, self.center[:, None]], axis=1)
+        entropies = entropy_of_valid(points)
         best = entropies.argmin(axis=1)
         rows = np.arange(len(self))
         return np.minimum(bound, entropies[rows, best]), entropies[rows, best], points[rows, best]
@@ -246,56 +270,66 @@ class DensitySet(CredalSet):
         return None
 
     def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
-        value, error = np.empty(len(self)), np.empty(len(self))
-        for rows in self._blocks(n_rays):
-            value[rows], error[rows] = geometry.log_volume(
-                self._mixture.rows(rows), -self.threshold[rows], n_rays, generator
-            )
+        value, error = np.zeros(len(self)), np.zeros(len(self))
+        whole = self.score.largest_above(self.prediction, np.zeros_like(self.center)) <= self.threshold
+        proper = np.flatnonzero(~whole)
+        for rows in self._blocks(n_rays, len(proper)):
+            logs = self[proper[rows]]._members(n_rays, generator)[1]
+            value[proper[rows]] = geometry.log_sum_exp(logs) - np.log(n_rays)
+            with np.errstate(divide="ignore"):
+                spread = 1.0 / proposals.effective_size(logs) - 1.0 / n_rays
+            error[proper[rows]] = np.sqrt(np.maximum(spread, 0.0))
         return value, error
 
     def _sample(self, n: int, generator: np.random.Generator) -> FloatArray:
-        result = np.empty((len(self), n, self.n_classes))
-        for rows in self._blocks(4 * n):
-            result[rows] = self[rows]._sample_block(n, generator)
+        result, worth = self._draw(n, generator)
+        n_scarce = int((worth < n).sum())
+        if n_scarce:
+            warnings.warn(
+                f"{n_scarce} of {len(self)} density sets are so hard to hit that some of their {n} draws repeat. "
+                "Ask for fewer draws, or take their spread with care.",
+                CredalSetWarning,
+                stacklevel=6,
+            )
         return result
 
-    def _sample_block(self, n: int, generator: np.random.Generator) -> FloatArray:
-        """Accept members with probability 0.4 c / q ≤ 1; fill up by weight where hardly any is accepted."""
-        result, filled = np.empty((len(self), n, self.n_classes)), np.zeros(len(self), dtype=int)
-        log_share = np.log(geometry.FLATTENED[0][0])
-        for _ in range(max(1, MAX_PROPOSALS // (4 * n))):
-            rows = np.flatnonzero(filled < n)
-            if len(rows) == 0:
-                return result
-            part = self[rows]
-            drawn = part._propose(4 * n, generator)
-            log_chance = log_share - part.threshold[:, None] - drawn.log_proposal
-            accepted = part._holds(drawn) & (np.log1p(-generator.random(log_chance.shape)) <= log_chance)
-            for i, row in enumerate(rows):
-                found = drawn.points[i, accepted[i]][: n - filled[row]]
-                result[row, filled[row] : filled[row] + len(found)] = found
-                filled[row] += len(found)
-        for row in np.flatnonzero(filled < n):
-            result[row, filled[row] :] = self[int(row)]._draw_by_weight(n - int(filled[row]), generator)
-        return result
+    def _draw(self, n: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draw n members of each set, and tell how many independent ones the pool was worth."""
+        result, worth = np.empty((len(self), n, self.n_classes)), np.empty(len(self))
+        pool = max(MIN_POOL, POOL_PER_DRAW * n)
+        for rows in self._blocks(pool, len(self)):
+            result[rows], worth[rows] = self[rows]._draw_from_pool(n, pool, generator)
+        for row in np.flatnonzero(worth < 2.0 * n):
+            one = [int(row)]
+            result[one], worth[one] = self[one]._draw_from_pool(n, SECOND_POOL * pool, generator)
+        return result, worth
 
-    def _draw_by_weight(self, n: int, generator: np.random.Generator) -> FloatArray:
-        """Draw n members of a single set from its proposals, with chances in proportion to 1/q."""
-        drawn = self._propose(max(4 * n, 4096), generator)
-        logs = np.where(self._holds(drawn), -drawn.log_proposal, -np.inf)[0]
-        if np.isneginf(logs).all():
-            return np.repeat(self.center, n, axis=0)
-        chances = np.exp(logs - logs.max())
-        return drawn.points[0, generator.choice(len(logs), n, p=chances / chances.sum())]
+    def _draw_from_pool(self, n: int, pool: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Resample members by weight: one of weight w is taken ⌊nw⌋ or ⌈nw⌉ times."""
+        points, logs = self._members(pool, generator)
+        result = np.repeat(self.center[:, None, :], n, axis=1)
+        for i in np.flatnonzero(~np.isneginf(logs).all(axis=1)):
+            chances = np.exp(logs[i] - logs[i].max())
+            ticks = (np.arange(n) + generator.random()) / n * chances.sum()
+            chosen = np.minimum(np.searchsorted(np.cumsum(chances), ticks), len(chances) - 1)
+            result[i] = points[i, generator.permutation(chosen)]
+        return result, proposals.effective_size(logs)
 
-    def _holds(self, drawn: geometry.Proposals) -> BoolArray:
-        return np.asarray(drawn.log_density >= -self.threshold[:, None])
+    def _members(self, n: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draw n points for each set, (N, n, K), and their log-weights, −inf for those that are not members."""
+        mixture = self._mixture
+        proposal = proposals.prepare(mixture, mixture.pulled(self.center), -self.threshold)
 
-    def _propose(self, n: int, generator: np.random.Generator) -> geometry.Proposals:
-        return geometry.propose(self._mixture, n, generator)
+        def weigh(drawn: proposals.Points) -> FloatArray:
+            scores = self.score.evaluate(self.prediction.T[..., None], np.moveaxis(drawn.points, 2, 0))
+            return np.where(scores <= self.threshold[:, None], drawn.log_weights, -np.inf)
 
-    def _blocks(self, n_points: int) -> list[slice]:
+        multiples = proposals.choose_multiples(proposal, weigh, generator)
+        drawn = proposals.propose(proposal, multiples, n, generator)
+        return drawn.points, weigh(drawn)
+
+    def _blocks(self, n_points: int, n_rows: int) -> list[slice]:
         """Slices of rows whose proposals fit in memory."""
-        per_row = n_points * max(self.prediction.shape[1] * len(geometry.FLATTENED), self.n_classes)
-        step = max(1, (1 << 23) // per_row)
-        return [slice(start, start + step) for start in range(0, len(self), step)]
+        per_row = n_points * max(self.prediction.shape[1] + 1, 2 * self.n_classes)
+        step = max(1, ELEMENTS_PER_BLOCK // per_row)
+        return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]

@@ -93,6 +93,10 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _trainee(self, jobs: Sequence[Job]) -> Trainee:
         """Put the modules of several jobs into a form that the training loop takes."""
 
+    def _check_continues(self, n_classes: int) -> None:
+        """Refuse a warm start whose parameters do not fit the network that was trained before."""
+        return
+
     def _encode(self, Y: Any, classes: AnyArray | None) -> tuple[FloatArray, AnyArray]:
         """Return what the head's loss compares outputs with, (n, …), and the class names."""
         return encode_labels(Y, classes=None if classes is None else list(classes))
@@ -126,6 +130,8 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         targets, classes = self._encode(Y, self.classes_ if goes_on else None)
         if len(x) != len(targets):
             raise ValueError(f"X has {len(x)} items, but Y has {len(targets)}.")
+        if goes_on:
+            self._check_continues(len(classes))
         epochs_done = self.n_iter_ if goes_on else 0
         init_seed, run_seed = _seeds(self.random_state, epochs_done)
         module = copy_module(self.module_) if goes_on else self._new_module(len(classes), init_seed)

@@ -39,6 +39,15 @@ class NetworkEstimator(TorchEstimator):
         """Build what is saved, without its weights: the network, or all of them if there are several."""
         return self._empty_network(n_features, n_classes)
 
+    def _check_continues(self, n_classes: int) -> None:
+        asked = self._empty_module(self.n_features_in_, n_classes).state_dict()
+        there = self.module_.state_dict()
+        if {name: value.shape for name, value in asked.items()} != {name: value.shape for name, value in there.items()}:
+            raise ValueError(
+                "warm_start goes on with the network of the last fit, but its shape does not fit the parameters any "
+                "more (hidden, or the number of components or networks). Restore them, or set warm_start=False."
+            )
+
     def _trainee(self, jobs: Sequence[Job]) -> Trainee:
         networks = [job.module for job in jobs if isinstance(job.module, nn.Sequential)]
         device = as_device(self.device)

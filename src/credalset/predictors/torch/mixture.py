@@ -144,9 +144,11 @@ class DirichletMixtureNetwork(NetworkEstimator):
         return as_positive_int(self.n_networks, "n_networks")
 
     def _jobs(self, X: Any, Y: Any) -> list[Job]:
+        goes_on = bool(self.warm_start) and hasattr(self, "module_")
+        if goes_on:
+            self._check_continues(len(self.classes_))
         if self._committee_size() == 1:
             return super()._jobs(X, Y)
-        goes_on = bool(self.warm_start) and hasattr(self, "module_")
         self._features(X, reset=not goes_on)
         seeds = as_generator(self.random_state).integers(2**63, size=self.n_networks)
         members = [clone(self).set_params(n_networks=1, random_state=int(seed)) for seed in seeds]

@@ -27,7 +27,7 @@ from credalset.datasets import (
     load_cifar10h,
     load_synthetic,
 )
-from credalset.exceptions import MissingExtraError
+from credalset.exceptions import FileFormatError, MissingExtraError
 
 needs_data = pytest.mark.skipif(not os.environ.get("CREDALSET_DATA"), reason="CREDALSET_DATA is not set")
 NOWHERE = "http://127.0.0.1:9/nothing"  # the discard port: nobody answers
@@ -235,6 +235,13 @@ def test_named_features(tmp_path: Path) -> None:
         ({"features": np.zeros((2, 4))}, "features has 2 rows, but there are 3 pairs"),
         ({"features": np.zeros((3, 4)), "uid": np.array(["p", "q", "r"])}, "belongs to none of the pairs"),
         ({"other": np.zeros((3, 4))}, "cannot be read as features: .*It needs the arrays features and uid"),
+        ({"features": np.full((3, 4), np.nan), "uid": np.array(["a", "b", "x"])}, "own.npz holds no finite feature"),
+        (
+            {"features": np.array([[1.0, np.nan]] * 3), "uid": np.array(["a", "b", "x"])},
+            "features has no row of finite numbers",
+        ),
+        ({"features": np.zeros((3, 4)), "uid": np.array(["a", "b"])}, r"3 rows, but uid has shape \(2,\)"),
+        ({"features": np.zeros(3), "uid": np.array(["a", "b", "x"])}, r"one row per pair, but has shape \(3,\)"),
         ({"features": np.array([object()] * 3)}, "cannot be read as features: Object arrays cannot be loaded"),
     ],
 )
@@ -252,6 +259,47 @@ def test_features_that_are_not_there(tmp_path: Path) -> None:
         load_chaosnli("robrta", tmp_path)
     with pytest.raises(ValueError, match=r"features \('roberta'\) and encoder \('e'\) were both given"):
         load_chaosnli("roberta", tmp_path, encoder="e")
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_folder_is_no_features(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"features must be a name or a file, but .* is a folder. .* as data_dir="):
+        load_chaosnli(str(put(tmp_path)))
+
+
+def damage(path: Path, kind: str) -> None:
+    data = path.read_bytes()
+    middle = len(data) // 2
+    contents = {
+        "empty": b"",
+        "cut": data[:middle],
+        "overwritten": data[:middle] + bytes(300) + data[middle + 300 :],
+        "foreign": b"<html>not found</html>",
+    }
+    path.write_bytes(contents[kind])
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("kind", ["empty", "cut", "overwritten", "foreign"])
+@pytest.mark.parametrize("name", ["chaosnli_snli_mnli_roberta.npz", "cifar10h_model_a.npz", "cifar10h-counts.npy"])
+def test_damaged_arrays_name_the_file(name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cifar10h, "URL", NOWHERE)
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(10_000, 10))
+    arrays = {"counts": counts(), "logits": logits, "features": logits, "labels": np.zeros(10_000, dtype=int)}
+    path = put(tmp_path) / name
+    if name.startswith("chaosnli"):
+        np.savez_compressed(path, roberta_logits=rng.normal(size=(3, 3, 3000)), uid=np.array(["a", "b", "x"]))
+        load_chaosnli("roberta", tmp_path)
+    elif name.endswith(".npz"):
+        np.savez_compressed(path, **arrays)
+    else:
+        np.save(path, counts())
+    if name.startswith("cifar10h"):
+        load_cifar10h(tmp_path)
+    damage(path, kind)
+    with pytest.raises(FileFormatError, match=rf"{name} .*(put an intact copy there|[Ff]etch it again)"):
+        load_chaosnli("roberta", tmp_path) if name.startswith("chaosnli") else load_cifar10h(tmp_path)
 
 
 # --- encoders ---
@@ -366,6 +414,9 @@ def test_cifar10h_with_a_model(tmp_path: Path) -> None:
     data = load_cifar10h(tmp_path)
     assert data.probabilities is not None
     assert data.probabilities.sum(axis=1) == pytest.approx(1.0)
+    np.savez(path, **{**arrays, "logits": np.full((10_000, 10), np.nan)}, labels=np.zeros(10_000, dtype=int))
+    with pytest.raises(FileFormatError, match="logits that are not finite numbers"):
+        load_cifar10h(tmp_path)
     np.savez(path, **arrays, labels=np.zeros(9, dtype=int))
     with pytest.raises(ValueError, match="one row of logits, features and labels per image"):
         load_cifar10h(tmp_path)
@@ -389,6 +440,11 @@ def test_authors_points(tmp_path: Path) -> None:
         load_synthetic(5, 5, tmp_path)
     with pytest.raises(DataNotFoundError, match="draw points with make_synthetic"):
         load_synthetic(4, 5, tmp_path)
+    intact = path.read_bytes()
+    for damaged in (b"", intact[: len(intact) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(FileFormatError, match=r"3_classes.npz cannot be read: .*put an intact copy there"):
+            load_synthetic(3, 5, tmp_path)
     np.savez(path, X=np.zeros((2, 10)), W_m5=shares)
     with pytest.raises(ValueError, match="It needs the arrays X, W and W_m5"):
         load_synthetic(3, 5, tmp_path)

@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from credalset._typing import AnyArray, FloatArray, IntArray
-from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder, download, write_atomically
+from credalset.datasets.download import (
+    ENVIRONMENT,
+    UNREADABLE,
+    DataNotFoundError,
+    data_folder,
+    download,
+    write_atomically,
+)
+from credalset.exceptions import FileFormatError
 
 URL = "https://www.dropbox.com/s/h4j7dqszmpt2679/chaosNLI_v1.0.zip?dl=1"
 FOLDER = "chaosNLI_v1.0"
@@ -107,6 +115,11 @@ def load_chaosnli(
     """
     if features is not None and encoder is not None:
         raise ValueError(f"features ({str(features)!r}) and encoder ({encoder!r}) were both given. Pass one of them.")
+    if features is not None and str(features) not in FEATURE_FILES and Path(features).is_dir():
+        raise ValueError(
+            f"features must be a name or a file, but {str(features)!r} is a folder. Pass a folder with the data as "
+            f"data_dir={str(features)!r}."
+        )
     folder = data_folder(data_dir)
     data = _parse({name: _file(folder, name, download) for name in SHA256})
     if encoder is not None:
@@ -165,7 +178,7 @@ def _unpack(archive: bytes, name: str) -> bytes:
 def _check(data: bytes, name: str, complaint: str) -> None:
     seen = hashlib.sha256(data).hexdigest()
     if seen != SHA256[name]:
-        raise ValueError(f"{complaint}: its SHA-256 is {seen}, not {SHA256[name]}. Delete it and fetch it again.")
+        raise FileFormatError(f"{complaint}: its SHA-256 is {seen}, not {SHA256[name]}. Delete it and fetch it again.")
 
 
 def _parse(files: dict[str, bytes]) -> ChaosNLI:
@@ -198,16 +211,21 @@ def _read_features(features: str | Path, folder: Path) -> tuple[FloatArray, AnyA
             f"features {str(features)!r}: there is no file {path}, and it has no public source. {where}, or have an "
             "encoder compute features (encoder='cross-encoder/nli-deberta-base', extra 'nli')."
         )
+    needed = known[1] if known is not None else "features"
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded.astype(np.float64), None
-        with loaded:
-            array = loaded[known[1] if known is not None else "features"].astype(np.float64)
-            uid = loaded.get("uid")
-    except (ValueError, OSError, KeyError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read as features: {error}. It needs the arrays features and uid.") from None
-    return array.reshape(len(array), -1), uid
+        with path.open("rb") as stream:  # opened here: NumPy leaves a damaged archive open
+            loaded = np.load(stream, allow_pickle=False)
+            is_array = isinstance(loaded, np.ndarray)
+            array = np.asarray(loaded if is_array else loaded[needed], dtype=np.float64)
+            uid = None if is_array else loaded.get("uid")
+    except UNREADABLE as error:
+        raise FileFormatError(
+            f"{path} cannot be read as features: {str(error) or type(error).__name__}. It needs the arrays {needed} "
+            "and uid; put an intact copy there."
+        ) from None
+    if not np.isfinite(array).any():
+        raise FileFormatError(f"{path} holds no finite feature. Compute the features again.")
+    return array if array.ndim < 2 else array.reshape(len(array), -1), uid
 
 
 def _with_features(data: ChaosNLI, features: FloatArray, uid: AnyArray | None) -> ChaosNLI:
@@ -221,8 +239,12 @@ def _with_features(data: ChaosNLI, features: FloatArray, uid: AnyArray | None) -
                 ".npz with uid that says which pair each row is."
             )
         uid = data.uid
+    if uid.shape != (len(features),):
+        raise ValueError(f"features has {len(features)} rows, but uid has shape {uid.shape}. Pass one name per row.")
     row_of = {name: row for row, name in enumerate(uid.tolist())}
     usable = np.asarray(np.isfinite(features).all(axis=1))
+    if not usable.any():  # before names are compared, which may be fine
+        raise ValueError("features has no row of finite numbers. Compute the features again.")
     kept = [i for i, name in enumerate(data.uid.tolist()) if name in row_of and usable[row_of[name]]]
     if not kept:
         raise ValueError("features belongs to none of the pairs: no uid agrees. Check that it is about ChaosNLI.")

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from credalset._typing import AnyArray, FloatArray, IntArray
-from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder, download, write_atomically
+from credalset.datasets.download import (
+    ENVIRONMENT,
+    UNREADABLE,
+    DataNotFoundError,
+    data_folder,
+    download,
+    write_atomically,
+)
+from credalset.exceptions import FileFormatError
 
 URL = "https://raw.githubusercontent.com/jcpeterson/cifar-10h/master/data/cifar10h-counts.npy"
 COUNTS, MODEL = "cifar10h-counts.npy", "cifar10h_model_a.npz"
@@ -88,13 +95,19 @@ def load_cifar10h(data_dir: str | Path | None = None, *, download: bool = True) 
 
 def _read_model(path: Path) -> CIFAR10H:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # The file is opened here: NumPy leaves a damaged archive open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             counts, logits, features, labels = (arrays[name] for name in ("counts", "logits", "features", "labels"))
-    except (ValueError, OSError, KeyError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read: {error}. It needs counts, logits, features and labels.") from None
+    except UNREADABLE as error:
+        reason = str(error) or type(error).__name__
+        raise FileFormatError(
+            f"{path} cannot be read: {reason}. It needs counts, logits, features and labels; put an intact copy there."
+        ) from None
     checked = _check(counts, str(path))
     if logits.shape != checked.shape or len(features) != len(checked) or labels.shape != (len(checked),):
-        raise ValueError(f"{path} does not hold one row of logits, features and labels per image; fetch it again.")
+        raise FileFormatError(f"{path} does not hold one row of logits, features and labels per image; make it again.")
+    if logits.dtype.kind not in "iuf" or not np.isfinite(logits).all():
+        raise FileFormatError(f"{path} holds logits that are not finite numbers; make it again.")
     return CIFAR10H(checked, logits.astype(np.float64), features.astype(np.float64), labels.astype(np.int64))
 
 
@@ -127,8 +140,8 @@ def _download_counts() -> bytes:
 def _parse(data: bytes, name: str) -> IntArray:
     try:
         array = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{name} is not a NumPy array: {error}. Fetch it again.") from None
+    except UNREADABLE as error:
+        raise FileFormatError(f"{name} is not a NumPy array: {error}. Fetch it again.") from None
     return _check(np.asarray(array), name)
 
 
@@ -136,13 +149,13 @@ def _check(counts: AnyArray, name: str) -> IntArray:
     """Check the contents: the published file states no checksum, but these numbers are known."""
     if counts.shape != (N_ITEMS, len(CLASSES)) or counts.dtype.kind not in "iuf":
         found = f"{counts.dtype} of shape {counts.shape}"
-        raise ValueError(f"{name} is not CIFAR-10H: it holds {found} instead of 10000 rows of 10 counts.")
+        raise FileFormatError(f"{name} is not CIFAR-10H: it holds {found} instead of 10000 rows of 10 counts.")
     if not np.isfinite(counts).all() or (counts < 0).any() or (counts != np.rint(counts)).any():
-        raise ValueError(f"{name} is not CIFAR-10H: some counts are not whole numbers of votes. Fetch it again.")
+        raise FileFormatError(f"{name} is not CIFAR-10H: some counts are not whole numbers of votes. Fetch it again.")
     votes = counts.sum(axis=1)
     low, high = VOTES_PER_ITEM
     if votes.min() < low or votes.max() > high or not VOTES[0] <= votes.sum() <= VOTES[1]:
-        raise ValueError(
+        raise FileFormatError(
             f"{name} is not CIFAR-10H: rows hold {votes.min():.0f} to {votes.max():.0f} votes and {votes.sum():.0f} in "
             f"all, where {low} to {high} and about 511 000 are known. Fetch it again."
         )

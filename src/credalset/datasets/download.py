@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import struct
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -12,6 +15,11 @@ from typing import IO, Any
 ENVIRONMENT = "CREDALSET_DATA"
 TIMEOUT = 30.0  # seconds without an answer before a source counts as unreachable
 _CHUNK = 1 << 16
+#: what NumPy raises on arrays that are cut short, altered or of another kind
+UNREADABLE = (
+    *(ValueError, KeyError, EOFError, OSError, RuntimeError, MemoryError, SyntaxError),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
 
 
 class DataNotFoundError(FileNotFoundError):

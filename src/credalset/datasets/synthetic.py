@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import numpy as np
 
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_positive_int
-from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder
+from credalset.datasets.download import ENVIRONMENT, UNREADABLE, DataNotFoundError, data_folder
+from credalset.exceptions import FileFormatError
 
 #: files of the authors' own points, by number of classes
 AUTHORS_FILES = {k: f"synthetic_1500_points_{k}_classes.npz" for k in (3, 4, 6, 8, 10)}
@@ -106,12 +106,18 @@ def load_synthetic(n_classes: int = 3, n_votes: int = 100, data_dir: str | Path 
             f"name its folder with data_dir or {ENVIRONMENT}, or draw points with make_synthetic."
         )
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # The file is opened here: NumPy leaves a damaged archive open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             known = sorted(int(name[3:]) for name in arrays if name.startswith("W_m"))
-            if n_votes not in known:
-                raise ValueError(f"n_votes must be one of {', '.join(map(str, known))}, but is {n_votes!r}.")
-            X, truth, shares = arrays["X"], arrays["W"], arrays[f"W_m{n_votes}"]
-    except (KeyError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read: {error}. It needs the arrays X, W and W_m{n_votes}.") from None
+            needed = ("X", "W", f"W_m{n_votes}") if n_votes in known else ()
+            parts = [arrays[name] for name in needed]
+    except UNREADABLE as error:
+        reason = str(error) or type(error).__name__
+        raise FileFormatError(
+            f"{path} cannot be read: {reason}. It needs the arrays X, W and W_m{n_votes}; put an intact copy there."
+        ) from None
+    if n_votes not in known:
+        raise ValueError(f"n_votes must be one of {', '.join(map(str, known))}, but is {n_votes!r}.")
+    X, truth, shares = parts
     counts = np.rint(shares.astype(np.float64) * n_votes).astype(np.int64)
     return SyntheticData(X.astype(np.float64), truth.astype(np.float64), counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -414,6 +414,55 @@ def test_violins_of_few_and_many_runs(ax: Axes, n_seeds: int) -> None:
     plotting.violins(rows(n_seeds), y="threshold", ax=ax)  # all equal: no density to speak of
 
 
+def overlap(boxes: Sequence[Any]) -> int:
+    """Number of pairs of boxes that share a point."""
+    return sum(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def drawn(ax: Axes) -> Figure:
+    figure = ax.get_figure()
+    assert isinstance(figure, Figure)
+    figure.draw_without_rendering()
+    return figure
+
+
+LONG = ["Total variation", "Kullback-Leibler", "Wasserstein", "Inner product", "Relative likelihood", "Hellinger"]
+
+
+def named_runs(names: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"score": name, "coverage": 0.9 + 0.01 * i} for name in names for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "turned"), [(LONG, 1, True), (LONG, 2, True), (["tv", "kl"], 2, False), (LONG[:2], 1, False)]
+)
+def test_names_of_violins_turn_where_they_would_overlap(names: list[str], columns: int, turned: bool) -> None:
+    ax = Figure(figsize=(6.8, 2.3), layout="constrained").subplots(1, columns, squeeze=False)[0, 0]
+    plotting.violins(named_runs(names), hue=None, ax=ax)
+    figure = drawn(ax)
+    labels = ax.get_xticklabels()
+    assert all((label.get_rotation() > 0) == turned for label in labels)
+    if not turned:
+        assert overlap([label.get_window_extent() for label in labels]) == 0
+    assert all(label.get_window_extent().y0 >= 0 for label in labels)
+    assert figure.get_figheight() == 2.3
+
+
+@pytest.mark.parametrize("n", [5, 12])
+def test_a_legend_of_long_names_stays_inside_the_figure(n: int) -> None:
+    sets = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(3), n), 0.1)
+    ax = plotting.envelopes(sets, truth=sets.center, labels=[f"a long item name {i}" for i in range(n)])
+    figure = drawn(ax)
+    legend = ax.get_legend()
+    assert legend is not None
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+    assert box.y1 <= figure.bbox.height
+    assert ax.get_window_extent().height > 0.4 * 230  # of an inch: the figure grew, the axes did not shrink
+    plt.close(figure)
+
+
 # --- entropies ---
 
 
@@ -510,7 +559,15 @@ def test_envelopes_name_classes_and_empty_sets(ax: Axes) -> None:
     sets = InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.1, 0.0]], 0.5)
     plotting.envelopes(sets, classes=["x", "y", "z"], truth=[1.0, 0.0, 0.0], ax=ax)
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["x", "y", "z"]
-    assert "set 0 (empty)" in legend_of(ax)
+    assert legend_of(ax) == ["set 0 (empty)", "set 1", "prediction, empty set", "truth", "prediction"]
+    assert len(ax.patches) == 3  # no bars of height zero
+
+
+def test_more_envelopes_than_can_be_told_apart_are_refused(ax: Axes) -> None:
+    many = TotalVariation().region(np.full((51, 3), 1 / 3), 0.1)
+    plotting.envelopes(many[:50], ax=ax)
+    with pytest.raises(ValueError, match=r"sets holds 51 sets.*Select a few"):
+        plotting.envelopes(many, ax=ax)
 
 
 def test_envelopes_of_a_hundred_classes(ax: Axes) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from credalset._typing import ArrayLike
+from credalset._typing import ArrayLike, FloatArray
 from credalset.credal_set import CredalSet
 from credalset.plotting import style
+from credalset.plotting.fitting import legend_above, name_ticks
 
 SPREAD = 0.72  # of the room of a class that the bars of all sets share
+MOST = 50  # sets side by side; bars of more are thinner than their edges
 
 
 def envelopes(
@@ -32,7 +34,7 @@ def envelopes(
     Parameters
     ----------
     sets : CredalSet
-        One set or a few, over any number of classes.
+        One set or a few, 50 at most, over any number of classes. Empty ones have an entry in the legend, but no bars.
     truth : array of shape (K,) or (N, K), optional
         True distribution, shared or per set (orange squares).
     prediction : bool
@@ -60,52 +62,66 @@ def envelopes(
     [0.2, 0.2, 0.2, 0.2]
     """
     style.check_sets(sets)
+    if len(sets) > MOST:
+        raise ValueError(
+            f"sets holds {len(sets)} sets, but no more than {MOST} can be told apart side by side. Select a few, "
+            "such as sets[:5], or show all with plotting.uncertainty_map."
+        )
     names = style.class_names(classes, sets)
     given = style.check_names(labels, "labels", len(sets), "sets")
     entries = given or (["credal set"] if len(sets) == 1 else [f"set {i}" for i in range(len(sets))])
     points = None if truth is None else style.check_points(truth, "truth", sets.n_classes)
     if points is not None and len(points) not in {1, len(sets)}:
         raise ValueError(f"truth has {len(points)} rows, but there are {len(sets)} sets. Pass one row, or one per set.")
+    k, n = sets.n_classes, len(sets)
+    is_new = ax is None
+    ax = style.axes_or_new(ax, width=style.SINGLE if k * n <= 16 else style.DOUBLE, height=2.3)
+    highest, shown = _draw_bars(ax, sets, entries)
+    size = float(np.clip(260.0 * SPREAD / (k * n), 2.0, 6.0))
+    empty = sets.is_empty()
+    for i in range(n):
+        place = _places(k, n, i)
+        if prediction:
+            look = style.CROSSED if empty[i] else style.PREDICTION
+            name = "prediction, empty set" if empty[i] else "prediction"
+            ax.plot(place, sets.center[i], label=name, **style.mark(look, 0.7 * size))
+            highest = max(highest, float(sets.center[i].max()))
+        if points is not None:
+            ax.plot(place, points[i % len(points)], label="truth", **style.mark(style.TRUTH, size))
+            highest = max(highest, float(points.max()))
+    _finish(ax, names, highest)
+    if legend:
+        legend_above(ax, max(min(4, n + 2), n // 6), is_new=is_new, first=shown)
+    return ax
+
+
+def _places(k: int, n: int, i: int) -> FloatArray:
+    return np.arange(k, dtype=np.float64) + (i - (n - 1) / 2) * SPREAD / n
+
+
+def _draw_bars(ax: Axes, sets: CredalSet, entries: Sequence[str]) -> tuple[float, list[str]]:
+    """Draw the intervals; the highest end of all, and the entries of the legend. Empty sets have no bars."""
     lower, upper = sets.envelope()
     k, n = sets.n_classes, len(sets)
-    ax = style.axes_or_new(ax, width=style.SINGLE if k * n <= 16 else style.DOUBLE, height=2.3)
-    room = SPREAD / n
-    size = float(np.clip(260.0 * room / k, 2.0, 6.0))
-    colours = style.colors(n)
-    for i in range(n):
-        place = np.arange(k) + (i - (n - 1) / 2) * room
-        colour = colours[i]
-        empty = bool(np.isnan(lower[i]).any())
-        height = np.zeros(k) if empty else upper[i] - lower[i]
-        bottom = np.zeros(k) if empty else lower[i]
+    shown = list(entries)
+    for i, colour in enumerate(style.colors(n)):
+        if np.isnan(lower[i]).any():
+            shown[i] = style.note_empty(ax, entries[i], colour)
+            continue
         look: dict[str, Any] = {"color": (colour, 0.4), "edgecolor": colour, "linewidth": 0.8, "zorder": 2}
-        ax.bar(place, height, 0.86 * room, bottom, label=entries[i] + (" (empty)" if empty else ""), **look)
-        if prediction:
-            mark = style.mark(style.PREDICTION, 0.7 * size)
-            ax.plot(place, sets.center[i], label="prediction", **mark)
-        if points is not None:
-            mark = style.mark(style.TRUTH, size)
-            ax.plot(place, points[i % len(points)], label="truth", **mark)
-    shown = [upper, sets.center] if points is None else [upper, sets.center, points]
-    _finish(ax, names, max(float(np.nanmax(values)) for values in shown if not np.isnan(values).all()))
-    if legend:
-        style.add_legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(4, n + 2))
-    return ax
+        ax.bar(_places(k, n, i), upper[i] - lower[i], 0.86 * SPREAD / n, lower[i], label=entries[i], **look)
+    return float(np.max(upper, initial=0.0, where=~np.isnan(upper))), shown
 
 
 def _finish(ax: Axes, names: Sequence[str], highest: float) -> None:
     k = len(names)
     for edge in np.arange(0.5, k - 1) if k <= 40 else ():
         ax.axvline(edge, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
-    top = 1.0 if highest > 0.5 else 1.1 * highest  # with many classes every probability is small
+    top = 1.0 if highest > 0.5 or highest <= 0 else 1.1 * highest  # with many classes every probability is small
     ax.set_xlim(-0.5, k - 0.5)
     ax.set_ylim(-0.02 * top, 1.02 * top)
-    every = int(np.ceil(k / 40))  # names beyond would run into each other
-    steep = max(map(len, names)) * k > 60
-    ax.set_xticks(range(0, k, every), names[::every], rotation=60 if steep else 0, ha="right" if steep else "center")
-    if steep:
-        for label in ax.get_xticklabels():
-            label.set_rotation_mode("anchor")
     ax.set_ylabel("probability")
     style.tidy(ax)
+    every = int(np.ceil(k / 40))  # names beyond would run into each other
+    name_ticks(ax, range(0, k, every), names[::every])
     ax.tick_params(axis="x", length=0)

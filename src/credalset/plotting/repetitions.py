@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 
 from credalset._typing import AnyArray, FloatArray
 from credalset.plotting import style
+from credalset.plotting.fitting import name_ticks
 
 WIDTH = 0.8  # of all violins at one tick
 NICE_NAMES = {
@@ -83,11 +84,11 @@ def violins(
                 rows &= data[hue] == level
             if rows.any():
                 _draw_violin(ax, i + (j - (len(hues) - 1) / 2) * width, values[rows], width, colours[j])
-    ax.set_xticks(range(len(ticks)), [_text(tick) for tick in ticks])
     ax.set_xlim(-0.5, len(ticks) - 0.5)
     ax.set_xlabel(NICE_NAMES.get(x, x))
     ax.set_ylabel(NICE_NAMES.get(y, y))
     style.tidy(ax)
+    name_ticks(ax, range(len(ticks)), [_text(tick) for tick in ticks])
     if legend and hues != [None]:
         _legend(ax, str(hue), hues, colours, bool(lines))
     return ax

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
 from credalset._typing import ArrayLike, FloatArray
@@ -29,6 +30,8 @@ TRUTH: dict[str, Any] = {"marker": "s", "color": ORANGE, "markersize": 6.5, "zor
 VOTES: dict[str, Any] = {"marker": "^", "color": BLUE, "markersize": 6.5, "zorder": 5}
 #: the smallest mark lies on top, so that what it coincides with shows around it
 PREDICTION: dict[str, Any] = {"marker": "o", "color": BLACK, "markersize": 4.5, "zorder": 6}
+#: of a set without members, the same everywhere
+CROSSED = PREDICTION | {"marker": "x", "color": GREY, "markeredgecolor": GREY, "markeredgewidth": 1.0}
 MARK: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.7, "clip_on": False}
 
 
@@ -112,18 +115,42 @@ def check_option(value: object, name: str, allowed: Sequence[object]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
 
 
+def legend_entries(ax: Axes, first: Sequence[str] = ()) -> tuple[list[Any], list[str]]:
+    """Everything labelled, once however often it was drawn: the names given, other sets, then marks."""
+    rank = {label: i for i, label in enumerate(first)}
+    handles, labels = ax.get_legend_handles_labels()
+    pairs = sorted(
+        zip(labels, handles, strict=True),
+        key=lambda pair: rank.get(pair[0], len(rank) + isinstance(pair[1], Line2D)),
+    )
+    unique = dict(pairs)
+    return list(unique.values()), list(unique)
+
+
+def draw_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> Legend:
+    """Add a small legend without a frame, its marks large enough to be recognised."""
+    defaults = {"frameon": False, "fontsize": TINY, "handletextpad": 0.4, "borderaxespad": 0.1, "labelspacing": 0.3}
+    legend = ax.legend(handles, labels, **defaults | options)
+    for handle in legend.legend_handles:  # marks of crowded pictures are too small
+        if isinstance(handle, Line2D):
+            handle.set_markersize(max(handle.get_markersize(), 4.0))
+            handle.set_linewidth(max(handle.get_linewidth(), 4.0))
+    return legend
+
+
+def note_empty(ax: Axes, name: str, colour: Any) -> str:
+    """Give a set without members a hollow entry in the legend; the name it has there."""
+    label = f"{name} (empty)"
+    look: dict[str, Any] = {"marker": "s", "markerfacecolor": "none", "markeredgecolor": colour, "markersize": 6.0}
+    ax.plot([], [], linestyle="none", label=label, **look)
+    return label
+
+
 def add_legend(ax: Axes, **options: Any) -> None:
     """List everything labelled once, however often it was drawn: sets first, then marks."""
-    handles, labels = ax.get_legend_handles_labels()
-    pairs = sorted(zip(labels, handles, strict=True), key=lambda pair: isinstance(pair[1], Line2D))
-    unique = dict(pairs)
-    if unique:
-        defaults = {"frameon": False, "fontsize": TINY, "handletextpad": 0.4, "borderaxespad": 0.1, "labelspacing": 0.3}
-        legend = ax.legend(unique.values(), unique.keys(), **defaults | options)
-        for handle in legend.legend_handles:  # marks of crowded pictures are too small to be recognised
-            if isinstance(handle, Line2D):
-                handle.set_markersize(max(handle.get_markersize(), 4.0))
-                handle.set_linewidth(max(handle.get_linewidth(), 4.0))
+    handles, labels = legend_entries(ax)
+    if labels:
+        draw_legend(ax, handles, labels, **options)
 
 
 def tidy(ax: Axes) -> None:

@@ -1,0 +1,76 @@
+"""Names and legends that fit the room they have: turned, broken over lines or in fewer columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import fill
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from credalset.plotting import style
+
+LETTER = 0.53  # width of a letter relative to the size of its font, on average
+LINE = 1.5  # distance of two lines of a legend, likewise
+ROWS = 2  # of a legend for which the usual height of a picture leaves room
+
+
+def width_of(ax: Axes) -> float:
+    """Width of axes in points; a layout engine will change it a little."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    return 72.0 * float(ax.get_window_extent().width) / figure.dpi
+
+
+def height_of(ax: Axes) -> float:
+    """Height of axes in points; a layout engine will change it a little."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    return 72.0 * float(ax.get_window_extent().height) / figure.dpi
+
+
+def name_ticks(ax: Axes, places: Sequence[float], names: Sequence[str]) -> None:
+    """Write names at places one unit apart on the horizontal axis, as steep as they must be not to touch."""
+    ax.set_xticks(places, names)
+    low, high = ax.get_xlim()
+    room = width_of(ax) * float(np.min(np.diff(places), initial=high - low)) / (high - low)
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    widest = max(72.0 * label.get_window_extent().width / figure.dpi for label in ax.get_xticklabels())
+    if widest + 4.0 <= room:
+        return
+    # Slanted lines of height h need a distance of h / sin(angle): the flatter, the easier to read, the more room.
+    height = 1.35 * style.TINY
+    angle = next((angle for angle in (30, 60) if height / np.sin(np.radians(angle)) <= room), 90)
+    for label in ax.get_xticklabels():
+        label.set(rotation=angle, ha="right", va="center" if angle == 90 else "top", rotation_mode="anchor")
+
+
+def break_names(names: Sequence[str], room: float, size: float = style.TINY) -> list[str]:
+    """Break names over lines where they would be wider than the room, in points."""
+    letters = max(8, int(room / (LETTER * size)))
+    return [name if len(name) <= letters else fill(name, letters) for name in names]
+
+
+def legend_above(ax: Axes, columns: int, *, is_new: bool, first: Sequence[str] = (), flush_right: bool = False) -> None:
+    """Add a legend above axes, in as many columns as fit; the figure grows with it if it is ours.
+
+    ``flush_right`` lets the legend reach out over the names at the left of the axes.
+    """
+    handles, labels = style.legend_entries(ax, first)
+    figure = ax.get_figure(root=True)
+    if not labels or figure is None:
+        return
+    room = 1.1 * width_of(ax)
+    names = break_names(labels, room - 3 * style.TINY)
+    place = {
+        "loc": "lower right" if flush_right else "lower center",
+        "bbox_to_anchor": (1.0 if flush_right else 0.5, 1.0),
+    }
+    for ncols in range(min(columns, len(names)), 0, -1):
+        legend = style.draw_legend(ax, handles, names, ncols=ncols, **place)
+        if 72.0 * legend.get_window_extent().width / figure.dpi <= room:
+            break
+    if is_new:
+        extra = 72.0 * legend.get_window_extent().height / figure.dpi - ROWS * LINE * style.TINY
+        figure.set_figheight(figure.get_figheight() + max(0.0, extra) / 72.0)

@@ -219,6 +219,25 @@ def test_seeds_can_be_added() -> None:
     assert len(many) > len(few)
 
 
+def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two seeds, then four: only the other two are trained, with the rows of four from the start."""
+    parts = ("first-order", "mixture")
+    few, many = ([b for b in synthetic.batches(TINY, n) if b.part in parts] for n in (2, 4))
+    store, fresh = Store(tmp_path / "grown", TINY), Store(tmp_path / "fresh", TINY)
+    runner.run_all(few, store, None)
+    runner.run_all(many, fresh, None)
+    computed: list[list[int]] = []
+    compute = runner.compute
+    monkeypatch.setattr(runner, "compute", lambda b, d: computed.append(b.options["seeds"]) or compute(b, d))
+    runner.run_all(many, store, None)
+    assert computed == [[2, 3], [2, 3]]
+    assert same(store.rows(many), fresh.rows(many))
+    assert same(store.examples(many), fresh.examples(many))
+    assert sorted(p.name for p in store.folder.iterdir()) == sorted(p.name for p in fresh.folder.iterdir())
+    runner.run_all(many, store, None)
+    assert len(computed) == 2, "nothing is computed twice"
+
+
 def test_workers_do_not_outlive_their_parent(tmp_path: Path) -> None:
     process = subprocess.Popen(run_tiny(tmp_path / "store", jobs=2))
     children: list[int] = []
@@ -271,6 +290,28 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert store.seconds([batch(k=3)] * 2) == {"training": 4.0}
     assert store.examples([batch(k=3)]) == []
     assert not Store(tmp_path / "other", {}).is_done(batch(k=3))
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "foreign"])
+def test_batches_without_their_examples_are_not_done(damage: str, tmp_path: Path) -> None:
+    """They are computed again, rather than a figure silently missing."""
+    store, one = Store(tmp_path, {"epochs": 1}), batch(k=3)
+    example = {"part": "first-order", "seed": 0, "score": "tv", "item": 1, "prediction": [1.0, 0.0]}
+    store.write(one, Outcome([], [example]))
+    assert store.is_done(one)
+    path = tmp_path / "some-batch.examples.parquet"
+    if damage == "missing":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:100])
+    else:
+        other = Store(tmp_path / "other", {})
+        other.write(batch(k=4), Outcome([], [example]))
+        path.write_bytes((tmp_path / "other" / path.name).read_bytes())
+    assert not store.is_done(one)
+    store.write(one, Outcome([], [example]))
+    assert store.is_done(one)
+    assert len(store.examples([one])) == 1
 
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:

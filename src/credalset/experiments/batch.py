@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Row = dict[str, Any]
@@ -36,6 +36,11 @@ class Batch:
     n_runs: int
     alone: bool = False
 
+    @property
+    def n_seeds(self) -> int:
+        """Number of seeds, none for a batch that does not repeat anything."""
+        return len(self.options.get("seeds", ()))
+
 
 @dataclass
 class Outcome:
@@ -44,6 +49,11 @@ class Outcome:
     rows: list[Row] = field(default_factory=list)
     examples: list[Row] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+
+    def __add__(self, other: Outcome) -> Outcome:
+        stages = dict.fromkeys([*self.seconds, *other.seconds])
+        seconds = {stage: self.seconds.get(stage, 0.0) + other.seconds.get(stage, 0.0) for stage in stages}
+        return Outcome(self.rows + other.rows, self.examples + other.examples, seconds)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -57,6 +67,24 @@ class Outcome:
                 (f"{stage}_cpu", time.process_time() - processor),
             ):
                 self.seconds[name] = self.seconds.get(name, 0.0) + spent
+
+
+def with_seeds(batch: Batch, seeds: Sequence[int]) -> Batch:
+    """Return the batch that has only some of the seeds; its name says which.
+
+    Examples
+    --------
+    >>> some = Batch("synthetic", "first-order", "first-order-seeds-0-4", {"seeds": [0, 1, 2, 3, 4]}, 10)
+    >>> with_seeds(some, [0, 1]).name, with_seeds(some, [0, 1]).n_runs
+    ('first-order-seeds-0-1', 4)
+    """
+    own = batch.options["seeds"]
+    return replace(
+        batch,
+        name=batch.name.removesuffix(span(own)) + span(seeds),
+        options={**batch.options, "seeds": list(seeds)},
+        n_runs=batch.n_runs * len(seeds) // len(own),
+    )
 
 
 def seed_groups(n_seeds: int) -> list[list[int]]:

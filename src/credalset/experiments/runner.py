@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
-from credalset.experiments.batch import Batch, Outcome
+from credalset.experiments.batch import Batch, Outcome, with_seeds
 from credalset.experiments.store import Store
 
 Report = Callable[[Batch, bool], None]
@@ -19,6 +21,9 @@ def run_all(
     batches: Sequence[Batch], store: Store, data_dir: Path | None, *, jobs: int = 1, report: Report | None = None
 ) -> None:
     """Compute every batch that the store does not have yet.
+
+    Where a finished batch has the first seeds of one that is missing, because fewer seeds were asked for before, only
+    the other seeds are computed; the shorter batch is then deleted.
 
     Parameters
     ----------
@@ -34,14 +39,22 @@ def run_all(
         Called with each batch once it is in the store, and whether it was there before.
     """
     told = report or (lambda batch, was_there: None)
-    missing = []
+    missing: list[Batch] = []
+    whole: dict[str, tuple[Batch, Batch | None]] = {}
     for batch in batches:
         if store.is_done(batch):
             told(batch, True)
+            continue
+        begun = store.started(batch)
+        missing.append(batch if begun is None else with_seeds(batch, batch.options["seeds"][begun.n_seeds :]))
+        whole[missing[-1].name] = batch, begun
+    for computed, outcome in _outcomes(missing, data_dir, jobs):
+        batch, begun = whole[computed.name]
+        if begun is None:
+            store.write(batch, outcome)
         else:
-            missing.append(batch)
-    for batch, outcome in _outcomes(missing, data_dir, jobs):
-        store.write(batch, outcome)
+            store.write(batch, store.outcome(begun) + outcome)
+            store.delete(begun)
         told(batch, False)
 
 
@@ -62,21 +75,39 @@ def _outcomes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) -> Ite
 
 
 def _in_processes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) -> Iterator[tuple[Batch, Outcome]]:
-    from multiprocessing import get_context
+    from multiprocessing import active_children, get_context
 
     # Processes are spawned: a fork would copy the threads' locks of PyTorch and Arrow in whatever state they are.
     context = get_context("spawn")
     workers = min(jobs, len(batches))
     threads = max(1, (os.cpu_count() or 1) // workers)
+    others = set(active_children())
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(threads,))
     try:
-        running: dict[Future[Outcome], Batch] = {pool.submit(compute, batch, data_dir): batch for batch in batches}
+        with _interrupts_ignored():  # which the workers inherit: Ctrl-C reaches them too, and is for this process only
+            running: dict[Future[Outcome], Batch] = {pool.submit(compute, batch, data_dir): batch for batch in batches}
         while running:
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 yield running.pop(future), future.result()
+    except BaseException:
+        for worker in set(active_children()) - others:  # what they have begun would hold up the end
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # others never get them
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _start_worker(threads: int) -> None:

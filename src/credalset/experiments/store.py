@@ -14,7 +14,7 @@ from typing import Any
 
 from credalset.datasets.download import write_atomically
 from credalset.exceptions import FileFormatError, MissingExtraError
-from credalset.experiments.batch import Batch, Outcome, Row
+from credalset.experiments.batch import Batch, Outcome, Row, with_seeds
 
 FORMAT_VERSION = 1
 SETTINGS = "settings.json"
@@ -75,19 +75,44 @@ class Store:
         self._check_settings()
 
     def is_done(self, batch: Batch) -> bool:
-        """Tell whether a batch is finished; a file that cannot be trusted raises `FileFormatError`."""
-        path = self._path(batch)
-        if not path.is_file():
+        """Tell whether a batch is finished; a file that cannot be trusted raises `FileFormatError`.
+
+        A batch that should have examples and has none that can be read is not finished, lest figures be missing.
+        """
+        if not self._path(batch).is_file():
             return False
-        self._metadata(batch)
-        return True
+        metadata, path = self._metadata(batch), self._examples_path(batch)
+        expected = metadata.get("examples")  # a number; files of the first versions do not say
+        if not path.is_file():
+            return not expected
+        try:
+            table = _read(path)
+        except FileFormatError:
+            return False
+        return _metadata_of(table).get("options") == metadata["options"] and expected in (None, table.num_rows)
+
+    def started(self, batch: Batch) -> Batch | None:
+        """Return the largest finished batch that has the first seeds of this one and nothing else."""
+        seeds = batch.options.get("seeds", [])
+        shorter = (with_seeds(batch, seeds[:n]) for n in range(len(seeds) - 1, 0, -1))
+        return next((one for one in shorter if self.is_done(one)), None)
+
+    def outcome(self, batch: Batch) -> Outcome:
+        """Read what a finished batch gave."""
+        return Outcome(self.rows([batch]), self.examples([batch]), self.seconds([batch]))
+
+    def delete(self, batch: Batch) -> None:
+        """Remove a batch whose runs another one has; the file with the rows goes first."""
+        self._path(batch).unlink(missing_ok=True)
+        self._examples_path(batch).unlink(missing_ok=True)
 
     def write(self, batch: Batch, outcome: Outcome) -> None:
         """Keep the outcome of a batch. The file with the rows comes last: once it is there, the batch is done."""
         if not (self.folder / SETTINGS).is_file():
             text = json.dumps({"format_version": FORMAT_VERSION, "settings": self.settings}, indent=2)
             write_atomically(self.folder / SETTINGS, text.encode())
-        metadata = {"batch": batch.name, "options": digest(batch.options), "seconds": outcome.seconds}
+        metadata: dict[str, Any] = {"batch": batch.name, "options": digest(batch.options)}
+        metadata |= {"seconds": outcome.seconds, "examples": len(outcome.examples)}
         if outcome.examples:
             write_atomically(self._examples_path(batch), _to_bytes(outcome.examples, EXAMPLE_COLUMNS, metadata))
         write_atomically(self._path(batch), _to_bytes(outcome.rows, COLUMNS, metadata))
@@ -121,8 +146,7 @@ class Store:
 
     def _metadata(self, batch: Batch) -> dict[str, Any]:
         path = self._path(batch)
-        found = (_read(path).schema.metadata or {}).get(_METADATA)
-        metadata = json.loads(found) if found is not None else {}
+        metadata = _metadata_of(_read(path))
         if metadata.get("batch") != batch.name or metadata.get("options") != digest(batch.options):
             raise FileFormatError(
                 f"{path} holds another batch than {batch.name} with these options. Choose another --out, or delete it."
@@ -155,6 +179,12 @@ class Store:
 def digest(options: dict[str, Any]) -> str:
     """Return a checksum of plain JSON values, whatever their order."""
     return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
+
+
+def _metadata_of(table: Any) -> dict[str, Any]:
+    found = (table.schema.metadata or {}).get(_METADATA)
+    metadata: dict[str, Any] = json.loads(found) if found is not None else {}
+    return metadata
 
 
 def _parquet() -> Any:

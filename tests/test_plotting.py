@@ -499,6 +499,42 @@ def test_entropy_intervals_cross_out_empty_sets(ax: Axes) -> None:
     assert len(line_named(ax, "prediction").get_xdata()) == 1
 
 
+def test_only_what_is_drawn_is_in_the_legend_of_entropies(ax: Axes) -> None:
+    plotting.entropy_intervals(InnerProduct().region([[0.4, 0.3, 0.3]], 0.5), ax=ax)
+    assert legend_of(ax) == ["prediction, empty set"]
+
+
+def test_one_interval_has_one_tick(ax: Axes) -> None:
+    plotting.entropy_intervals(TotalVariation().region([[0.5, 0.3, 0.2]], 0.1), ax=ax)
+    assert list(ax.get_xticks()) == [0]
+
+
+@pytest.mark.parametrize("labels", [None, ["a", "b"]])
+def test_an_interval_of_one_point_is_wider_than_its_marks(ax: Axes, labels: list[str] | None) -> None:
+    sets = KullbackLeibler().region([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]], [0.0, 0.3])
+    plotting.entropy_intervals(sets, truth=sets.center, labels=labels, ax=ax)
+    (bar,) = [line for line in ax.lines if line.get_marker() == ("_" if labels is None else "|")]
+    assert len(bar.get_xdata()) == 1
+    assert bar.get_markersize() > line_named(ax, "truth").get_markersize()
+
+
+@pytest.mark.parametrize("repeat", [1, 4])
+@pytest.mark.parametrize("own", [True, False])
+def test_long_names_of_intervals_leave_room_for_them(repeat: int, own: bool) -> None:
+    sets = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(3), 5), 0.1)
+    place = None if own else Figure(figsize=(6.8, 2.4), layout="constrained").subplots(1, 2)[0]
+    names = [repeat * f"a long item name {i} " for i in range(5)]
+    ax = plotting.entropy_intervals(sets, truth=sets.center, labels=names, ax=place)
+    figure = drawn(ax)
+    legend = ax.get_legend()
+    assert legend is not None
+    assert legend.get_window_extent().x0 >= 0
+    assert legend.get_window_extent().x1 <= figure.bbox.width
+    assert overlap([label.get_window_extent() for label in ax.get_yticklabels()]) == 0
+    assert ax.get_window_extent().width > 0.2 * figure.bbox.width
+    plt.close(figure)
+
+
 def test_uncertainty_map_shows_the_two_parts(ax: Axes) -> None:
     sets = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(5), 30), 0.1)
     assert plotting.uncertainty_map(sets, annotate={3: "this one"}, ax=ax) is ax

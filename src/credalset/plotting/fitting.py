@@ -46,10 +46,13 @@ def name_ticks(ax: Axes, places: Sequence[float], names: Sequence[str]) -> None:
         label.set(rotation=angle, ha="right", va="center" if angle == 90 else "top", rotation_mode="anchor")
 
 
-def break_names(names: Sequence[str], room: float, size: float = style.TINY) -> list[str]:
-    """Break names over lines where they would be wider than the room, in points."""
-    letters = max(8, int(room / (LETTER * size)))
-    return [name if len(name) <= letters else fill(name, letters) for name in names]
+def break_names(names: Sequence[str], room: float, lines: int = 3) -> list[str]:
+    """Break names wider than the room, in points, and shorten those that take too many lines."""
+    letters = max(8, int(room / (LETTER * style.TINY)))
+    return [
+        name if len(name) <= letters else fill(name, letters, max_lines=max(lines, 1), placeholder=" …")
+        for name in names
+    ]
 
 
 def legend_above(ax: Axes, columns: int, *, is_new: bool, first: Sequence[str] = (), flush_right: bool = False) -> None:

@@ -9,15 +9,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray
 from credalset.credal_set import CredalSet
 from credalset.plotting import style
+from credalset.plotting.fitting import break_names, height_of, legend_above, width_of
 from credalset.simplex import entropy, log_base
 
 MANY = 2_000  # marks beyond which vector graphics would grow heavy: they are kept as pixels
 VERY_MANY = 20_000  # points beyond which a cloud hides its own density
+FEW = 8  # sets that are numbered one by one
+LONG = 24  # letters of a name beyond which a narrow picture has no room for intervals
+HIDDEN = 0.04  # length of an interval, of the largest entropy, that a mark can hide
 
 
 def entropy_intervals(
@@ -72,49 +76,60 @@ def entropy_intervals(
     rank = np.argsort(center, kind="stable") if order == "center" else np.arange(len(sets))
     place = np.empty(len(sets))
     place[rank] = np.arange(len(sets))
-    ax = style.axes_or_new(ax, height=2.3 if names is None else 0.7 + 0.2 * len(sets))
-    lying = names is not None
-    _draw_intervals(ax, place, lower, upper, lying)
+    is_new, lying = ax is None, names is not None
+    wide = style.DOUBLE if names is not None and max(map(len, names)) > LONG else style.SINGLE
+    ax = style.axes_or_new(ax, width=wide, height=2.3 if names is None else 0.7 + 0.2 * len(sets))
+    largest = float(np.log(sets.n_classes) / unit)
+    _draw_intervals(ax, place, lower, upper, lying, largest)
     empty = sets.is_empty()
-    _draw_marks(ax, place[~empty], center[~empty], lying, len(sets), "prediction", style.PREDICTION)
-    if empty.any():
-        crossed = style.PREDICTION | {
-            "marker": "x",
-            "color": style.GREY,
-            "markeredgecolor": style.GREY,
-            "markeredgewidth": 1.0,
-        }
-        _draw_marks(ax, place[empty], center[empty], lying, len(sets), "prediction, empty set", crossed)
+    for rows, name, look in (
+        (~empty, "prediction", style.PREDICTION),
+        (empty, "prediction, empty set", style.CROSSED),
+    ):
+        _draw_marks(ax, place[rows], center[rows], lying, len(sets), name, look)
     if true_entropy is not None:
         _draw_marks(ax, place, true_entropy, lying, len(sets), "truth", style.TRUTH)
-    _finish_intervals(ax, names, place, len(sets), float(np.log(sets.n_classes) / unit), _unit_name(base), order)
+    _finish_intervals(ax, names, place, len(sets), largest, _unit_name(base), order)
     if legend:
-        style.add_legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2 if empty.any() else 3)
+        legend_above(ax, 2 if empty.any() else 3, is_new=is_new, flush_right=lying)
     return ax
 
 
-def _draw_intervals(ax: Axes, place: FloatArray, lower: FloatArray, upper: FloatArray, lying: bool) -> None:
-    ends = np.stack([np.stack([place, lower], axis=1), np.stack([place, upper], axis=1)], axis=1)
-    ends = ends[~np.isnan(lower)]
-    width = float(np.clip(150.0 / max(len(place), 1), 0.6, 6.0))
+def _draw_intervals(
+    ax: Axes, place: FloatArray, lower: FloatArray, upper: FloatArray, lying: bool, largest: float
+) -> None:
+    there = ~np.isnan(lower)
+    if not there.any():
+        return
+    ends = np.stack([np.stack([place, lower], axis=1), np.stack([place, upper], axis=1)], axis=1)[there]
+    width = float(np.clip(150.0 / len(place), 0.6, 6.0))
+    options: dict[str, Any] = {"zorder": 2, "rasterized": len(place) > MANY}
     lines = LineCollection(
         list(ends[..., ::-1] if lying else ends),
         colors=[(style.GREEN, 0.55)],
         linewidths=width,
         label="credal set",
-        zorder=2,
         capstyle="butt",
-        rasterized=len(place) > MANY,
+        **options,
     )
     ax.add_collection(lines)
+    short = ends[upper[there] - lower[there] < HIDDEN * largest].mean(axis=1)
+    # The dot of the prediction would hide these: a bar across it, wider than any mark.
+    look: dict[str, Any] = {"marker": "|" if lying else "_", "color": style.GREEN, "linestyle": "none"}
+    size = 1.8 * _size(len(place), style.TRUTH)
+    ax.plot(*(short[:, ::-1] if lying else short).T, markersize=size, markeredgewidth=1.6, **look, **options)
+
+
+def _size(total: int, look: Mapping[str, Any]) -> float:
+    return float(np.clip(150.0 / total, 1.5, look["markersize"]))
 
 
 def _draw_marks(
     ax: Axes, place: FloatArray, values: FloatArray, lying: bool, total: int, name: str, look: Mapping[str, Any]
 ) -> None:
-    size = float(np.clip(150.0 / total, 1.5, look["markersize"]))
-    points = (values, place) if lying else (place, values)
-    ax.plot(*points, label=name, rasterized=total > MANY, **style.mark(look, size))
+    if len(place):
+        points = (values, place) if lying else (place, values)
+        ax.plot(*points, label=name, rasterized=total > MANY, **style.mark(look, _size(total, look)))
 
 
 def _finish_intervals(
@@ -131,11 +146,12 @@ def _finish_intervals(
         ax.set_ylim(-0.02 * largest, 1.03 * largest)
         ax.set_xlabel("set, by entropy of the prediction" if order == "center" else "set")
         ax.set_ylabel(unit)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(FixedLocator(range(total)) if total <= FEW else MaxNLocator(integer=True))
     else:
         ax.set_ylim(total - 0.4, -0.6)
         ax.set_xlim(-0.02 * largest, 1.03 * largest)
-        ax.set_yticks(place, names)
+        lines = int(0.6 * height_of(ax) / (total * style.TINY))  # less than the height: layout makes room for a legend
+        ax.set_yticks(place, break_names(names, 0.55 * width_of(ax), lines))
         ax.set_xlabel(unit)
     style.tidy(ax)
 

@@ -19,6 +19,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
+from matplotlib.text import Text
 
 import credalset as cs
 from credalset import plotting
@@ -542,6 +543,40 @@ def test_uncertainty_map_shows_the_two_parts(ax: Axes) -> None:
     np.testing.assert_allclose(ax.collections[0].get_offsets(), np.stack([parts.aleatoric, parts.epistemic], axis=1))
     (note,) = [text for text in ax.texts if text.get_text() == "this one"]
     np.testing.assert_allclose(note.xy, [parts.aleatoric[3], parts.epistemic[3]])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_notes_cover_neither_each_other_nor_the_numbers_of_totals(own: bool, seed: int) -> None:
+    sets = KullbackLeibler().region(np.random.default_rng(seed).dirichlet([6, 4, 4], 6), 0.05)
+    place = None if own else Figure(figsize=(6.8, 3.0), layout="constrained").subplots(1, 2)[0]
+    ax = plotting.uncertainty_map(sets, annotate={i: f"item {i}" for i in range(6)}, ax=place)
+    figure = drawn(ax)
+    texts = [text for text in ax.texts if text.get_text().startswith(("item", "total"))]
+    assert len(texts) == 7
+    boxes = [Text.get_window_extent(text) for text in texts]  # without the line to the point
+    assert overlap(boxes) == 0
+    frame = ax.get_window_extent()
+    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 for box in boxes)
+    plt.close(figure)
+
+
+def test_a_long_note_is_broken(ax: Axes) -> None:
+    sets = KullbackLeibler().region([[0.5, 0.3, 0.2]], 0.05)
+    plotting.uncertainty_map(sets, annotate={0: "a very long remark " * 6}, ax=ax)
+    assert "\n" in ax.texts[-1].get_text()
+
+
+def test_sets_without_a_number_are_grey(ax: Axes) -> None:
+    sets = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(3), 5), 0.1)
+    plotting.uncertainty_map(sets, color=[1.0, np.nan, 2.0, np.inf, 3.0], ax=ax)
+    shaded, grey = ax.collections
+    np.testing.assert_allclose(np.asarray(shaded.get_array()), [1, 2, 3])
+    parts = sets.uncertainty()
+    np.testing.assert_allclose(grey.get_offsets(), np.stack([parts.aleatoric, parts.epistemic], axis=1)[[1, 3]])
+    np.testing.assert_allclose(np.asarray(grey.get_facecolor())[0, :3], to_rgb(style.LIGHT_GREY))
+    unknown = plotting.uncertainty_map(sets, color=np.full(5, np.nan), ax=Figure().subplots())
+    assert [len(part.get_offsets()) for part in unknown.collections] == [5]  # type: ignore[arg-type]
 
 
 def test_lines_of_constant_total_are_just_that(ax: Axes) -> None:

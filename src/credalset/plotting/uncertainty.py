@@ -15,10 +15,12 @@ from credalset._typing import AnyArray, ArrayLike, FloatArray
 from credalset.credal_set import CredalSet
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, height_of, legend_above, width_of
+from credalset.plotting.notes import write_notes
 from credalset.simplex import entropy, log_base
 
 MANY = 2_000  # marks beyond which vector graphics would grow heavy: they are kept as pixels
 VERY_MANY = 20_000  # points beyond which a cloud hides its own density
+TOTALS = (0.25, 0.5, 0.75, 1.0)  # of the largest entropy, drawn as diagonals
 FEW = 8  # sets that are numbered one by one
 LONG = 24  # letters of a name beyond which a narrow picture has no room for intervals
 HIDDEN = 0.04  # length of an interval, of the largest entropy, that a mark can hide
@@ -185,7 +187,8 @@ def uncertainty_map(
     base : None, "K" or float
         Unit of entropy, as in `CredalSet.uncertainty`.
     color : str or array of shape (N,), optional
-        One colour for all; or numbers, shown on a colour scale; or names of groups, listed in a legend.
+        One colour for all; or numbers, shown on a colour scale, and grey where they are NaN or infinite; or names of
+        groups, listed in a legend.
     color_label : str
         What the numbers of ``color`` are.
     annotate : mapping of int to str, or sequence of int, optional
@@ -219,25 +222,32 @@ def uncertainty_map(
     else:
         one_color = color if isinstance(color, str) else None
         _draw_cloud(ax, x, y, one_color, None if groups is None else groups[known], color_label)
-    for index, text in notes.items():
-        if known[index]:
-            where = (float(parts.aleatoric[index]), float(parts.epistemic[index]))
-            _note(ax, text, where, largest)
     if not known.all():
         ax.set_title(f"{(~known).sum()} empty, not shown", loc="right", fontsize=style.TINY)
     margin = 0.02 * largest
     ax.set_xlim(-margin, largest + margin)
     ax.set_ylim(-margin, largest + margin)
     ax.set_aspect("equal")
+    shown = [index for index in notes if known[index]]
+    places = np.stack([parts.aleatoric[shown], parts.epistemic[shown]], axis=1)
+    cloud = np.stack([x, y], axis=1)[:MANY]
+    write_notes(ax, places, [notes[index] for index in shown], _places_of_totals(largest), cloud)
     ax.set_xlabel(f"aleatoric: smallest {_unit_name(base)}")
     ax.set_ylabel("epistemic: largest − smallest")
     style.tidy(ax)
     return ax
 
 
+def _places_of_totals(largest: float) -> FloatArray:
+    """Where the numbers at the diagonals are: middles, and half widths and heights in points."""
+    middle = 0.5 * largest * np.array(TOTALS)
+    half = 0.5 * style.TINY * np.array([1.0, 1.0, 1.0, 3.0])  # the last says "total"
+    return np.stack([middle, middle, half + 3.0, half + 3.0], axis=1)
+
+
 def _draw_totals(ax: Axes, largest: float) -> None:
     """Diagonals on which the total is a quarter, a half, three quarters and all of the largest entropy."""
-    for share in (0.25, 0.5, 0.75, 1.0):
+    for share in TOTALS:
         total = share * largest
         ax.plot([0.0, total], [total, 0.0], color=style.LIGHT_GREY, linewidth=0.8, zorder=1)
         ax.annotate(
@@ -269,7 +279,14 @@ def _draw_cloud(
     if groups is None:
         ax.scatter(x, y, color=color or style.GREEN, **options)
     elif groups.dtype.kind in "fiu":
-        _colorbar(ax, ax.scatter(x, y, c=groups, cmap="viridis", **options), color_label)
+        known = np.isfinite(groups)
+        if known.any():
+            shades = ax.scatter(x[known], y[known], c=groups[known], cmap="viridis", **options)
+            _colorbar(ax, shades, color_label)
+        if not known.all():
+            ax.scatter(
+                x[~known], y[~known], color=style.LIGHT_GREY, **options | {"linewidths": 0.5, "edgecolor": style.GREY}
+            )
     else:
         markers = "osD^vPX"
         different = list(dict.fromkeys(groups.tolist()))
@@ -287,24 +304,6 @@ def _colorbar(ax: Axes, mappable: Any, label: str) -> None:
     bar.set_label(label, size=style.TINY)
     bar.ax.tick_params(labelsize=style.TINY, length=2.5, width=0.6)
     bar.outline.set_linewidth(0.6)
-
-
-def _note(ax: Axes, text: str, where: tuple[float, float], largest: float) -> None:
-    """Write away from the point, on the side where the largest total leaves room."""
-    left, down = where[0] > 0.8 * largest, where[1] > 0.85 * largest
-    ax.plot(*where, marker="o", markersize=6, markerfacecolor="none", markeredgecolor="black", zorder=4)
-    ax.annotate(
-        text,
-        where,
-        xytext=(0 if left else 14, -14 if down else 24 if left else 14),
-        textcoords="offset points",
-        arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 3.5, "shrinkA": 0},
-        ha="center" if left else "left",
-        va="top" if down else "bottom",
-        fontsize=style.TINY,
-        zorder=5,
-        path_effects=[withStroke(linewidth=1.5, foreground="white")],
-    )
 
 
 def _check_color(color: ArrayLike | str | None, n: int) -> AnyArray | None:

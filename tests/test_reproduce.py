@@ -30,7 +30,7 @@ from credalset.commands import app
 from credalset.datasets import chaosnli as chaosnli_data
 from credalset.datasets import cifar10h as cifar10h_data
 from credalset.datasets import make_synthetic
-from credalset.experiments import published, runner, summary, synthetic, tables
+from credalset.experiments import chaosnli, published, runner, summary, synthetic, tables
 from credalset.experiments.batch import Batch, Outcome, Row
 from credalset.experiments.measure import Effort, Part, first_order_scores, grid_shares, measure
 from credalset.experiments.store import COLUMNS, Store
@@ -90,10 +90,11 @@ def test_everything_quickly_without_data(tmp_path: Path) -> None:
     """The whole command: tables that fit, files that are complete, and a word about data that are not there."""
     result = invoke("all", "--quick", "--out", str(tmp_path), "--data", str(tmp_path / "none"))
     assert result.exit_code == 0, result.output
-    for name, advice in (("chaosnli", "chaosNLI_snli.jsonl"), ("cifar10h", "cifar10h-counts.npy")):
+    for name, advice in (("chaosnli", "chaosNLI_snli.jsonl"), ("cifar10h", "cifar10h_model_a.npz")):
         line = next(line for line in result.output.splitlines() if line.startswith(f"{name} was skipped"))
-        assert advice in line
-        assert NOWHERE in line
+        for needed in (advice, NOWHERE, "with --data or"):
+            assert needed in line
+        assert "data_dir" not in line
     shown = [line for line in result.output.splitlines() if line[:6].strip() in first_order_scores(0.0)]
     assert len(shown) >= 8
     assert max(map(len, shown)) <= 100
@@ -163,6 +164,9 @@ def test_points_of_the_authors() -> None:
         (("synthetic", "--seeds", "0"), "--seeds"),
         (("synthetic", "--jobs", "0"), "--jobs"),
         (("synthetic", "--out", "file/below"), "--out"),
+        (("synthetic", "--features", "roberta"), "is an option of chaosnli, not of synthetic"),
+        (("cifar10h", "--published-data"), "is an option of synthetic, not of cifar10h"),
+        (("chaosnli", "--features", "robrta"), "but there is no file robrta"),
     ],
 )
 def test_bad_options(options: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +175,53 @@ def test_bad_options(options: tuple[str, ...], message: str, tmp_path: Path, mon
     result = invoke(*options)
     assert result.exit_code == 2
     assert message in result.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize("package", ["torch", "pyarrow", "matplotlib"])
+def test_missing_packages_come_first(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    result = invoke("synthetic", "--quick", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert "pip install 'credalset[reproduce]'" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["demo", "reproduce synthetic"])
+def test_folders_that_cannot_be_written(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(dir: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sys.modules["credalset.commands.demo"], "TemporaryFile", refuse)
+    result = CliRunner().invoke(app, [*command.split(), "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "cannot write into" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One experiment: one sentence. All of them: go on, and say at the end what failed."""
+    (tmp_path / "cifar10h_model_a.npz").write_bytes(b"")
+    (tmp_path / "chaosNLI_snli.jsonl").write_bytes(b"{}")
+    (tmp_path / "chaosnli_snli_mnli_roberta.npz").write_bytes(b"PK")
+    options = ("--quick", "--out", str(tmp_path / "out"), "--data", str(tmp_path))
+    for name, file in (("cifar10h", "cifar10h_model_a.npz"), ("chaosnli", "chaosNLI_snli.jsonl")):
+        result = invoke(name, *options)
+        assert result.exit_code == 1
+        assert result.output.startswith(f"{name}: ")
+        assert file in result.output
+        assert len(result.output.splitlines()) == 1
+    monkeypatch.setattr(sys.modules["credalset.commands.reproduce"], "NAMES", ("chaosnli", "cifar10h"))
+    result = invoke("all", *options)
+    assert result.exit_code == 1
+    assert result.output.count(" failed: ") == 2
+    assert "failed: chaosnli, cifar10h" in result.output
+
+
+def test_votes_without_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.setattr(chaosnli, "load_chaosnli", lambda data_dir: None)
+    with pytest.raises(FileNotFoundError, match=r"no features\. .*roberta.npz or .*--features.*--encoder"):
+        chaosnli.settings(True, tmp_path)
 
 
 def test_without_matplotlib(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,6 +287,27 @@ def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
     assert sorted(p.name for p in store.folder.iterdir()) == sorted(p.name for p in fresh.folder.iterdir())
     runner.run_all(many, store, None)
     assert len(computed) == 2, "nothing is computed twice"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_interrupted(jobs: int, tmp_path: Path) -> None:
+    """Ctrl-C, which every process of the group gets: one line, status 130, nothing left running."""
+    command = [sys.executable, "-m", "credalset.cli", "reproduce", "synthetic", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        [*command, "--jobs", str(jobs)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+    deadline = time.monotonic() + 120
+    is_begun = (lambda: len(children_of(process.pid)) > 2) if jobs > 1 else (tmp_path / "batches").exists
+    while not is_begun() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    children = children_of(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.strip() == "stopped; the same command goes on from here"
+    while any(is_alive(pid) for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in children if is_alive(pid)]
 
 
 def test_workers_do_not_outlive_their_parent(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ def main() -> None:
         sys.exit(
             f"The credalset command needs the package {error.name!r}. Install it with: pip install 'credalset[cli]'"
         )
+    except KeyboardInterrupt:
+        sys.exit(130)
     app()
 
 

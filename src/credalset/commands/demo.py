@@ -8,6 +8,7 @@ import secrets
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import numpy as np
@@ -75,10 +76,15 @@ def _run(parts: Split, votes: int, alpha: float, path: Path) -> None:
 
 
 def _make_directory(path: Path) -> None:
+    """Create the directory and see that files can be written there, before anything is computed."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise typer.BadParameter(f"cannot create {path}: {error.strerror}", param_hint="'--out'") from None
+    try:
+        TemporaryFile(dir=path).close()
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write into {path}: {error.strerror}", param_hint="'--out'") from None
 
 
 def _split(items: int, votes: int, seed: int) -> Split:

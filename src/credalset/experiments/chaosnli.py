@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from credalset._typing import FloatArray
 from credalset.datasets import ChaosNLI, load_chaosnli
 from credalset.datasets.chaosnli import FEATURE_FILES
-from credalset.datasets.download import data_folder
+from credalset.datasets.download import DataNotFoundError, data_folder
 from credalset.datasets.encoding import DEFAULT_ENCODER
 from credalset.experiments.batch import Batch, Outcome, seed_groups, span
 from credalset.experiments.fingerprint import fingerprint
@@ -92,7 +93,25 @@ def _inputs(data_dir: Path | None, features: list[str] | None, encoder: str | No
     if not chosen:
         folder = data_folder(data_dir)
         chosen = [name for name, (file, _) in FEATURE_FILES.items() if (folder / file).is_file()]
+    if not chosen:
+        _check_encoder(folder)
     return chosen or [f"encoder {DEFAULT_ENCODER}"]
+
+
+def _check_encoder(folder: Path) -> None:
+    """Say at once what is missing, votes and features, where no encoder can compute the features."""
+    if find_spec("transformers") is not None:
+        return
+    files = " or ".join(file for file, _ in FEATURE_FILES.values())
+    needed = (
+        f"Features of the pairs are needed as well: put {files} into the same folder, name a file with --features, or "
+        "have a model compute them with --encoder (pip install 'credalset[nli]')."
+    )
+    try:
+        load_chaosnli(data_dir=folder)
+    except DataNotFoundError as error:
+        raise DataNotFoundError(f"{error} {needed}") from None
+    raise DataNotFoundError(f"there are votes on ChaosNLI in {folder}, but no features. {needed}")
 
 
 def _arrays(name: str, data_dir: Path | None) -> tuple[FloatArray, FloatArray]:

@@ -10,8 +10,9 @@ import numpy as np
 
 from credalset._typing import FloatArray
 from credalset.datasets import CIFAR10H, load_cifar10h
+from credalset.datasets import cifar10h as votes
 from credalset.datasets.cifar10h import MODEL
-from credalset.datasets.download import DataNotFoundError, data_folder
+from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder
 from credalset.experiments.batch import Batch, Outcome, seed_groups, span
 from credalset.experiments.fingerprint import fingerprint
 from credalset.experiments.runs import TRAINED, Items, Task, learners, run_tasks
@@ -66,14 +67,16 @@ def run(batch: Batch, data_dir: Path | None = None) -> Outcome:
 
 @lru_cache(maxsize=1)
 def load(data_dir: Path | None) -> CIFAR10H:
-    """Load the votes and the logits, or say where the logits belong."""
-    data = load_cifar10h(data_dir)
-    if data.logits is None:
+    """Load the votes and the logits, or say where the logits belong; votes alone are not worth fetching."""
+    folder = data_folder(data_dir)
+    if not (folder / MODEL).is_file():
         raise DataNotFoundError(
-            f"the experiments on CIFAR-10H need a classifier's logits, which have no public source: put {MODEL}, with "
-            f"the arrays counts, logits, features and labels of the test images, into {data_folder(data_dir)}."
+            "the experiments on CIFAR-10H need the votes and a classifier's logits, which have no public source: put "
+            f"{MODEL}, with the arrays counts (the votes, from {votes.URL}), logits, features and labels of the test "
+            f"images, into {folder}, or name the folder that has it with data_dir or the environment variable "
+            f"{ENVIRONMENT}."
         )
-    return data
+    return load_cifar10h(data_dir)
 
 
 def _logits(data: CIFAR10H) -> FloatArray:

@@ -30,7 +30,7 @@ def draw(name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path, 
     try:
         from matplotlib import use
     except ImportError:
-        raise MissingExtraError("Drawing figures", "matplotlib", "plot") from None
+        raise MissingExtraError("Drawing figures", "matplotlib", "reproduce") from None
     use("Agg")
     drawn = []
     shown = [row for row in examples if not quick or row["score"] in FIRST_ORDER]

@@ -206,7 +206,54 @@ def test_several_sets_are_drawn_from_large_to_small(ax: Axes) -> None:
     shapes = [patch for patch in ax.patches if isinstance(patch, PathPatch)]
     assert [patch.get_label() for patch in shapes] == ["b", "c", "a"]
     assert len({patch.get_edgecolor() for patch in shapes}) == 3
-    assert sorted(legend_of(ax)) == ["a", "b", "c"]
+    assert legend_of(ax) == ["a", "b", "c"]  # in the order given, not in that of drawing
+
+
+SOME_EMPTY = InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.1, 0.0], [0.6, 0.2, 0.2]], 0.5)
+
+
+def test_empty_sets_among_others_are_named_and_crossed_out(ax: Axes) -> None:
+    plotting.ternary(SOME_EMPTY, labels=["a", "b", "c"], ax=ax)
+    assert legend_of(ax) == ["a (empty)", "b", "c", "prediction", "prediction, empty set"]
+    np.testing.assert_allclose(line_named(ax, "prediction, empty set").get_xydata(), to_plane(SOME_EMPTY.center[:1]))
+    assert len(line_named(ax, "prediction").get_xydata()) == 2
+
+
+def test_empty_sets_without_labels_are_counted(ax: Axes) -> None:
+    plotting.ternary(SOME_EMPTY, ax=ax)
+    assert "1 of 3 empty" in [text.get_text() for text in ax.texts]
+
+
+def test_a_prediction_with_an_empty_and_a_full_set_is_no_cross(ax: Axes) -> None:
+    plotting.ternary(InnerProduct().region(np.tile([0.4, 0.3, 0.3], (2, 1)), [0.5, 0.68]), ax=ax)
+    assert legend_of(ax) == ["credal set", "prediction"]
+
+
+@pytest.mark.parametrize(
+    ("size", "n"),
+    [(None, 3), (None, 12), (None, 30), ((6.8, 3.0), 3), ((6.8, 3.0), 12), ((3.3, 5.0), 12), ((9, 5), 30)],
+)
+@pytest.mark.parametrize("layout", ["constrained", None])
+def test_the_legend_keeps_off_the_triangle(size: tuple[float, float] | None, layout: Any, n: int) -> None:
+    sets = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(3), n), 0.05)
+    place = None if size is None else Figure(figsize=size, layout=layout).subplots(1, 2 if size[0] > size[1] else 1)
+    ax = plotting.ternary(sets, labels=[f"item number {i}" for i in range(n)], ax=np.ravel(place)[0])
+    figure = drawn(ax)
+    legend = ax.get_legend()
+    assert legend is not None
+    (triangle,) = [patch for patch in ax.patches if patch.get_gid() == "simplex"]
+    path = ax.transData.transform_path(triangle.get_path())
+    assert not path.intersects_bbox(legend.get_window_extent())
+    assert figure.bbox.x0 <= path.get_extents().x0
+    assert ax.get_window_extent().padded(1.0).count_contains(path.vertices) == len(path.vertices)
+    plt.close(figure)
+
+
+def test_predictions_of_very_many_sets_are_left_out(ax: Axes) -> None:
+    many = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(3), 201), 0.05)
+    plotting.ternary(many, ax=ax)
+    assert legend_of(ax) == ["credal set"]
+    assert "prediction" in legend_of(plotting.ternary(many[:200], ax=Figure().subplots()))
 
 
 def test_ternary_over_ternary_draws_one_triangle_and_one_legend_entry_each(ax: Axes) -> None:
@@ -263,6 +310,12 @@ def test_a_mixture_of_one_is_that_dirichlet() -> None:
         (patch,) = [patch for patch in ax.patches if isinstance(patch, PathPatch)]
         areas.append(area([from_plane(patch.get_path().vertices)]))
     assert areas[0] == pytest.approx(areas[1], abs=2e-3)
+
+
+def test_a_uniform_density_says_so() -> None:
+    for parameters, words in (([1.0, 1.0, 1.0], ["uniform"]), ([1.0, 1.0, 2.0], []), ([[2.0, 1, 1, 1]], ["uniform"])):
+        ax = plotting.dirichlet_contours(parameters, classes=["a", "b", "c"], ax=Figure().subplots())
+        assert [text.get_text() for text in ax.texts][3:] == words
 
 
 def test_contours_go_over_a_set(ax: Axes) -> None:

@@ -13,6 +13,7 @@ from matplotlib.path import Path
 from credalset._typing import ArrayLike, FloatArray
 from credalset.credal_set import CredalSet
 from credalset.plotting import style
+from credalset.plotting.fitting import break_names, height_of, width_of
 from credalset.plotting.outline import CORNERS, area, density_level_sets, outline, to_plane
 from credalset.scores import NegativeLogDensity, RelativeLikelihood
 from credalset.scores.density import DensitySet
@@ -20,6 +21,9 @@ from credalset.scores.density import DensitySet
 SIMPLEX = "simplex"  # marks the triangle among the patches of axes, so that it is drawn once
 FLAT = 1e-7  # fraction of the triangle below which a set is drawn as the point or the line it is
 HEIGHT = float(CORNERS[2, 1])
+MARGIN = 0.03  # around the triangle
+GAP = 4.0  # points between the triangle and a legend
+MANY = 200  # sets beyond which their predictions are not marked
 LEVELS = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95)
 
 
@@ -40,15 +44,17 @@ def ternary(
     Parameters
     ----------
     sets : CredalSet
-        One set, or several that are drawn over each other from the largest to the smallest.
+        One set, or several that are drawn over each other from the largest to the smallest. Empty ones are counted, or
+        listed in the legend if they have labels.
     truth, votes : array of shape (3,) or (n, 3), optional
         Distributions or counts to mark: the ground truth (orange squares) and noisy labels (blue triangles).
     prediction : bool
-        Whether to mark the predicted distributions, or the modes of predicted Dirichlets (black circles).
+        Whether to mark the predicted distributions, or the modes of predicted Dirichlets (black circles; crosses for
+        empty sets). Beyond 200 sets they would hide the picture and are left out.
     classes : sequence of three names, optional
         Names at the corners (left, right, top); those the sets know, or 0, 1, 2.
     labels : sequence of str, optional
-        One name per set: each gets a colour of its own and an entry in the legend.
+        One name per set: each gets a colour of its own and an entry in the legend, in the order given.
     title : str, optional
         Title above the triangle.
     legend : bool
@@ -77,18 +83,60 @@ def ternary(
         for points, name, look in ((truth, "truth", style.TRUTH), (votes, "votes", style.VOTES))
         if points is not None
     ]
-    if prediction:
-        marks.insert(0, (np.unique(sets.center, axis=0), "prediction", style.PREDICTION))
+    if prediction and len(sets) <= MANY:
+        marks = [*_predictions(sets), *marks]
+    is_new = ax is None
     ax = style.axes_or_new(ax, height=3.0)
     draw_simplex(ax, corners)
-    draw_sets(ax, sets, names)
+    entries = draw_sets(ax, sets, names)
     for points, name, look in marks:
         ax.plot(*to_plane(points).T, label=name, **style.mark(look))
     if title is not None:
         ax.set_title(title, fontsize=style.SMALL, pad=style.SMALL + 6)
     if legend:
-        style.add_legend(ax, loc="upper right", bbox_to_anchor=(1.04, 1.04))
+        legend_beside(ax, entries, is_new=is_new)
     return ax
+
+
+def _predictions(sets: CredalSet) -> list[tuple[FloatArray, str, dict[str, Any]]]:
+    """Centres to mark: those of empty sets are crossed out, unless there are no others."""
+    empty = sets.is_empty()
+    if empty.all():
+        return [(np.unique(sets.center, axis=0), "prediction", style.PREDICTION)]
+    there = np.unique(sets.center[~empty], axis=0)
+    shown = [(there, "prediction", style.PREDICTION)]
+    gone = [row for row in np.unique(sets.center[empty], axis=0) if not (row == there).all(axis=1).any()]
+    if gone:
+        shown.append((np.array(gone), "prediction, empty set", style.CROSSED))
+    return shown
+
+
+def legend_beside(ax: Axes, first: Sequence[str], *, is_new: bool) -> None:
+    """Add a legend in the upper right corner; where it would cover the triangle, that makes room."""
+    handles, labels = style.legend_entries(ax, first)
+    figure = ax.get_figure(root=True)
+    if not labels or figure is None:
+        return
+    width, height = width_of(ax), height_of(ax)
+    labels = break_names(labels, 0.6 * width)
+    place: dict[str, Any] = {"loc": "upper right", "ncols": int(np.ceil(10.5 * len(labels) / height))}
+    box = style.draw_legend(ax, handles, labels, bbox_to_anchor=(1.04, 1.04), **place).get_window_extent()
+    wide, high = 72.0 * box.width / figure.dpi, 72.0 * box.height / figure.dpi
+    span = 1 + 2 * MARGIN
+    scale = min(width, height / HEIGHT) / span  # points per side of the triangle, which is in the middle of the axes
+    climb = max(1.04 * height - high - 0.5 * (height - scale * HEIGHT), 0.0)  # of the legend's lower edge
+    if 1.04 * width - wide > 0.5 * (width + scale - climb / HEIGHT):
+        return
+    style.draw_legend(ax, handles, labels, bbox_to_anchor=(1.0, 1.0), **place)
+    # With the triangle in the lower left corner, its right side passes the legend's lower left corner at this scale.
+    free = max(height - high, 0.0) / (2 * HEIGHT) - wide - GAP
+    steep = 1 + MARGIN + MARGIN / (2 * HEIGHT)
+    if is_new:
+        figure.set_figwidth(figure.get_figwidth() + max(scale * steep - free - width, 0.0) / 72.0)
+        width = width_of(ax)
+    scale = float(np.clip((width + free) / steep, 0.3 * scale, scale))
+    ax.update_datalim([(max(width / scale - 2 * MARGIN, 1.0), max(height / scale - 2 * MARGIN, HEIGHT))])
+    ax.autoscale_view()
 
 
 def draw_simplex(ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = style.SMALL) -> None:
@@ -119,25 +167,31 @@ def draw_simplex(ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = 
         )
     # Axes that keep their size, so that layout engines can foresee it: the limits give way instead.
     ax.set_aspect("equal", adjustable="datalim")
-    ax.margins(0.03)
+    ax.margins(MARGIN)
     ax.axis("off")
 
 
-def draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) -> None:
-    """Fill sets over three classes, the largest first; say so where all of them are empty."""
+def draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) -> list[str]:
+    """Fill sets over three classes, the largest first, and say how many are empty; entries of the legend, in order."""
     shapes = [outline(one) for one in sets]
     sizes = [area(loops) for loops in shapes]
     alpha = 0.35 if len(shapes) == 1 else 0.25 if names is None else 0.15
     colours = style.colors(len(shapes))
+    entries = ["credal set"] if names is None else list(names)
     for i in sorted(range(len(shapes)), key=lambda i: -sizes[i]):
         colour = style.GREEN if names is None else colours[i]
         edge = style.DARK_GREEN if names is None else colour
         label = "credal set" if names is None else names[i]
         if shapes[i]:
             _draw_loops(ax, shapes[i], is_flat=sizes[i] < FLAT, color=colour, edge=edge, alpha=alpha, label=label)
-    if not any(shapes):
+        elif names is not None:
+            entries[i] = style.note_empty(ax, label, colour)
+    n_empty = shapes.count([])
+    if n_empty and (names is None or n_empty == len(shapes)):
+        text = "empty" if n_empty == len(shapes) else f"{n_empty} of {len(shapes)} empty"
         look: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": style.GREY}
-        ax.text(0.02, 0.98, "empty", ha="left", va="top", transform=ax.transAxes, **look)  # where no mark can be
+        ax.text(0.02, 0.98, text, ha="left", va="top", transform=ax.transAxes, **look)  # where no mark can be
+    return entries
 
 
 def _draw_loops(
@@ -171,7 +225,8 @@ def dirichlet_contours(
     """Draw where the density of a Dirichlet, or of a mixture, is a given fraction of its highest value.
 
     Contours of one Dirichlet with concentrations of at least one are exact: they bound sets of relative likelihood.
-    Other densities are traced, and read a little off the edges, where they may be infinite: see `NegativeLogDensity`.
+    A uniform density has none and says so. Other densities are traced, and read a little off the edges, where they may
+    be infinite: see `NegativeLogDensity`.
 
     Parameters
     ----------
@@ -202,6 +257,9 @@ def dirichlet_contours(
     corners = style.check_names(classes, "classes", 3, "classes") or ["0", "1", "2"]
     ax = style.axes_or_new(ax, height=3.0)
     draw_simplex(ax, corners)
+    if (components[:, 1:] == 1.0).all():  # no contour at all, which would look like a mistake
+        middle = (0.5, 0.1)  # below the mode, which may be marked
+        ax.annotate("uniform", middle, ha="center", fontsize=style.SMALL, style="italic", color=color, zorder=3.5)
     for fraction, loops in zip(fractions, _contours(components, fractions), strict=True):
         if loops and area(loops) < 1.0 - 1e-12:  # the outline of the whole triangle says nothing
             strength = 0.35 + 0.65 * fraction

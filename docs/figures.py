@@ -74,7 +74,7 @@ def figures() -> dict[str, list[Panel]]:
         "half-space": [
             first_order("t = 0.55, 0.61, 0.68", "inner", inside, [0.55, 0.61, 0.68]),
             first_order("confident, same thresholds", "inner", edge, [0.55, 0.61, 0.68]),
-            first_order("ambiguous, same: one is empty", "inner", [0.41, 0.35, 0.24], [0.55, 0.61, 0.68]),
+            first_order("ambiguous, same thresholds", "inner", [0.41, 0.35, 0.24], [0.55, 0.61, 0.68]),
         ],
         "reverse-kullback-leibler": [
             dirichlets("W = 10, 50, 200;  t = 0.9", inside, [10.0, 50.0, 200.0], 0.9),

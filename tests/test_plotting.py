@@ -816,6 +816,22 @@ def test_density_sets_have_the_area_and_the_members_they_should(i: int) -> None:
         np.testing.assert_allclose(score_of(one, inner), one.threshold[0], atol=1e-5)
 
 
+def test_traced_outlines_have_no_idle_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far fewer points than were traced, none of which is visibly off the outline that is left."""
+    one = NegativeLogDensity().region([[[0.4, 9, 3, 3], [0.4, 3, 9, 3], [0.2, 0.5, 0.5, 4]]], -0.5)
+    thin = outline(one)
+    monkeypatch.setattr("credalset.plotting.outline._thin", lambda loop: loop)
+    full = outline(one)
+    assert len(thin) == len(full)
+    assert sum(map(len, thin)) < 0.4 * sum(map(len, full))
+    for few, many in zip(thin, full, strict=True):
+        start, end = to_plane(few)[:, None], to_plane(np.roll(few, -1, axis=0))[:, None]
+        away = to_plane(many)[None] - start
+        share = (away * (end - start)).sum(axis=2) / ((end - start) ** 2).sum(axis=2)
+        distance = np.linalg.norm(away - share.clip(0, 1)[..., None] * (end - start), axis=2).min(axis=0)
+        assert distance.max() < 3e-5
+
+
 def test_a_density_set_in_two_parts_is_drawn_in_two_parts(ax: Axes) -> None:
     one = NegativeLogDensity().region(MIXTURES[:1], -1.0)
     plotting.ternary(one, ax=ax)

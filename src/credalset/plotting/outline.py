@@ -206,8 +206,8 @@ def _thin(loop: FloatArray) -> FloatArray:
     size = float(np.ptp(to_plane(loop), axis=0).max())
     for turn in range(ROUNDS):
         before, after = np.roll(loop, 1, axis=0), np.roll(loop, -1, axis=0)
-        idle = _distance(before, after, loop) <= 0.25 * TOLERANCE * size
-        idle &= np.linalg.norm(to_plane(after - before), axis=1) <= LONGEST * size
+        idle = _distance(before, after, loop) <= 0.5 * TOLERANCE * size
+        idle &= np.linalg.norm(to_plane(after - before), axis=1) <= 4 * LONGEST * size
         idle[turn % 2 :: 2] = False
         if len(loop) - idle.sum() >= 3:
             loop = loop[~idle]

@@ -502,6 +502,15 @@ def test_names_of_violins_turn_where_they_would_overlap(names: list[str], column
     assert figure.get_figheight() == 2.3
 
 
+def test_violins_share_their_names() -> None:
+    """Axes above others with the same names do not show them, and say so before anything is drawn."""
+    axes = Figure(figsize=(6.8, 4.0), layout="constrained").subplots(2, 1, sharex=True)
+    for ax in axes:
+        plotting.violins(named_runs(LONG), hue=None, ax=ax).label_outer()
+    assert axes[0].get_xticklabels() == []
+    assert [label.get_rotation() for label in axes[1].get_xticklabels()] == [30] * len(LONG)
+
+
 @pytest.mark.parametrize("n", [5, 12])
 def test_a_legend_of_long_names_stays_inside_the_figure(n: int) -> None:
     sets = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(3), n), 0.1)

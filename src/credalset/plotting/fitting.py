@@ -8,6 +8,7 @@ from textwrap import fill
 import numpy as np
 from matplotlib.axes import Axes
 
+from credalset._typing import FloatArray
 from credalset.plotting import style
 
 LETTER = 0.53  # width of a letter relative to the size of its font, on average
@@ -29,14 +30,22 @@ def height_of(ax: Axes) -> float:
     return 72.0 * float(ax.get_window_extent().height) / figure.dpi
 
 
-def name_ticks(ax: Axes, places: Sequence[float], names: Sequence[str]) -> None:
-    """Write names at places one unit apart on the horizontal axis, as steep as they must be not to touch."""
-    ax.set_xticks(places, names)
-    low, high = ax.get_xlim()
-    room = width_of(ax) * float(np.min(np.diff(places), initial=high - low)) / (high - low)
+def size_of(ax: Axes, text: str) -> FloatArray:
+    """Width and height of a small text in points."""
     figure = ax.get_figure(root=True)
     assert figure is not None
-    widest = max(72.0 * label.get_window_extent().width / figure.dpi for label in ax.get_xticklabels())
+    probe = ax.text(0.0, 0.0, text, fontsize=style.TINY)
+    box = probe.get_window_extent()
+    probe.remove()
+    return 72.0 / figure.dpi * np.array([box.width, box.height])
+
+
+def name_ticks(ax: Axes, places: Sequence[float], names: Sequence[str]) -> None:
+    """Write names at places one unit apart on the horizontal axis, as steep as they must be not to touch."""
+    low, high = ax.get_xlim()
+    room = width_of(ax) * float(np.min(np.diff(places), initial=high - low)) / (high - low)
+    widest = max(float(size_of(ax, name)[0]) for name in set(names))
+    ax.set_xticks(places, names)
     if widest + 4.0 <= room:
         return
     # Slanted lines of height h need a distance of h / sin(angle): the flatter, the easier to read, the more room.

@@ -10,7 +10,7 @@ from matplotlib.patheffects import withStroke
 
 from credalset._typing import FloatArray
 from credalset.plotting import style
-from credalset.plotting.fitting import break_names, height_of, width_of
+from credalset.plotting.fitting import break_names, height_of, size_of, width_of
 
 GAP = 2.0  # points between texts
 # Where a text may go from its point, the favourites first: right and up, then round the clock, then further away.
@@ -35,7 +35,7 @@ def write_notes(ax: Axes, places: FloatArray, texts: Sequence[str], obstacles: F
     specks = np.pad(scale * (cloud - corner), ((0, 0), (0, 2)))
     short = break_names(texts, 0.55 * float(frame[0]), lines=4)
     for place, point, text in zip(places, points, short, strict=True):
-        half = 0.5 * _size(ax, text)
+        half = 0.5 * size_of(ax, text)
         shifts = _shifts(half)
         boxes = np.column_stack([point + shifts, np.tile(half + GAP, (len(shifts), 1))])
         costs = _costs(boxes, np.array(taken), frame) + np.minimum(6 * _covered(boxes, specks), 30)
@@ -45,16 +45,6 @@ def write_notes(ax: Axes, places: FloatArray, texts: Sequence[str], obstacles: F
         best = int(np.argmin(costs))
         taken += [boxes[best], *dots[:, best]]
         _write(ax, text, place, shifts[best])
-
-
-def _size(ax: Axes, text: str) -> FloatArray:
-    """Width and height of a text in points."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    probe = ax.text(0.0, 0.0, text, fontsize=style.TINY)
-    box = probe.get_window_extent()
-    probe.remove()
-    return 72.0 / figure.dpi * np.array([box.width, box.height])
 
 
 def _shifts(half: FloatArray) -> FloatArray:

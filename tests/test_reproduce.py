@@ -100,6 +100,9 @@ def test_everything_quickly_without_data(tmp_path: Path) -> None:
     assert max(map(len, shown)) <= 100
     assert "…" not in result.output
     assert "The published way:" in result.output
+    assert "mean of 2 seeds and of K = 3, 4" in result.output
+    assert result.output.count("Column ok, such as 4/5: in how many cells") == 1
+    assert "0/" not in next(line for line in result.output.splitlines() if line.startswith("synthetic: "))
     assert "Coverage of the truth: at least nominal" in result.output
     for file in ("synthetic.parquet", "synthetic.csv", "synthetic.md", "figures/synthetic-coverage.png"):
         assert (tmp_path / file).stat().st_size > 0, file
@@ -292,7 +295,7 @@ def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupted(jobs: int, tmp_path: Path) -> None:
     """Ctrl-C, which every process of the group gets: one line, status 130, nothing left running."""
-    command = [sys.executable, "-m", "credalset.cli", "reproduce", "synthetic", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "credalset.cli", "reproduce", "synthetic", "--quick", "--out", str(tmp_path)]
     process = subprocess.Popen(
         [*command, "--jobs", str(jobs)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     )
@@ -302,7 +305,10 @@ def test_interrupted(jobs: int, tmp_path: Path) -> None:
         time.sleep(0.05)
     children = children_of(process.pid)
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert errors.strip() == "stopped; the same command goes on from here"
     while any(is_alive(pid) for pid in children) and time.monotonic() < deadline:

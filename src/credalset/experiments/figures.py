@@ -18,8 +18,9 @@ from credalset.experiments.measure import FIRST_ORDER, first_order_scores, secon
 from credalset.scores import Score, get_score
 
 DPI = 110
-TITLES = {"tv": "TV", "ws": "WS", "kl": "KL", "inner": "Inner", "so": "SO", "density": "density"}
-TITLES |= {"mixture": "mixture", "mixture-counts": "mixture (counts)"}
+#: names of the scores that are shown one by one; normalised ones only appear among others
+TITLES = {"tv": "TV", "ws": "WS", "kl": "KL", "inner": "Inner", "so": "SO", "density": "Density"}
+TITLES |= {"mixture": "Mixture", "mixture-counts": "Mixture (counts)"}
 
 
 def draw(name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path, *, quick: bool) -> list[Path]:
@@ -55,7 +56,8 @@ def _synthetic(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, 
     sizes = [r for r in rows if r["part"] == "training-size" and r["score"] in TITLES and r["alpha"] == 0.1]
     exact = [row for row in sizes if row["n_votes"] == 0]
     if exact:
-        figures.append(("training-size", _one_violin(exact, "n_train", "threshold", "score")))
+        title = f"{_level(exact)}, K = 3, labels without noise"
+        figures.append(("training-size", _one_violin(exact, "n_train", "threshold", "score", title)))
     votes = sorted({row["n_votes"] for row in examples})
     items = sorted({row["item"] for row in examples})
     if items:  # one instance, more and more votes: the rows of the paper's figure
@@ -97,14 +99,16 @@ def _violins_by_class(rows: Sequence[Row], column: str, nominal: Any) -> Any:
         ax.set_title(TITLES[score], fontsize=9)
         if i < len(scores) - 2:
             ax.set_xlabel("")
+    figure.suptitle(_level(rows), fontsize=9)
     return figure
 
 
-def _one_violin(rows: Sequence[Row], x: str, y: str, hue: str) -> Any:
+def _one_violin(rows: Sequence[Row], x: str, y: str, hue: str, title: str = "") -> Any:
     from credalset.plotting import violins
 
     figure, (ax,) = _panels(1, 1, 8.0, 2.8)
-    violins(rows, x=x, y=y, hue=hue, ax=ax)
+    violins([{**row, "score": _title(row["score"])} for row in rows], x=x, y=y, hue=hue, ax=ax)
+    ax.set_title(title, fontsize=9)
     if x == "n_train":
         ax.set_xlabel("training items")
     if x == "score":
@@ -118,9 +122,11 @@ def _maps(groups: dict[str, list[Row]]) -> Any:
     figure, panels = _panels(1, len(groups), 9.6, 3.2)
     for ax, (name, rows) in zip(panels, groups.items(), strict=True):
         label = np.array([row["label"] for row in rows])
-        uncertainty_map(_sets(rows, 0.1), color=label.max(axis=1), ax=ax)
-        ax.set_title(name, fontsize=9)
-    figure.suptitle("colour: largest share of the votes", fontsize=8)
+        uncertainty_map(_sets(rows, 0.1), color=label.max(axis=1), color_label="largest share of the votes", ax=ax)
+        ax.set_title(f"{_title(name)}, {_level(rows)}", fontsize=9)
+    for ax in panels[:-1]:  # the images are the same in all panels, and so are their colours
+        for bar in [cloud.colorbar for cloud in ax.collections if cloud.colorbar is not None]:
+            bar.remove()
     return figure
 
 
@@ -137,7 +143,35 @@ def _triangles(rows: Sequence[Row], down: str, labels: Sequence[str], classes: S
     label = np.array([row["label"] for row in own])
     truth = None if own[0]["truth"] is None else np.array([row["truth"] for row in own])
     axes = ternary_grid(columns, truth=truth, votes=label, row_labels=labels, classes=classes)
-    return axes[0, 0].get_figure()
+    for panels, sets in zip(axes.T, columns.values(), strict=True):
+        _point_out_corners(panels, sets)
+    figure = axes[0, 0].get_figure()
+    figure.text(0.01, 0.015, _level(rows), fontsize=9)
+    return figure
+
+
+def _point_out_corners(panels: Sequence[Any], sets: CredalSet) -> None:
+    """Say it where a set is so small around the corners that it cannot be seen."""
+    has_corner = np.any([sets.contains(np.tile(corner, (len(sets), 1))) for corner in np.eye(3)], axis=0)
+    for ax, is_hidden in zip(panels, has_corner & (sets.efficiency() < 0.002), strict=True):
+        if is_hidden:
+            ax.text(0.5, 0.42, "corners\nonly", transform=ax.transAxes, ha="center", va="center", fontsize=7)
+
+
+def _title(score: str) -> str:
+    """Write the name of a score as all figures do.
+
+    Examples
+    --------
+    >>> _title("normalized-kl")
+    'normalised KL'
+    """
+    plain = score.removeprefix("normalized-")
+    return TITLES[plain] if plain == score else f"normalised {TITLES[plain]}"
+
+
+def _level(rows: Sequence[Row]) -> str:
+    return f"α = {rows[0]['alpha']:g}"
 
 
 def _sets(rows: Sequence[Row], offset: float) -> CredalSet:

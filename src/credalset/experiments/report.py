@@ -20,6 +20,7 @@ from credalset.experiments.summary import Cell, summarize
 
 #: level of the table in the terminal, the one the paper reports
 ALPHA = {"synthetic": 0.1, "chaosnli": 0.25, "cifar10h": 0.1}
+OK = "Column ok, such as 4/5: in how many cells, of how many, coverage lies in the band for all cells at once."
 COLUMNS = ("score", "n_votes", "n_train", *tables.MEASURES, "ok")
 
 
@@ -39,7 +40,7 @@ def write(name: str, store: Store, batches: Sequence[Batch], out: Path, console:
         table = terminal_table(name, part, [cell for cell in cells if cell.key["part"] == part])
         if table is not None:
             console.print(table)
-    for line in verdicts:
+    for line in [OK, *verdicts]:
         console.print(line)
     _figures(name, rows, store, batches, out, console)
 
@@ -54,7 +55,9 @@ def terminal_table(name: str, part: str, cells: Sequence[Cell]) -> Table | None:
         return None
     used = [column for column in COLUMNS if any(tables.text_of(row[column]) for row in lines)]
     n_seeds = max(cell.n_seeds for cell in cells)
-    title = f"{name}, {part}: alpha = {ALPHA[name]:g}, mean of {n_seeds} seeds"
+    classes = sorted({cell.key["n_classes"] for cell in cells})
+    averaged = f" and of K = {', '.join(map(str, classes))}" if len(classes) > 1 else ""
+    title = f"{name}, {part}: alpha = {ALPHA[name]:g}, mean of {n_seeds} seeds{averaged}"
     table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in used:
         justify: Any = "left" if column == "score" else "right"

@@ -84,7 +84,7 @@ def _in_processes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) ->
     others = set(active_children())
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(threads,))
     try:
-        with _interrupts_ignored():  # which the workers inherit: Ctrl-C reaches them too, and is for this process only
+        with _interrupts_held_back():
             running: dict[Future[Outcome], Batch] = {pool.submit(compute, batch, data_dir): batch for batch in batches}
         while running:
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -99,21 +99,23 @@ def _in_processes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) ->
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # others never get them
+def _interrupts_held_back() -> Iterator[None]:
+    """Let processes that are started inside never see Ctrl-C, which is for this one; here it only comes later."""
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker(threads: int) -> None:
     """Share the cores among the workers, and leave when the process that started this one is gone."""
     from multiprocessing import parent_process
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["CREDALSET_NUM_THREADS"] = str(threads)
     parent = parent_process()
     if parent is None:

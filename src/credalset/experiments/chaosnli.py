@@ -104,7 +104,7 @@ def _check_encoder(folder: Path) -> None:
         return
     files = " or ".join(file for file, _ in FEATURE_FILES.values())
     needed = (
-        f"Features of the pairs are needed as well: put {files} into the same folder, name a file with --features, or "
+        f"Features of the pairs are needed as well: put {files} into {folder}, name a file with --features, or "
         "have a model compute them with --encoder (pip install 'credalset[nli]')."
     )
     try:

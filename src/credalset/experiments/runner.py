@@ -50,11 +50,8 @@ def run_all(
         whole[missing[-1].name] = batch, begun
     for computed, outcome in _outcomes(missing, data_dir, jobs):
         batch, begun = whole[computed.name]
-        if begun is None:
-            store.write(batch, outcome)
-        else:
-            store.write(batch, store.outcome(begun) + outcome)
-            store.delete(begun)
+        store.write(batch, outcome if begun is None else store.outcome(begun) + outcome)
+        store.delete_shorter(batch)
         told(batch, False)
 
 

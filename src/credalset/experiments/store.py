@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,18 +93,21 @@ class Store:
 
     def started(self, batch: Batch) -> Batch | None:
         """Return the largest finished batch that has the first seeds of this one and nothing else."""
-        seeds = batch.options.get("seeds", [])
-        shorter = (with_seeds(batch, seeds[:n]) for n in range(len(seeds) - 1, 0, -1))
-        return next((one for one in shorter if self.is_done(one)), None)
+        return next((one for one in self._shorter(batch) if self.is_done(one)), None)
 
     def outcome(self, batch: Batch) -> Outcome:
         """Read what a finished batch gave."""
         return Outcome(self.rows([batch]), self.examples([batch]), self.seconds([batch]))
 
-    def delete(self, batch: Batch) -> None:
-        """Remove a batch whose runs another one has; the file with the rows goes first."""
-        self._path(batch).unlink(missing_ok=True)
-        self._examples_path(batch).unlink(missing_ok=True)
+    def delete_shorter(self, batch: Batch) -> None:
+        """Remove batches that have nothing but the first seeds of this one; the file with the rows goes first."""
+        for shorter in self._shorter(batch):
+            self._path(shorter).unlink(missing_ok=True)
+            self._examples_path(shorter).unlink(missing_ok=True)
+
+    def _shorter(self, batch: Batch) -> Iterator[Batch]:
+        seeds = batch.options.get("seeds", [])
+        return (with_seeds(batch, seeds[:n]) for n in range(len(seeds) - 1, 0, -1))
 
     def write(self, batch: Batch, outcome: Outcome) -> None:
         """Keep the outcome of a batch. The file with the rows comes last: once it is there, the batch is done."""

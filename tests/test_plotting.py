@@ -465,7 +465,9 @@ def test_violins_count_infinite_thresholds(ax: Axes) -> None:
 def test_violins_of_few_and_many_runs(ax: Axes, n_seeds: int) -> None:
     plotting.violins(rows(n_seeds), ax=ax)
     ax.get_figure().canvas.draw()  # type: ignore[union-attr]
+    assert len(ax.collections) > 0
     plotting.violins(rows(n_seeds), y="threshold", ax=ax)  # all equal: no density to speak of
+    assert ax.get_ylabel() == "threshold"
 
 
 def overlap(boxes: Sequence[Any]) -> int:

@@ -34,8 +34,8 @@ from scores import peak_extra_megabytes, print_table, seconds
 from credalset import CredalSet
 from credalset._parallel import n_threads
 from credalset._typing import FloatArray
-from credalset.geometry.results import Volume
 from credalset.scores import get_score
+from credalset.sets.results import Volume
 
 HERE = Path(__file__).parent
 PROBLY_HOME = HERE.parent / ".venv-probly"

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import credalset as cs
-from credalset.credal_set import CredalSet
 from credalset.scores.density import DensitySet
+from credalset.sets.credal_set import CredalSet
 
 DOCS = Path(__file__).parent
 GALLERY = DOCS / "plotting.md"

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset._bundle import MANIFEST, manifest_digest
+from credalset.persistence.bundle import MANIFEST, manifest_digest
 from credalset.scores import Score
 
 from .conftest import random_predictions

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import credalset as cs
-from credalset._bundle import ARRAYS, _pack_arrays
 from credalset.calibration.enclosing import common_center, enclosing_threshold
 from credalset.exceptions import FileFormatError
+from credalset.persistence.bundle import ARRAYS, _pack_arrays
 from credalset.scores import Score
 
 from .conftest import SCORES, random_predictions

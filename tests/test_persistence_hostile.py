@@ -17,10 +17,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset import _bundle
-from credalset._bundle import ARRAYS, MANIFEST
-from credalset._saved_estimator import ESTIMATOR_FILE
+from credalset.persistence import bundle as _bundle
 from credalset.exceptions import FileFormatError
+from credalset.persistence.bundle import ARRAYS, MANIFEST
+from credalset.persistence.estimator import ESTIMATOR_FILE
 
 from .saved_objects import DATA, assert_same, forge, save_calibration, save_classifier
 

@@ -23,7 +23,6 @@ from matplotlib.text import Text
 
 import credalset as cs
 from credalset import plotting
-from credalset.credal_set import CredalSet
 from credalset.plotting import style
 from credalset.plotting.outline import area, from_plane, level_sets, outline, score_of, to_plane
 from credalset.scores import (
@@ -35,6 +34,7 @@ from credalset.scores import (
     TotalVariation,
     get_score,
 )
+from credalset.sets.credal_set import CredalSet
 from tests.conftest import SCORES, random_predictions
 
 TRIANGLE = [[0.5, 0.3, 0.2], [0.75, 0.2, 0.05], [1 / 3, 1 / 3, 1 / 3]]

@@ -14,9 +14,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset._bundle import ARRAYS, MANIFEST
 from credalset.calibration.noise import Noise
 from credalset.exceptions import FileFormatError
+from credalset.persistence.bundle import ARRAYS, MANIFEST
 
 from .conftest import SCORES, random_predictions
 from .saved_objects import forge

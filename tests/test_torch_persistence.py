@@ -16,9 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import credalset as cs
-from credalset._bundle import MANIFEST
-from credalset._saved_estimator import ESTIMATOR_FILE, WEIGHTS_FILE
 from credalset.exceptions import FileFormatError, MissingExtraError
+from credalset.persistence.bundle import MANIFEST
+from credalset.persistence.estimator import ESTIMATOR_FILE, WEIGHTS_FILE
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402

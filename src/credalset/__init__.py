@@ -30,9 +30,9 @@ from credalset.calibration import (
     epsilon_from_counts,
     vote_bands,
 )
-from credalset.credal_set import CredalSet
 from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
 from credalset.scores import Score, get_score
+from credalset.sets.credal_set import CredalSet
 
 if TYPE_CHECKING:
     from credalset import plotting as plotting

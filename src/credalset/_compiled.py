@@ -23,7 +23,7 @@ def kernels(module: str, n_elements: int, at_least: int = 1 << 15) -> ModuleType
     Parameters
     ----------
     module : str
-        Full name of a module of Numba kernels, e.g. ``"credalset.kernels.total_variation"``.
+        Full name of a module of Numba kernels, e.g. ``"credalset.scores.total_variation.kernels"``.
     n_elements, at_least : int
         Size of the batch and the size from which importing Numba pays.
     """

@@ -22,7 +22,6 @@ from credalset.calibration.cross import check_exact, check_options
 from credalset.calibration.noise import Noise
 from credalset.calibration.rule import noise_of
 from credalset.calibration.votes import raw_counts
-from credalset.credal_set import CredalSet
 from credalset.evaluation import Evaluation, evaluate_predictions
 from credalset.predictors.labels import accepts_sparse, encode_labels, note_features
 from credalset.predictors.protocol import (
@@ -35,6 +34,7 @@ from credalset.predictors.protocol import (
     warn_of_pull,
 )
 from credalset.scores import Score, get_score
+from credalset.sets.credal_set import CredalSet
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -310,7 +310,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""
-        from credalset.persistence import save_classifier
+        from credalset.persistence.files import save_classifier
 
         save_classifier(self, path)
 

@@ -11,7 +11,7 @@ from credalset import metrics
 from credalset._typing import FloatArray
 from credalset.calibration import Calibration, CrossCalibration
 from credalset.calibration.quantile import exact_level
-from credalset.credal_set import CredalSet
+from credalset.sets.credal_set import CredalSet
 
 
 class Evaluation(list[dict[str, Any]]):

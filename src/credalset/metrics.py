@@ -9,8 +9,8 @@ import numpy as np
 
 from credalset._typing import ArrayLike, BoolArray, FloatArray
 from credalset._validation import as_label_distributions, as_positive_int, as_probability
-from credalset.credal_set import CredalSet
-from credalset.geometry.results import Volume
+from credalset.sets.credal_set import CredalSet
+from credalset.sets.results import Volume
 from credalset.simplex import entropy_of_valid
 
 

@@ -21,9 +21,9 @@ from credalset.calibration.quantile import conformal_rank, exact_level
 from credalset.calibration.rule import Rule, rows_by_key, warn_pooled
 from credalset.calibration.shift import ROUNDING
 from credalset.calibration.split import agreed_classes, build_rule, refuse_unused, warn_empty
-from credalset.credal_set import CredalSet
 from credalset.exceptions import CredalSetWarning
 from credalset.scores import Score, get_score
+from credalset.sets.credal_set import CredalSet
 
 #: what a split calibration has and this one has not, and what to ask instead
 _MISSING = {
@@ -169,7 +169,7 @@ class CrossCalibration:
 
     def save(self, path: str | Path) -> None:
         """Write the calibration to a directory; read it with `credalset.load`."""
-        from credalset.persistence import save_cross_calibration
+        from credalset.persistence.files import save_cross_calibration
 
         save_cross_calibration(self, path)
 

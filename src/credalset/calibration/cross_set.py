@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from credalset.credal_set import CredalSet
-from credalset.geometry.results import Volume
 from credalset.scores import Score
+from credalset.sets.credal_set import CredalSet
+from credalset.sets.results import Volume
 from credalset.simplex import entropy_of_valid
 
 ELEMENTS = 1 << 22  # numbers held at a time

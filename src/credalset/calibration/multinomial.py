@@ -19,8 +19,8 @@ import numpy as np
 from scipy.special import betaincinv, gammaln, xlogy
 
 from credalset._typing import FloatArray
-from credalset.credal_set import CredalSet
 from credalset.scores import InnerProduct, NegativeLogDensity, Normalized, Score, TotalVariation, Wasserstein
+from credalset.sets.credal_set import CredalSet
 
 REGIONS = ("exact", "tv", "kl")
 MAX_PIECES = 81  # that a confidence region is covered by, where each has only a bound

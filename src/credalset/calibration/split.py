@@ -31,9 +31,9 @@ from credalset.calibration.quantile import (
 from credalset.calibration.rule import Rule, set_aside
 from credalset.calibration.shift import as_weights
 from credalset.calibration.votes import vote_counts
-from credalset.credal_set import CredalSet
 from credalset.exceptions import CredalSetWarning
 from credalset.scores import Score, get_score
+from credalset.sets.credal_set import CredalSet
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -231,7 +231,7 @@ class Calibration:
 
     def save(self, path: str | Path) -> None:
         """Write the calibration to a directory (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
-        from credalset.persistence import save_calibration
+        from credalset.persistence.files import save_calibration
 
         save_calibration(self, path)
 

@@ -13,7 +13,7 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import as_finite, as_label_distributions, as_probability
 from credalset.calibration.split import Calibration
-from credalset.credal_set import CredalSet
+from credalset.sets.credal_set import CredalSet
 
 #: slopes of the betting functions 1 + ε(p − ½), and how readily capital moves between them
 SLOPES = np.array([-1.0, 0.0, 1.0])
@@ -159,7 +159,7 @@ class Stream:
 
     def save(self, path: str | Path) -> None:
         """Write the stream and its calibration to a directory; `credalset.load` resumes exactly here."""
-        from credalset.persistence import save_stream
+        from credalset.persistence.files import save_stream
 
         save_stream(self, path)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from credalset.credal_set import CredalSet
 from credalset.datasets.chaosnli import CLASSES as NLI_CLASSES
 from credalset.datasets.download import write_atomically
 from credalset.exceptions import MissingExtraError
 from credalset.experiments.batch import Row
 from credalset.experiments.measure import FIRST_ORDER, first_order_scores, second_order_scores
 from credalset.scores import Score, get_score
+from credalset.sets.credal_set import CredalSet
 
 DPI = 110
 #: names of the scores that are shown one by one; normalised ones only appear among others

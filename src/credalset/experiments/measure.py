@@ -12,10 +12,10 @@ import numpy as np
 from credalset._parallel import for_each_block
 from credalset._typing import FloatArray
 from credalset.calibration import conformalize
-from credalset.credal_set import PAIRS_PER_BLOCK, CredalSet
 from credalset.experiments.batch import Row
-from credalset.geometry.results import Volume
 from credalset.scores import Normalized, Score, get_score
+from credalset.sets.credal_set import PAIRS_PER_BLOCK, CredalSet
+from credalset.sets.results import Volume
 from credalset.simplex import grid
 
 FIRST_ORDER = ("tv", "ws", "kl", "inner")

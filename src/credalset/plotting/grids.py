@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray
-from credalset.credal_set import CredalSet
 from credalset.plotting import style
 from credalset.plotting.outline import to_plane
 from credalset.plotting.triangle import HEIGHT, dirichlet_contours, draw_sets, draw_simplex
+from credalset.sets.credal_set import CredalSet
 
 LABEL = 6.5  # points; class names in a cell of an inch
 

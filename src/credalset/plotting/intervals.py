@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset.credal_set import CredalSet
 from credalset.plotting import style
 from credalset.plotting.fitting import legend_above, name_ticks
+from credalset.sets.credal_set import CredalSet
 
 SPREAD = 0.72  # of the room of a class that the bars of all sets share
 MOST = 50  # sets side by side; bars of more are thinner than their edges

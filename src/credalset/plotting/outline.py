@@ -14,8 +14,8 @@ import numpy as np
 
 from credalset._typing import BoolArray, FloatArray
 from credalset.calibration.cross_set import CrossSet
-from credalset.credal_set import CredalSet
 from credalset.scores.density import DensitySet
+from credalset.sets.credal_set import CredalSet
 
 if TYPE_CHECKING:
     from contourpy._contourpy import FillReturn_OuterOffset

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import as_label_distributions
-from credalset.credal_set import CredalSet
+from credalset.sets.credal_set import CredalSet
 
 # Okabe and Ito's palette; credal sets green, truth orange and predictions black as in the paper.
 GREEN, DARK_GREEN = "#009E73", "#00523C"

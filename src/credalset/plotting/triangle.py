@@ -11,12 +11,12 @@ from matplotlib.patches import PathPatch, Polygon
 from matplotlib.path import Path
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset.credal_set import CredalSet
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, height_of, width_of
 from credalset.plotting.outline import CORNERS, area, density_level_sets, outline, to_plane
 from credalset.scores import NegativeLogDensity, RelativeLikelihood
 from credalset.scores.density import DensitySet
+from credalset.sets.credal_set import CredalSet
 
 SIMPLEX = "simplex"  # marks the triangle among the patches of axes, so that it is drawn once
 FLAT = 1e-7  # fraction of the triangle below which a set is drawn as the point or the line it is

@@ -12,10 +12,10 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray
-from credalset.credal_set import CredalSet
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, height_of, legend_above, width_of
 from credalset.plotting.notes import write_notes
+from credalset.sets.credal_set import CredalSet
 from credalset.simplex import entropy, log_base
 
 MANY = 2_000  # marks beyond which vector graphics would grow heavy: they are kept as pixels

@@ -26,7 +26,7 @@ from credalset._validation import (
     as_distributions,
     as_thresholds,
 )
-from credalset.credal_set import CredalSet
+from credalset.sets.credal_set import CredalSet
 
 
 def _is_plain(value: ArrayLike) -> TypeGuard[FloatArray]:
@@ -177,7 +177,7 @@ class Score(ABC):
         if not (_is_plain(prediction) and _is_plain(distribution)) or prediction.shape != distribution.shape:
             return None
         # Importing Numba takes longer than scoring a million numbers with NumPy.
-        kernel = getattr(kernels("credalset.kernels.scores", prediction.size, at_least=1 << 20), self.name, None)
+        kernel = getattr(kernels("credalset.scores.base_kernels", prediction.size, at_least=1 << 20), self.name, None)
         if kernel is None or prediction.shape[1] < 2:
             return None
         self._check_classes(prediction.shape[1])

@@ -2,7 +2,7 @@
 
 The file holds a score (three short methods) and its region (the two answers that every other one follows from). With
 its line in the registry it is calibrated, tested against the laws, and answers envelopes, entropies, volumes, samples
-and decisions through the defaults in `credalset.geometry`.
+and decisions through the defaults in `credalset.sets`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from credalset._typing import FloatArray
-from credalset.credal_set import CredalSet
-from credalset.geometry.flattest import capped_peak
-from credalset.geometry.tiny_balls import magnified
 from credalset.scores.base import Score
+from credalset.sets.credal_set import CredalSet
+from credalset.sets.magnify import magnified
+from credalset.sets.smallest_peak import capped_peak
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import numpy as np
 
 from credalset._typing import FloatArray
 from credalset._validation import as_finite
-from credalset.credal_set import CredalSet
 from credalset.scores.base import Score
+from credalset.scores.registry import get_score
 from credalset.scores.total_variation import TotalVariation
+from credalset.sets.credal_set import CredalSet
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,6 @@ class Normalized(Score):
     order: ClassVar[Literal["first", "second"]] = "first"
 
     def __post_init__(self) -> None:
-        from credalset.scores import get_score
-
         score = get_score(self.score)
         if score.order != "first" or isinstance(score, Normalized):
             raise ValueError(

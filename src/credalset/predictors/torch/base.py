@@ -71,7 +71,7 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Write the estimator to a directory without pickle; read it with `credalset.load`."""
-        from credalset.persistence import save_estimator
+        from credalset.persistence.files import save_estimator
 
         save_estimator(self, path)
 

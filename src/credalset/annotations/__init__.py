@@ -1,0 +1,7 @@
+"""Votes of several annotators per item, counted: what every calibration starts from."""
+
+from __future__ import annotations
+
+from credalset.annotations.votes import Annotations
+
+__all__ = ["Annotations"]

@@ -1,1 +1,0 @@
-"""Mathematics of the regions, one module per region: plain functions of (center, radius)."""

@@ -1,1 +1,0 @@
-"""Compiled (Numba) forms of the hot loops, one file per region; imported only through `credalset._compiled`."""

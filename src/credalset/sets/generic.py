@@ -1,0 +1,128 @@
+"""Answers for any convex region from two things only: its divergence and its support function.
+
+These are the defaults behind every region's closed forms, and the oracles in their tests. A new score whose region
+provides ``_divergence`` and ``_support`` gets envelopes, entropy bounds, volumes, samples and decisions from here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from credalset._typing import FloatArray
+from credalset.simplex import entropy_of_valid
+
+if TYPE_CHECKING:
+    from credalset.sets.region import Region
+
+TOLERANCE = 1e-10
+MAX_STEPS = 2000
+
+
+def envelope(sets: Region) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest and largest probability of every class, by 2K support functions."""
+    n, k = sets.center.shape
+    lower, upper = np.empty((n, k)), np.empty((n, k))
+    for c in range(k):
+        unit = np.zeros((n, k))
+        unit[:, c] = 1.0
+        upper[:, c] = sets._support(unit, False)[0]
+        lower[:, c] = -sets._support(-unit, False)[0]
+    return np.clip(lower, 0.0, 1.0) + 0.0, np.clip(upper, 0.0, 1.0)
+
+
+def max_entropy(sets: Region) -> tuple[FloatArray, FloatArray]:
+    """Maximise the (concave) entropy by Frank–Wolfe steps with an exact line search.
+
+    The step's own gap max_v ⟨∇H(λ), v − λ⟩ bounds the distance to the optimum; iteration ends when it falls below
+    1e-10 for every set. The regions of smooth scores are strongly convex, where such steps converge geometrically.
+    """
+    n, k = sets.center.shape
+    uniform = np.full((n, 1, k), 1.0 / k)
+    reach = sets._ray_length(uniform - sets.center[:, None, :])
+    point = sets.center + np.minimum(reach, 1.0) * (uniform[:, 0] - sets.center)
+    is_uniform = (sets.center == 1.0 / k).all(axis=1)
+    active = np.flatnonzero((reach[:, 0] < 1.0) & ~is_uniform)
+    for _ in range(MAX_STEPS):
+        if len(active) == 0:
+            break
+        current = point[active]
+        with np.errstate(divide="ignore"):
+            slope = -np.log(np.maximum(current, np.finfo(float).tiny))
+        vertex = sets[active]._support(slope, True)[1]
+        assert vertex is not None
+        gap = (slope * (vertex - current)).sum(axis=1)
+        point[active] = current + _entropy_line_search(current, vertex - current)[:, None] * (vertex - current)
+        active = active[gap > TOLERANCE]
+    return entropy_of_valid(point), point
+
+
+def _entropy_line_search(point: FloatArray, step: FloatArray) -> FloatArray:
+    """Return t in [0, 1] that maximises H(point + t·step), by bisection on the (falling) derivative."""
+    low, high = np.zeros(len(point)), np.ones(len(point))
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(np.maximum(point + middle[:, None] * step, np.finfo(float).tiny))
+        rising = -(step * logs).sum(axis=1) > 0
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+    return 0.5 * (low + high)
+
+
+def min_entropy(sets: Region) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Bracket the smallest entropy: (certified lower bound, entropy of the best point found, that point)."""
+    high, point = _descend(sets)
+    lower, upper = sets._envelope()
+    low = majorization_bound(lower, upper)
+    return np.minimum(low, high), high, point
+
+
+def majorization_bound(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return a lower bound on the entropy of every distribution between the envelopes.
+
+    The j largest entries of a member add up to at most T_j = min(sum of the j largest uppers, 1 − sum of the K − j
+    smallest lowers). The increments of the least concave majorant of T majorise every member, and entropy is
+    Schur-concave.
+    """
+    k = upper.shape[1]
+    tops = np.cumsum(-np.sort(-upper, axis=1), axis=1)
+    rest = np.cumsum(np.sort(lower, axis=1), axis=1)
+    sums = np.minimum(tops, 1.0)
+    sums[:, :-1] = np.minimum(sums[:, :-1], 1.0 - rest[:, -2::-1])
+    sums[:, -1] = 1.0
+    sums = np.maximum.accumulate(np.maximum(sums, 0.0), axis=1)
+    padded = np.concatenate([np.zeros((len(sums), 1)), sums], axis=1)
+    hull = padded.copy()
+    for left in range(k + 1):
+        for right in range(left + 2, k + 1):
+            share = np.arange(1, right - left) / (right - left)
+            chord = padded[:, [left]] + share * (padded[:, [right]] - padded[:, [left]])
+            hull[:, left + 1 : right] = np.maximum(hull[:, left + 1 : right], chord)
+    return entropy_of_valid(np.maximum(np.diff(hull, axis=1), 0.0))
+
+
+def _descend(sets: Region) -> tuple[FloatArray, FloatArray]:
+    """Search for a low entropy: from the peak of every class, follow linearisations downhill.
+
+    Entropy is concave, so the minimiser of its linearisation over the set never has more entropy.
+    """
+    n, k = sets.center.shape
+    best, best_point = entropy_of_valid(sets.center), sets.center.copy()
+    inside = sets._divergence(sets.center[:, None, :])[:, 0] <= sets.radius
+    best = np.where(inside, best, np.inf)
+    for c in range(k):
+        slope = np.zeros((n, k))
+        slope[:, c] = 1.0
+        value = np.full(n, np.inf)
+        for _ in range(60):
+            point = sets._support(slope, True)[1]
+            assert point is not None
+            entropy = entropy_of_valid(point)
+            better = entropy < best
+            best, best_point = np.where(better, entropy, best), np.where(better[:, None], point, best_point)
+            if not (entropy < value - 1e-14).any():
+                break
+            value = np.minimum(value, entropy)
+            slope = np.log(np.maximum(point, np.finfo(float).tiny))
+    return best, best_point

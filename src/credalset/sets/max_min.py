@@ -1,0 +1,74 @@
+"""max over λ in a set of min over actions ⟨payoff_a, λ⟩, with a certificate on both sides.
+
+The set meets the mixed actions in a zero-sum game. Against a mixture w the best member is a support point; the mixture
+that does worst against the members found so far is a small linear program. The program's value bounds the game from
+below (mixtures of members are members, the set being convex), the support value bounds it from above.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import linprog
+
+from credalset._typing import FloatArray
+
+if TYPE_CHECKING:
+    from credalset.sets.region import Region
+
+MAX_ROUNDS = 500
+
+
+def max_min(one: Region, payoffs: FloatArray, tolerance: float = 1e-10, sign_only: bool = False) -> tuple[float, float]:
+    """Return certified bounds (low, high) on max_λ min_a ⟨payoffs_a, λ⟩ for a batch of one regular set.
+
+    Parameters
+    ----------
+    one : CredalSet
+        A single set.
+    payoffs : ndarray of shape (A, K)
+        One row per action.
+    tolerance : float
+        Gap at which to stop.
+    sign_only : bool
+        Stop as soon as the sign of the value is certain.
+    """
+    weights = best = np.full(len(payoffs), 1.0 / len(payoffs))
+    low, high = -np.inf, np.inf
+    members: list[FloatArray] = []
+    for _ in range(MAX_ROUNDS):
+        # Halfway to the best mixture so far: the program's own solution jumps about, and slows convergence down.
+        trial = 0.5 * (weights + best)
+        value, point = one._support((trial @ payoffs)[None], True)
+        assert point is not None
+        if value[0] < high:
+            high, best = float(value[0]), trial
+        members.append(point[0])
+        if high - low <= tolerance or (sign_only and high < -tolerance):
+            break
+        weights, program_value = _worst_mixture(np.array(members) @ payoffs.T)
+        low = max(low, program_value)
+        if high - low <= tolerance or (sign_only and low >= 0.0):
+            break
+    return low, high
+
+
+def _worst_mixture(table: FloatArray) -> tuple[FloatArray, float]:
+    """Solve min over mixtures w of max over rows ⟨table_j, w⟩."""
+    n_rows, n_actions = table.shape
+    cost = np.zeros(n_actions + 1)
+    cost[-1] = 1.0
+    solution = linprog(
+        cost,
+        A_ub=np.column_stack([table, -np.ones(n_rows)]),
+        b_ub=np.zeros(n_rows),
+        A_eq=np.append(np.ones(n_actions), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0.0, None)] * n_actions + [(None, None)],
+        method="highs",
+    )
+    if solution.x is None:
+        raise RuntimeError(f"the linear program of a decision could not be solved: {solution.message}")
+    weights = np.maximum(solution.x[:-1], 0.0)
+    return weights / weights.sum(), float(solution.x[-1])

@@ -1,0 +1,145 @@
+"""What a region is asked, and the answers it gets for free.
+
+A region is a batch of convex sets {λ : divergence(λ) ≤ radius} around centres. It must say two things: its divergence,
+and its support function (the largest expectation of a utility). Every other answer has a default built on these two in
+`credalset.sets`; regions override the defaults with closed forms where they have them, and the defaults stay as
+the oracles of their tests.
+
+Questions reach the hooks only for sets that are neither empty nor the whole simplex; `Region._measure` sees to those.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from credalset._parallel import for_each_block
+from credalset._typing import BoolArray, FloatArray
+from credalset.sets import generic
+from credalset.sets.max_min import max_min
+from credalset.sets.rays import Rays, choose_sharpness, draw_rays, estimate_log_volume, ray_length
+
+
+class Region(ABC):
+    """The geometry behind a batch of credal sets; centres have shape (N, K) and radii (N,)."""
+
+    #: what one such set is called
+    shape: ClassVar[str] = "set"
+
+    center: FloatArray
+    radius: FloatArray
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.center.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.center)
+
+    @abstractmethod
+    def __getitem__(self, rows: Any) -> Self:
+        """Select sets; the result is a batch again."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Self]:
+        """Go through the sets, each a batch of one."""
+
+    def is_empty(self) -> BoolArray:
+        """Tell which sets have no member at all, (N,).
+
+        A ball holds its centre unless its radius is negative, which no distance score calibrates to; half-spaces and
+        density sets can well be empty.
+
+        Examples
+        --------
+        >>> from credalset.scores import InnerProduct
+        >>> InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.1, 0.0]], threshold=0.5).is_empty()
+        array([ True, False])
+        """
+        return np.asarray(self.radius < 0)
+
+    @abstractmethod
+    def _divergence(self, points: FloatArray) -> FloatArray:
+        """The region's own function of points (N, M, K) → (N, M); members are those at most ``radius``."""
+
+    @abstractmethod
+    def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        """Largest expectation of utilities (N, K), and a member that attains it."""
+
+    def _envelope(self) -> tuple[FloatArray, FloatArray]:
+        lower, upper = self._in_blocks(generic.envelope)
+        return lower, upper
+
+    def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        value, point = self._in_blocks(generic.max_entropy)
+        return value, point
+
+    def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        low, high, point = self._in_blocks(generic.min_entropy)
+        return low, high, point
+
+    def _in_blocks(self, answer: Callable[[Self], Sequence[FloatArray]]) -> list[FloatArray]:
+        """Ask a block of sets at a time: the defaults hold many arrays of their batch's size."""
+        parts: dict[int, Sequence[FloatArray]] = {}
+
+        def one_block(rows: slice) -> None:
+            parts[rows.start] = answer(self[rows])
+
+        for_each_block(one_block, len(self), self.n_classes)
+        return [np.concatenate(column) for column in zip(*(parts[start] for start in sorted(parts)), strict=True)]
+
+    def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
+        if self.n_classes > 2:
+            return None
+        lower, upper = self._envelope()
+        rare = self.center.argmin(axis=1), np.arange(len(self))  # small numbers keep their digits
+        with np.errstate(divide="ignore"):
+            return np.log(upper.T[rare] - lower.T[rare]), np.zeros(len(self)), "exact"
+
+    def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
+        return estimate_log_volume(self, generator, n_rays)
+
+    def _ray_length(self, directions: FloatArray) -> FloatArray:
+        return ray_length(self, directions)
+
+    def _weighted_rays(self, n_rays: int, generator: np.random.Generator) -> Rays:
+        """Rays from the centres whose weights estimate the volume without bias: what `sample` chooses from."""
+        return draw_rays(self, choose_sharpness(self, generator), n_rays, generator)
+
+    def _sample(self, n: int, generator: np.random.Generator) -> FloatArray | None:
+        return None
+
+    def _vertices(self) -> FloatArray:
+        raise TypeError(f"a {self.shape} has a curved boundary and no vertices; use sample or the envelopes.")
+
+    def _closest_with_top(self) -> FloatArray | None:
+        """Smallest divergence (N, K) at which each class can be a most probable one, where a closed form is known."""
+        return None
+
+    def _smallest_peak(self) -> FloatArray:
+        return np.array([-max_min(one, -np.eye(self.n_classes), tolerance=1e-7)[0] for one in self])
+
+    def _measure(
+        self,
+        tails: Sequence[tuple[int, ...]],
+        regular: Callable[[Self, Any], Sequence[Any]],
+        whole: Callable[[BoolArray], Sequence[Any]],
+    ) -> list[FloatArray]:
+        """Assemble arrays (N, *tail) from the region's answer, the whole simplex's answer, and NaN for empty sets."""
+        empty = self.is_empty()
+        everything = np.isposinf(self.radius) & ~empty
+        proper = ~(empty | everything)
+        if len(self) and proper.all():
+            return list(regular(self, slice(None))[: len(tails)])
+        results = [np.full((len(self), *tail), np.nan) for tail in tails]
+        if proper.any():
+            for result, part in zip(results, regular(self[proper], proper), strict=False):
+                result[proper] = part
+        if everything.any():
+            for result, part in zip(results, whole(everything), strict=False):
+                result[everything] = part
+        return results

@@ -1,0 +1,290 @@
+"""Uniform draws from regions: independent where rejection or weighted rays do it, a chain where they do not.
+
+Two and three classes: exact, by inversion and by rejection from a box. Beyond, per set,
+
+* a set that fills a few per cent of the simplex is met by rejection from the simplex, which is exact;
+* any other is met by rays from its centre (`Region._weighted_rays`, the rays of its volume estimate). A ray's weight
+  is its unbiased estimate of the volume, so a ray resampled by weight, cut at U^{1/(K−1)} of its length in the set,
+  ends in a uniform point. The pool has eight rays for each draw, and where the weights hardly differ no ray is taken
+  twice: the draws are independent, as if each ray had been accepted or rejected;
+* a set whose weights are so uneven that the pool is worth less than one draw for each one asked for goes on from
+  there by hit-and-run, which leaves the uniform law as it is: from every point along a random direction to a uniform
+  point of the chord. Directions are differences of two points of the pool, which know the shape of the set, or
+  scaled by the widths of its envelope. Points that started on the same ray part ways, but not completely.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from credalset._typing import BoolArray, FloatArray, IntArray
+from credalset.sets.rays import Rays, edge_distance
+
+if TYPE_CHECKING:
+    from credalset.sets.region import Region
+
+PILOT_POINTS = 512
+WIDE = 0.03  # share of the simplex from which rejection is quicker than rays
+PROPOSALS = 16  # per draw and round of rejection
+MAX_REJECTIONS = 200
+RAYS_PER_DRAW = 8
+MIN_RAYS = 256
+MIN_POOL = 64  # resampled points that directions are made of
+ENOUGH = 1.0  # effective rays per draw below which the chain goes on
+MIN_EFFECTIVE = 64.0  # and below which even few draws would show the unevenness of the pool
+STEPS_FROM_RAYS, STEPS_FROM_THE_MIDDLE = 2, 10  # per class
+MAX_CHAINS = 64
+DRAWS_PER_CHUNK = 2048
+ELEMENTS_PER_BLOCK = 1 << 22
+
+
+def sample_members(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
+    """Draw n members of each set, (N, n, K)."""
+    result = np.empty((len(sets), n, sets.n_classes))
+    work = max(PROPOSALS * min(n, DRAWS_PER_CHUNK), PILOT_POINTS)
+    step = max(1, ELEMENTS_PER_BLOCK // (work * sets.n_classes))
+    for start in range(0, len(sets), step):
+        rows = slice(start, min(start + step, len(sets)))
+        for first in range(0, n, DRAWS_PER_CHUNK):
+            draws = slice(first, min(first + DRAWS_PER_CHUNK, n))
+            result[rows, draws] = _sample_block(sets[rows], draws.stop - draws.start, generator)
+    return result
+
+
+def _sample_block(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
+    own = sets._sample(n, generator)
+    if own is not None:
+        return own
+    # A ball of radius zero is its centre.
+    result = np.repeat(sets.center[:, None, :], n, axis=1)
+    proper = np.flatnonzero(sets.radius > 0)
+    if len(proper):
+        result[proper] = _sample_proper(sets[proper], n, generator)
+    return result
+
+
+def _sample_proper(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
+    if sets.n_classes == 2:
+        return _sample_segment(sets, n, generator)
+    if sets.n_classes == 3:
+        accepted = _sample_triangle(sets, n, generator)
+        return _sample_by_rays(sets, n, generator) if accepted is None else accepted
+    pilot = _uniform_points((len(sets), PILOT_POINTS, sets.n_classes), generator)
+    wide = _inside(sets, pilot).mean(axis=1) >= WIDE
+    accepted = _sample_by_rejection(sets[wide], n, generator) if wide.any() else None
+    if accepted is None:
+        return _sample_by_rays(sets, n, generator)
+    result = np.empty((len(sets), n, sets.n_classes))
+    result[wide] = accepted
+    if not wide.all():
+        result[~wide] = _sample_by_rays(sets[~wide], n, generator)
+    return result
+
+
+def sample_on_faces(sets: Any, allowed: BoolArray, n: int, generator: np.random.Generator) -> FloatArray:
+    """Draw from sets that rule classes out altogether: each lives on the face of the classes it allows, (N, K).
+
+    For regions whose geometry over fewer classes is that of the centre without the others.
+    """
+    result = np.zeros((len(sets), n, sets.n_classes))
+    faces, which = np.unique(allowed, axis=0, return_inverse=True)
+    for i, face in enumerate(faces):
+        rows, classes = np.flatnonzero(which.reshape(-1) == i), np.flatnonzero(face)
+        part = sets[rows]
+        part = dataclasses.replace(part, prediction=part.prediction[:, classes], center=part.center[:, classes])
+        drawn = np.ones((len(rows), n, 1)) if len(classes) == 1 else sample_members(part, n, generator)
+        result[np.ix_(rows, np.arange(n), classes)] = drawn
+    return result
+
+
+def _sample_segment(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
+    lower, upper = sets._envelope()
+    first = lower[:, :1] + (upper - lower)[:, :1] * generator.random((len(sets), n))
+    return np.stack([first, 1.0 - first], axis=-1)
+
+
+def _sample_triangle(sets: Region, n: int, generator: np.random.Generator) -> FloatArray | None:
+    """Accept or reject points of the tightest box over two of the three classes; None if that takes too long."""
+    lower, upper = sets._envelope()
+    width = upper - lower
+    third = np.argmax(width, axis=1)  # the class left free: the other two have the smallest box
+    order = np.stack([(third + 1) % 3, (third + 2) % 3, third], axis=1)
+    corner, size = np.take_along_axis(lower, order, 1), np.take_along_axis(width, order, 1)
+    back = np.argsort(order, axis=1)
+
+    def propose(rows: IntArray) -> FloatArray:
+        two = corner[rows, None, :2] + size[rows, None, :2] * generator.random((len(rows), 4 * n, 2))
+        points = np.concatenate([two, 1.0 - two.sum(axis=-1, keepdims=True)], axis=-1)
+        return np.take_along_axis(points, back[rows, None, :], axis=2)
+
+    return _fill(sets, n, propose)
+
+
+def _sample_by_rejection(sets: Region, n: int, generator: np.random.Generator) -> FloatArray | None:
+    """Accept or reject uniform points of the simplex."""
+
+    def propose(rows: IntArray) -> FloatArray:
+        return _uniform_points((len(rows), PROPOSALS * n, sets.n_classes), generator)
+
+    return _fill(sets, n, propose)
+
+
+def _fill(sets: Region, n: int, propose: Callable[[IntArray], FloatArray]) -> FloatArray | None:
+    """Take members among the proposals for the rows still open until each has n; None if that takes too long."""
+    result, filled = np.empty((len(sets), n, sets.n_classes)), np.zeros(len(sets), dtype=int)
+    for _ in range(MAX_REJECTIONS):
+        open_rows = np.flatnonzero(filled < n)
+        if len(open_rows) == 0:
+            return result
+        points = propose(open_rows)
+        good = (points >= 0).all(axis=-1) & _inside(sets[open_rows], np.maximum(points, 0.0))
+        for i, row in enumerate(open_rows):
+            found = points[i, good[i]][: n - filled[row]]
+            result[row, filled[row] : filled[row] + len(found)] = found
+            filled[row] += len(found)
+    return None
+
+
+def _uniform_points(shape: tuple[int, int, int], generator: np.random.Generator) -> FloatArray:
+    exponentials = generator.standard_exponential(shape)
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def _inside(sets: Region, points: FloatArray) -> BoolArray:
+    return np.asarray(sets._divergence(points) <= sets.radius[:, None])
+
+
+def _sample_by_rays(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
+    """Resample rays by weight; go on by hit-and-run where their weights are too uneven, or all zero."""
+    rays = sets._weighted_rays(max(RAYS_PER_DRAW * n, MIN_RAYS), generator)
+    top = rays.log_weights.max(axis=1, keepdims=True)
+    has_rays = np.isfinite(top[:, 0])
+    result = np.empty((len(sets), n, sets.n_classes))
+    if not has_rays.all():
+        result[~has_rays] = _from_the_middle(sets[~has_rays], n, generator)
+    if not has_rays.any():
+        return result
+    weights = np.exp(rays.log_weights[has_rays] - top[has_rays])
+    effective = weights.sum(axis=1) ** 2 / (weights**2).sum(axis=1)
+    part = sets[has_rays]
+    pool = _cut_rays(part, Rays(*(array[has_rays] for array in rays)), weights, max(n, MIN_POOL), generator)
+    uneven = effective < max(ENOUGH * n, MIN_EFFECTIVE)
+    points = pool[:, :n]
+    if uneven.any():
+        points[uneven] = _hit_and_run(part[uneven], points[uneven], pool[uneven], n, STEPS_FROM_RAYS, generator)
+    result[has_rays] = points
+    return result
+
+
+def _cut_rays(sets: Region, rays: Rays, weights: FloatArray, n: int, generator: np.random.Generator) -> FloatArray:
+    """Choose n rays per set by weight, systematically, and cut each at U^{1/(K−1)} of its length, (N, n, K)."""
+    total = np.cumsum(weights, axis=1)
+    total /= total[:, -1:]
+    ticks = np.floor(n * total + generator.random((len(sets), 1)))
+    copies = np.diff(ticks, axis=1, prepend=0.0).astype(np.int64)
+    chosen = np.repeat(np.tile(np.arange(weights.shape[1]), len(sets)), copies.ravel()).reshape(len(sets), n)
+    length = np.take_along_axis(rays.reach, chosen, axis=1)
+    length = length * generator.random(length.shape) ** (1.0 / (sets.n_classes - 1))
+    step = length[..., None] * np.take_along_axis(rays.directions, chosen[..., None], axis=1)
+    # A point closer to the edge than rounding can tell is drawn in a little, and the centre is a member for certain.
+    settled = np.repeat(sets.center[:, None, :], n, axis=1)
+    unsettled = np.ones(chosen.shape, dtype=bool)
+    for share in (1.0, 1.0 - 1e-9, 0.999, 0.9):
+        points = np.maximum(sets.center[:, None, :] + share * step, 0.0)
+        points /= points.sum(axis=-1, keepdims=True)
+        inside = unsettled & _inside(sets, points)
+        settled[inside] = points[inside]
+        unsettled &= ~inside
+        if not unsettled.any():
+            break
+    return settled
+
+
+def _from_the_middle(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
+    """Run chains from a point inside: for sets so thin, or flat, that no ray finds any room."""
+    start = np.repeat(_interior_point(sets)[:, None, :], min(n, MAX_CHAINS), axis=1)
+    return _hit_and_run(sets, start, start, n, STEPS_FROM_THE_MIDDLE, generator)
+
+
+def _hit_and_run(
+    sets: Region, state: FloatArray, pool: FloatArray, n: int, steps: int, generator: np.random.Generator
+) -> FloatArray:
+    """Take some steps per class before the first round of draws, and one per class between rounds."""
+    lower, upper = sets._envelope()
+    scale = (upper - lower)[:, None, :]
+    samples = []
+    for block in range(-(-n // state.shape[1])):
+        for _ in range((steps if block == 0 else 1) * sets.n_classes):
+            state = _one_step(sets, state, _directions(state.shape, scale, pool, generator), generator)
+        samples.append(state)
+    return np.concatenate(samples, axis=1)[:, :n]
+
+
+def _directions(
+    shape: tuple[int, ...], scale: FloatArray, pool: FloatArray, generator: np.random.Generator
+) -> FloatArray:
+    """Differences of two points of the pool, or noise scaled by the widths of the envelope, half and half."""
+    noise = scale * generator.standard_normal(shape)
+    total = scale.sum(axis=-1, keepdims=True)
+    share = np.divide(scale, total, where=total > 0, out=np.zeros_like(scale))
+    scaled = noise - share * noise.sum(axis=-1, keepdims=True)
+    ends = generator.integers(pool.shape[1], size=(2, *shape[:2], 1))
+    between = np.take_along_axis(pool, ends[0], axis=1) - np.take_along_axis(pool, ends[1], axis=1)
+    return np.where(generator.random((*shape[:2], 1)) < 0.5, scaled, between)
+
+
+def _one_step(sets: Region, state: FloatArray, direction: FloatArray, generator: np.random.Generator) -> FloatArray:
+    forward, backward = _chord(sets, state, direction), _chord(sets, state, -direction)
+    t = generator.random(state.shape[:2]) * (forward + backward) - backward
+    moved = np.maximum(state + t[..., None] * direction, 0.0)
+    # A chord end is found from inside, so the move stays inside but for the last bits: undo it where those matter.
+    good = _inside(sets, moved)[..., None]
+    return np.where(good, moved / moved.sum(axis=-1, keepdims=True), state)
+
+
+def _chord(sets: Region, state: FloatArray, direction: FloatArray) -> FloatArray:
+    """Distance from each state to the edge of its set along a direction.
+
+    The divergence is convex along the chord, so false position (Illinois variant) closes in from both sides; the end
+    returned is the one inside.
+    """
+    limit = sets.radius[:, None]
+
+    def excess(t: FloatArray) -> FloatArray:
+        return sets._divergence(np.maximum(state + t[..., None] * direction, 0.0)) - limit
+
+    high = edge_distance(state, direction)
+    low, f_high = np.zeros_like(high), excess(high)
+    f_low = np.minimum(excess(low), -np.finfo(float).tiny)
+    low = np.where(f_high <= 0, high, low)
+    side = np.zeros_like(low)
+    for _ in range(16):
+        with np.errstate(invalid="ignore", over="ignore"):
+            t = (low * f_high - high * f_low) / (f_high - f_low)
+        # Infinite divergence at the far end, or rounding, makes the secant useless: halve instead.
+        t = np.where((t > low) & (t < high), t, 0.5 * (low + high))
+        f = excess(t)
+        inside = f <= 0
+        f_high = np.where(inside & (side > 0), 0.5 * f_high, f_high)
+        f_low = np.where(~inside & (side < 0), 0.5 * f_low, f_low)
+        low, f_low = np.where(inside, t, low), np.where(inside, np.minimum(f, -np.finfo(float).tiny), f_low)
+        high, f_high = np.where(inside, high, t), np.where(inside, f_high, f)
+        side = np.where(inside, 1.0, -1.0)
+    return low
+
+
+def _interior_point(sets: Region) -> FloatArray:
+    """Average the members with the largest probability of each class, (N, K): inside, away from flat faces."""
+    n, k = sets.center.shape
+    total = np.zeros((n, k))
+    for c in range(k):
+        unit = np.zeros((n, k))
+        unit[:, c] = 1.0
+        point = sets._support(unit, True)[1]
+        assert point is not None
+        total += point
+    return total / k

@@ -1,0 +1,183 @@
+"""Uniform draws, judged by their means and second moments against draws that come about in another way.
+
+The oracles share nothing with the sampler but ``contains``: points of the simplex, or of a Dirichlet around the
+centre, weighted by one over its density; the exact half-space recursion, where a ball about a corner is one; and the
+closed-form moments of balls that no edge of the simplex cuts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+from credalset.scores import KullbackLeibler, Wasserstein
+from credalset.scores.inner_product import volume as half_space_volume
+from credalset.sets import sampling
+from credalset.sets.credal_set import CredalSet
+from tests.conftest import SCORES
+
+N_DRAWS = 3000
+N_PROPOSALS = 100_000
+NAMES = ["tv", "ws", "kl", "so", "hellinger"]
+
+
+def center_of(kind: str, n_classes: int) -> np.ndarray:
+    rng = np.random.default_rng(n_classes)
+    if kind == "corner":
+        return np.eye(n_classes)[0]
+    if kind == "middle corner":
+        return np.eye(n_classes)[n_classes // 2]
+    if kind == "near a corner":
+        return 0.96 * np.eye(n_classes)[1] + 0.04 * rng.dirichlet(np.ones(n_classes))
+    return rng.dirichlet(np.full(n_classes, 3.0))
+
+
+def make(name: str, center: np.ndarray, radius: float) -> CredalSet:
+    """One ball; the radius of a Wasserstein ball is in units of a fifth of the line."""
+    score = SCORES[name]
+    if name == "so":
+        weight = 50.0
+        return score.region(1.0 + weight * center[None], -np.expm1(-weight * radius))
+    return score.region(center[None], radius * len(center) / 5 if name == "ws" else radius)
+
+
+def assert_same_law(draws: np.ndarray, points: np.ndarray, weights: np.ndarray, limit: float = 5.0) -> None:
+    """Means of every class, and of squared projections, agree within the errors of both samples."""
+    weights = weights / weights.sum()
+    middle, spread = weights @ points, np.sqrt(weights @ (points - weights @ points) ** 2)
+    some = spread > 0
+    assert np.allclose(draws[:, ~some], middle[~some], atol=1e-12)
+    draws, points = ((x[:, some] - middle[some]) / spread[some] for x in (draws, points))
+    axes = np.random.default_rng(0).normal(size=(2 * some.sum(), some.sum()))
+    for features in (lambda x: x, lambda x: (x @ axes.T) ** 2):
+        ours, theirs = features(draws), features(points)
+        expected = weights @ theirs
+        error = np.sqrt(ours.var(axis=0) / len(ours) + weights**2 @ (theirs - expected) ** 2)
+        z = (ours.mean(axis=0) - expected) / error
+        assert np.abs(z).max() < limit, f"largest deviation {np.abs(z).max():.1f} standard errors"
+
+
+def members_by_importance(one: CredalSet, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Members drawn from Dirichlet(1 + κ·centre), with the κ that wastes least, and their weights."""
+    g = one.center[0]
+
+    def draw(kappa: float, n: int) -> tuple[np.ndarray, np.ndarray, float]:
+        points = rng.dirichlet(1.0 + kappa * g, n)
+        points = points[one.contains(points, broadcast=True)[0]]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_density = np.where(g > 0, kappa * g * np.log(points), 0.0).sum(axis=1)
+        weights = np.exp(log_density.min(initial=0.0) - log_density) if len(points) else np.zeros(0)
+        effective = weights.sum() ** 2 / (weights**2).sum() if len(points) else 0.0
+        return points, weights, effective
+
+    # The flattest proposal that is not much worse than the best: a sharp one hides how heavy its tails are.
+    kappas = np.geomspace(0.1, 1e7, 30)
+    worth = np.array([draw(kappa, 4000)[2] for kappa in kappas])
+    best = kappas[np.argmax(worth >= 0.4 * worth.max())]
+    points, weights, effective = draw(best, N_PROPOSALS)
+    if effective < 400:
+        pytest.skip(f"the oracle is worth {effective:.0f} draws only")
+    return points, weights
+
+
+@pytest.mark.parametrize(
+    "radius", [pytest.param(1e-3, marks=pytest.mark.slow), 0.05, pytest.param(0.3, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("kind", ["corner", "middle corner", "near a corner", "inside"])
+@pytest.mark.parametrize("n_classes", [3, 10, 20])
+@pytest.mark.parametrize("name", NAMES)
+def test_against_weighted_dirichlet_draws(name: str, n_classes: int, kind: str, radius: float) -> None:
+    center = center_of(kind, n_classes)
+    if name == "ws" and kind == "corner":
+        pytest.skip(
+            "a half-space, which the next test draws from exactly; Dirichlet weights are too heavy-tailed there"
+        )
+    if name == "kl" and not center.all():
+        pytest.skip("a Kullback–Leibler ball about a corner is the corner")
+    one = make(name, center, radius)
+    draws = one.sample(N_DRAWS, random_state=1)
+    assert one.contains(draws).all()
+    assert_same_law(draws[0], *members_by_importance(one, np.random.default_rng(2)))
+
+
+@pytest.mark.parametrize("radius", [1e-6, 0.01, 0.4, 3.0])
+@pytest.mark.parametrize("n_classes", [5, 10, 20, 60])
+def test_a_wasserstein_ball_about_the_first_class_is_a_half_space(n_classes: int, radius: float) -> None:
+    """Its members have Σ k λ_k ≤ r, and half-spaces are drawn from exactly."""
+    one = Wasserstein().region(np.eye(n_classes)[:1], radius)
+    scale = 1.0 / n_classes  # margins r − k, of any unit
+    exact = half_space_volume.sample(
+        1.0 - scale * np.arange(n_classes)[None], np.array([scale * radius]), 20_000, np.random.default_rng(3)
+    )[0]
+    assert one.contains(exact, broadcast=True).mean() > 0.9999
+    assert_same_law(one.sample(N_DRAWS, random_state=4)[0], exact, np.ones(len(exact)))
+    mirrored = Wasserstein().region(np.eye(n_classes)[-1:], radius)
+    assert_same_law(mirrored.sample(N_DRAWS, random_state=5)[0], exact[:, ::-1], np.ones(len(exact)))
+
+
+@pytest.mark.parametrize("n_classes", [4, 10, 20, 60])
+def test_a_wasserstein_ball_inside_the_simplex_is_a_cross_polytope(n_classes: int) -> None:
+    """Uniform offsets of the cumulative masses are signed spacings of [0, r]."""
+    one = Wasserstein().region(np.full((1, n_classes), 1 / n_classes), 0.01 / n_classes)
+    rng = np.random.default_rng(6)
+    spacings = rng.dirichlet(np.ones(n_classes), 20_000)[:, :-1] * one.radius[0]
+    offsets = spacings * rng.choice([-1.0, 1.0], spacings.shape)
+    exact = one.center + np.diff(offsets, axis=1, prepend=0.0, append=0.0)
+    assert_same_law(one.sample(N_DRAWS, random_state=7)[0], exact, np.ones(len(exact)))
+
+
+@pytest.mark.parametrize("n_classes", [4, 10, 20, 60])
+def test_a_total_variation_ball_inside_the_simplex(n_classes: int) -> None:
+    """Choose how many classes lose, which, and how losses and gains are spread: all uniform given their number."""
+    one = SCORES["tv"].region(np.full((1, n_classes), 1 / n_classes), 0.5 / n_classes)
+    rng = np.random.default_rng(8)
+    number = np.arange(1, n_classes)
+    log_size = gammaln(n_classes + 1) - gammaln(number + 1) - gammaln(n_classes - number + 1)
+    log_size -= gammaln(number) + gammaln(n_classes - number)
+    share = np.exp(log_size - log_size.max())
+    loses = rng.permuted(np.arange(n_classes) < rng.choice(number, (20_000, 1), p=share / share.sum()), axis=1)
+    amounts = rng.standard_exponential(loses.shape)
+    loss, gain = np.where(loses, amounts, 0.0), np.where(loses, 0.0, amounts)
+    moved = gain / gain.sum(axis=1, keepdims=True) - loss / loss.sum(axis=1, keepdims=True)
+    exact = one.center + one.radius * rng.random((20_000, 1)) ** (1 / (n_classes - 1)) * moved
+    assert_same_law(one.sample(N_DRAWS, random_state=9)[0], exact, np.ones(len(exact)))
+
+
+def test_a_ball_on_a_face_is_sampled_there() -> None:
+    """Classes that a Kullback–Leibler centre rules out get nothing; the others are drawn as if these were not there."""
+    inner = np.array([0.5, 0.3, 0.15, 0.05])
+    padded = np.insert(inner, [0, 2], 0.0)[None]
+    draws = KullbackLeibler().region(padded, 0.3).sample(N_DRAWS, random_state=1)[0]
+    assert not draws[:, [0, 3]].any()
+    plain = KullbackLeibler().region(inner[None], 0.3)
+    points, weights = members_by_importance(plain, np.random.default_rng(2))
+    assert_same_law(draws[:, [1, 2, 4, 5]], points, weights)
+
+
+def test_draws_of_hit_and_run_stay_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chain must leave a uniform sample uniform; here every set is sent through it."""
+    monkeypatch.setattr(sampling, "ENOUGH", 1e9)
+    monkeypatch.setattr(sampling, "WIDE", 2.0)
+    for name in NAMES:
+        one = make(name, center_of("near a corner", 6), 0.1)
+        draws = one.sample(1000, random_state=1)
+        assert one.contains(draws).all()
+        assert_same_law(draws[0], *members_by_importance(one, np.random.default_rng(2)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_few_draws_from_many_sets_are_uniform_too(name: str) -> None:
+    """One draw each from copies of a set: what is drawn together must not differ from what is drawn one by one."""
+    one = make(name, center_of("near a corner", 6), 0.05)
+    draws = one[np.zeros(500, dtype=int)].sample(1, random_state=1)[:, 0]
+    assert_same_law(draws, *members_by_importance(one, np.random.default_rng(2)))
+
+
+def test_draws_are_reproducible_and_independent_of_each_other() -> None:
+    one = make("ws", center_of("near a corner", 10), 0.05)
+    draws = one.sample(2000, random_state=3)[0]
+    assert np.array_equal(draws, one.sample(2000, random_state=3)[0])
+    assert len(np.unique(draws, axis=0)) == len(draws)
+    neighbours = np.corrcoef(draws[:-1, 1], draws[1:, 1])[0, 1]
+    assert abs(neighbours) < 5 / np.sqrt(len(draws))

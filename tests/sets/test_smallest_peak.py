@@ -1,0 +1,75 @@
+"""Smallest peaks, the old ways as oracles: bisection on the cap, and one linear programme per Wasserstein ball."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from credalset.scores import Wasserstein
+from credalset.scores.wasserstein.geometry import _peak_by_program
+from credalset.sets.credal_set import CredalSet
+from credalset.sets.smallest_peak import capped
+from tests.conftest import SCORES
+from tests.sets.test_extremes import form  # noqa: F401  (a fixture)
+
+F_DIVERGENCES = ["tv", "kl", "kl-nats", "so", "hellinger"]
+
+
+def bisected_peak(sets: CredalSet) -> np.ndarray:
+    """Halve the range of caps 55 times, asking for the distance of the nearest distribution below each."""
+    low, high = np.full(len(sets), 1.0 / sets.n_classes), sets.center.max(axis=1)
+
+    def reaches(cap: np.ndarray) -> np.ndarray:
+        points = capped(sets.center, cap)
+        legal = np.abs(points.sum(axis=1) - 1.0) < 1e-9
+        return legal & (sets._divergence(points[:, None, :])[:, 0] <= sets.radius)
+
+    flat = reaches(low)
+    for _ in range(55):
+        middle = 0.5 * (low + high)
+        inside = reaches(middle)
+        low, high = np.where(inside, low, middle), np.where(inside, middle, high)
+    return np.where(flat, 1.0 / sets.n_classes, high)
+
+
+def centers(n_classes: int, n: int) -> np.ndarray:
+    """Smooth, sharp, tied, with zeros, corners and the uniform distribution."""
+    rng = np.random.default_rng(n_classes)
+    rows = np.concatenate([rng.dirichlet(np.full(n_classes, a), n) for a in (0.2, 1.0, 5.0)])
+    rows[::7, 0] = 0.0
+    rows[1::7, : n_classes // 2] = rows[1::7, :1]
+    rows = np.concatenate([rows, np.eye(n_classes)[:2], np.full((1, n_classes), 1.0)])
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 40])
+@pytest.mark.parametrize("name", F_DIVERGENCES)
+def test_against_bisection(name: str, n_classes: int, form: str) -> None:  # noqa: F811
+    score, g = SCORES[name], centers(n_classes, 40)
+    for radius in (0.0, 1e-12, 1e-4, 0.03, 0.3, 0.8):
+        prediction = g if score.order == "first" else 1.0 + 10.0 * g
+        sets = score.region(prediction, radius)
+        peak = sets.smallest_peak()
+        assert peak == pytest.approx(bisected_peak(sets), rel=1e-9, abs=2e-8 if radius == 0.0 else 1e-9)
+
+
+@pytest.mark.parametrize("positions", [None, (0.0, 0.1, 3.0, 3.5, 10.0, 11.0)])
+def test_wasserstein_against_linear_programmes(positions: tuple[float, ...] | None) -> None:
+    pytest.importorskip("numba", reason="the other form is the linear programme itself")
+    score, g = Wasserstein(positions), centers(6, 30)
+    assert g.size >= 1 << 8, "large enough for the compiled form"
+    for radius in (0.0, 1e-6, 0.02, 0.3, 2.0, 100.0):
+        sets = score.region(g, radius)
+        programmes = _peak_by_program(sets.center, sets.radius, sets.gaps)
+        assert sets.smallest_peak() == pytest.approx(programmes, abs=1e-7)
+
+
+def test_wasserstein_peaks_with_many_classes() -> None:
+    """At the peak found, and not below it, the nearest distribution under the cap is within reach."""
+    pytest.importorskip("numba", reason="the other form is a linear programme for each ball")
+    g = centers(30, 20)
+    sets = Wasserstein().region(g, 0.4)
+    peak = sets.smallest_peak()
+    assert _peak_by_program(g, sets.radius, sets.gaps) == pytest.approx(peak, abs=1e-7)
+    assert (peak >= 1 / 30 - 1e-15).all()
+    assert (peak <= g.max(axis=1)).all()

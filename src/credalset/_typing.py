@@ -12,5 +12,7 @@ IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 AnyArray: TypeAlias = NDArray[Any]
 RandomState: TypeAlias = int | np.random.Generator | None
+#: what a score calls a valid batch of predictions: an array (N, K), or a `credalset._predictions.PredictionBatch`
+Prediction: TypeAlias = Any
 
-__all__ = ["AnyArray", "ArrayLike", "BoolArray", "FloatArray", "IntArray", "RandomState"]
+__all__ = ["AnyArray", "ArrayLike", "BoolArray", "FloatArray", "IntArray", "Prediction", "RandomState"]

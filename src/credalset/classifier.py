@@ -14,8 +14,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
 
+from credalset._predictions import joined, row_shapes
 from credalset._splits import fold_numbers, part_size, with_rows
-from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._typing import AnyArray, FloatArray, IntArray, Prediction
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.checks import check_items, placeholder
 from credalset.calibration.cross import check_exact, check_options
@@ -341,15 +342,15 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         for name in names:
             self.__dict__.pop(name, None)
 
-    def _check_items(self, score: Score, votes: FloatArray, groups: Any, weights: Any) -> FloatArray:
+    def _check_items(self, score: Score, votes: FloatArray, groups: Any, weights: Any) -> Prediction:
         """Check what calibration will want of the items before anything is trained; return a stand-in prediction."""
-        stand_in = placeholder(len(votes), predicts_mixtures(prepare(self.estimator, score), score))
+        stand_in = placeholder(score, len(votes), predicts_mixtures(prepare(self.estimator, score), score))
         check_items(score, stand_in, votes, self.noise, groups, weights)
         return stand_in
 
     def _fit_folds(
         self, score: Score, X: Any, distributions: FloatArray, votes: FloatArray, folds: IntArray
-    ) -> tuple[list[Any], FloatArray]:
+    ) -> tuple[list[Any], Prediction]:
         """Fit an estimator without each fold; return them, and what they predict for the items of their folds."""
         estimators, blocks = [], []
         for fold in range(int(folds.max()) + 1):
@@ -358,22 +359,19 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             labels = votes if accepts_counts(estimator) else distributions
             estimators.append(estimator.fit(_safe_indexing(X, train), labels[train]))
             blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)))
-        shapes = {block.shape[1:] for block in blocks}
-        if shapes != {blocks[0].shape[1:]} or score.n_classes(blocks[0]) != distributions.shape[1]:
+        shapes = {row_shapes(block) for block in blocks}
+        if len(shapes) > 1 or score.n_classes(blocks[0]) != distributions.shape[1]:
             raise ValueError(
                 f"the folds' estimators must predict the {distributions.shape[1]} classes of Y each, but predict items "
-                f"of shapes {sorted(shapes)}. Check that the estimator knows classes that a fold may lack."
+                f"of shapes {sorted(shape for arrays in shapes for shape in arrays)}. Check that the estimator knows classes that a fold may lack."
             )
-        prediction = np.empty((len(folds), *blocks[0].shape[1:]))
-        for fold, block in enumerate(blocks):
-            prediction[folds == fold] = block
-        return estimators, prediction
+        return estimators, joined(blocks)[np.argsort(np.argsort(folds, kind="stable"), kind="stable")]
 
-    def _predict(self, X: Any) -> FloatArray:
-        """Return the predictions (n, K) that the score takes, or those of every fold's estimator (F, n, K)."""
+    def _predict(self, X: Any) -> Prediction:
+        """Return the predictions that the score takes, or a list of those of every fold's estimator."""
         if hasattr(self, "estimators_"):
             note_features(self, X, reset=False)
-            return np.stack([predict_for(get_score(self.score), estimator, X) for estimator in self.estimators_])
+            return [predict_for(get_score(self.score), estimator, X) for estimator in self.estimators_]
         if not hasattr(self, "estimator_"):
             raise NotFittedError(
                 "This ConformalCredalClassifier is not fitted yet. Call fit (and conformalize for credal sets) first."

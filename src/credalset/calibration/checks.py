@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from credalset._typing import FloatArray
+from credalset._predictions import PredictionBatch
+from credalset._typing import Prediction
 from credalset.calibration.groups import is_predicted, item_keys
 from credalset.calibration.noise import Noise, NoNoise
 from credalset.calibration.shift import as_weights
@@ -22,7 +23,7 @@ def as_noise(noise: Any) -> Noise:
 
 
 def check_items(
-    score: Score, prediction: FloatArray, labels: Any, noise: Any = None, groups: Any = None, weights: Any = None
+    score: Score, prediction: Prediction, labels: Any, noise: Any = None, groups: Any = None, weights: Any = None
 ) -> None:
     """Check what is known of n items before a model is trained: their votes, groups and weights.
 
@@ -43,19 +44,19 @@ def takes_mixtures(score: Score) -> bool:
     return "predict_density" in score.prediction_methods
 
 
-def kind_of(score: Score, prediction: FloatArray) -> bool | None:
+def kind_of(score: Score, prediction: Prediction) -> bool | None:
     """Tell whether valid predictions are mixtures; None for a score that does not take them."""
-    return prediction.ndim == 3 if takes_mixtures(score) else None
+    return isinstance(prediction, PredictionBatch) if takes_mixtures(score) else None
 
 
-def placeholder(n: int, mixtures: bool) -> FloatArray:
-    """Return an array with the axes of n predictions and nothing in it, for checks before there are any."""
-    return np.ones((n, 1, 3) if mixtures else (n, 2))
+def placeholder(score: Score, n: int, mixtures: bool) -> Prediction:
+    """Return n predictions of the right kind with nothing in them, for checks before there are any."""
+    return score.check_prediction(np.ones((n, 1, 3))) if mixtures else np.ones((n, 2))
 
 
-def check_kind(prediction: FloatArray, mixtures: bool | None, name: str) -> None:
+def check_kind(prediction: Prediction, mixtures: bool | None, name: str) -> None:
     """Refuse mixtures where single Dirichlets were calibrated, and the reverse: the score reads them differently."""
-    if mixtures is None or (prediction.ndim == 3) == mixtures:
+    if mixtures is None or isinstance(prediction, PredictionBatch) == mixtures:
         return
     kinds = {True: "mixtures of shape (N, C, K + 1)", False: "concentrations of shape (N, K)"}
     raise ValueError(

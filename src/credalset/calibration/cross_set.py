@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from credalset._predictions import map_arrays, stacked
+from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray, Prediction
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.results import Volume
@@ -144,17 +145,17 @@ class CrossSet(CredalSet):
     ballot: Ballot = field(kw_only=True)
 
     @classmethod
-    def build(cls, score: Score, models: Sequence[FloatArray], ballot: Ballot) -> CrossSet:
+    def build(cls, score: Score, models: Sequence[Prediction], ballot: Ballot) -> CrossSet:
         """Build the sets from each fold's valid predictions for the same N items."""
         fits = np.stack([score.best_fit(model) for model in models], axis=1)
         means = np.stack([score.mean(model) for model in models]).mean(axis=0)
         candidates = np.concatenate([fits, fits.mean(axis=1, keepdims=True), means[:, None]], axis=1)
-        stacked = np.stack(models, axis=1)
-        votes = ballot.count(_fold_scores(score, stacked, candidates))
-        rows, best = np.arange(len(stacked)), votes.argmax(axis=1)
+        every = stacked(models)
+        votes = ballot.count(_fold_scores(score, models, candidates))
+        rows, best = np.arange(len(every)), votes.argmax(axis=1)
         excess = votes[rows, best] - ballot.needed
         radius = np.where(ballot.needed < 0, np.inf, np.where(excess > 0, excess, -1.0))
-        return cls(score, stacked, ballot.thresholds(), center=candidates[rows, best], radius=radius, ballot=ballot)
+        return cls(score, every, ballot.thresholds(), center=candidates[rows, best], radius=radius, ballot=ballot)
 
     def __getitem__(self, rows: Any) -> Self:
         picked = super().__getitem__(rows)
@@ -169,7 +170,7 @@ class CrossSet(CredalSet):
 
     def fold_regions(self) -> list[CredalSet]:
         """Return the F batches of regions {λ : f(g_k(x), λ) ≤ threshold} whose union holds the sets."""
-        return [self.score._region(np.ascontiguousarray(model), self.threshold) for model in self._models()]
+        return [self.score._region(map_arrays(model, np.ascontiguousarray), self.threshold) for model in self._models()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return one column per attribute; the prediction is the mean of the folds'."""
@@ -179,17 +180,21 @@ class CrossSet(CredalSet):
         columns |= {f"prediction_{name}": mean[:, k] for k, name in enumerate(names)}
         return columns | {"threshold": self.threshold, "radius": self.radius}
 
-    def _models(self) -> list[FloatArray]:
-        return [self.prediction[:, k] for k in range(self.prediction.shape[1])]
+    @property
+    def _n_folds(self) -> int:
+        return int(self.ballot.share.shape[1])
+
+    def _models(self) -> list[Prediction]:
+        return [self.prediction[:, k] for k in range(self._n_folds)]
 
     def _membership(self, rows: slice, candidates: FloatArray) -> BoolArray:
         ballot = self.ballot[rows]
-        scores = _fold_scores(self.score, self.prediction[rows], candidates)
+        scores = _fold_scores(self.score, [model[rows] for model in self._models()], candidates)
         return np.asarray(ballot.count(scores) > ballot.needed[:, None])
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         with_center = np.concatenate([points, self.center[:, None]], axis=1)
-        votes = self.ballot.count(_fold_scores(self.score, self.prediction, with_center))
+        votes = self.ballot.count(_fold_scores(self.score, self._models(), with_center))
         return votes[:, -1:] - votes[:, :-1]
 
     def _envelope(self) -> tuple[FloatArray, FloatArray]:
@@ -243,7 +248,7 @@ class CrossSet(CredalSet):
     def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
         r"""Estimate $\sum_k v_k E_{U_k}[ 1\{member\} / c ]$, c(λ) the number of fold regions that hold λ."""
         value, error = np.empty(len(self)), np.empty(len(self))
-        per_fold = max(2, -(-n_rays // self.prediction.shape[1]))
+        per_fold = max(2, -(-n_rays // self._n_folds))
         for rows in self._blocks(per_fold):
             value[rows], error[rows] = self[rows]._block_log_volume(generator, per_fold)
         return value, error
@@ -296,21 +301,19 @@ class CrossSet(CredalSet):
         """Return 1 / (number of fold regions that hold a point) for members, 0 for others and for NaN, (N, M)."""
         missing = np.asarray(np.isnan(points).any(axis=2))
         filled = np.where(missing[..., None], self.center[:, None], points)
-        scores = _fold_scores(self.score, self.prediction, filled)
+        scores = _fold_scores(self.score, self._models(), filled)
         member = (self.ballot.count(scores) > self.ballot.needed[:, None]) & ~missing
         holders = (scores <= self.threshold[:, None, None]).sum(axis=2)
         return np.where(member, 1.0 / np.maximum(holders, 1), 0.0)
 
     def _blocks(self, n_points: int) -> list[slice]:
-        step = max(1, ELEMENTS // (n_points * self.prediction.shape[1] * self.n_classes))
+        step = max(1, ELEMENTS // (n_points * self._n_folds * self.n_classes))
         return [slice(start, start + step) for start in range(0, len(self), step)]
 
 
-def _fold_scores(score: Score, prediction: FloatArray, points: FloatArray) -> FloatArray:
+def _fold_scores(score: Score, models: Sequence[Prediction], points: FloatArray) -> FloatArray:
     """Score points (N or 1, M, K) under the F models of each item, (N, M, F)."""
-    candidates = np.moveaxis(points, 2, 0)
-    columns = [score.evaluate(prediction[:, k].T[..., None], candidates) for k in range(prediction.shape[1])]
-    return np.stack(columns, axis=-1)
+    return np.stack([score.evaluate_pairs(model, points) for model in models], axis=-1)
 
 
 def _fill(points: FloatArray, n: int, center: FloatArray, generator: np.random.Generator) -> FloatArray:

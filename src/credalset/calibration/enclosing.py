@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from credalset._typing import FloatArray
+from credalset._predictions import PredictionBatch
+from credalset._typing import FloatArray, Prediction
 from credalset.scores import (
     Hellinger,
     InnerProduct,
@@ -24,10 +25,10 @@ from credalset.scores import (
 KNOWN = (TotalVariation, Wasserstein, InnerProduct, KullbackLeibler, Hellinger, NegativeLogDensity, RelativeLikelihood)
 
 
-def has_enclosing_ball(score: Score, prediction: FloatArray) -> bool:
+def has_enclosing_ball(score: Score, prediction: Prediction) -> bool:
     """Tell whether `enclosing_threshold` knows the score: the package's own, but for mixtures of densities."""
     core = score.score if isinstance(score, Normalized) else score
-    return isinstance(core, KNOWN) and prediction.ndim == 2
+    return isinstance(core, KNOWN) and not isinstance(prediction, PredictionBatch)
 
 
 def common_center(score: Score, models: Sequence[FloatArray]) -> FloatArray:
@@ -42,7 +43,7 @@ def enclosing_threshold(score: Score, model: FloatArray, center: FloatArray, thr
     $t = threshold + \sup_\lambda (f(center, \lambda) - f(model, \lambda))$, on the scale where the supremum is known.
     """
     if isinstance(score, Normalized):
-        scale, center_scale = score.scale(model.T), score.scale(center.T)
+        scale, center_scale = score.ambiguity(model), score.ambiguity(center)
         with np.errstate(divide="ignore", invalid="ignore"):
             raw = enclosing_threshold(score.score, model, center, threshold * scale)
             return np.where((raw > 0) | np.isnan(raw), np.where(np.isnan(raw), np.inf, raw / center_scale), 0.0)

@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaincinv, gammaln, xlogy
 
-from credalset._typing import FloatArray
+from credalset._predictions import PredictionBatch
+from credalset._typing import FloatArray, Prediction
 from credalset.scores import InnerProduct, NegativeLogDensity, Normalized, Score, TotalVariation, Wasserstein
 from credalset.sets.credal_set import CredalSet
 
@@ -89,7 +90,7 @@ def _divergence_exponent(x: float, freedom: float) -> float:
     return x - freedom - float(xlogy(freedom, x / freedom))
 
 
-def largest_score(score: Score, prediction: FloatArray, counts: FloatArray, delta: float, region: str) -> FloatArray:
+def largest_score(score: Score, prediction: Prediction, counts: FloatArray, delta: float, region: str) -> FloatArray:
     """Return per item the largest score over a (1 − δ) confidence region for its distribution, or a bound above it.
 
     Parameters
@@ -134,17 +135,17 @@ def largest_score(score: Score, prediction: FloatArray, counts: FloatArray, delt
     return _rescaled(score, prediction, bound)
 
 
-def _largest_above(score: Score, prediction: FloatArray, lower: FloatArray) -> FloatArray:
+def _largest_above(score: Score, prediction: Prediction, lower: FloatArray) -> FloatArray:
     """Return the largest score over {λ : λ ≥ lower}, or a bound above it.
 
     For mixtures `Score.largest_above` is a bound, closer the smaller the simplex. Some class always has a K-th of what
     ``lower`` leaves, so K simplices of the same kind, smaller by 1 − 1/K, cover it, and so on within each.
     """
-    depth = int(np.log(MAX_PIECES + 0.5) / np.log(lower.shape[1])) if prediction.ndim == 3 else 0
+    depth = int(np.log(MAX_PIECES + 0.5) / np.log(lower.shape[1])) if isinstance(prediction, PredictionBatch) else 0
     return _in_pieces(score, prediction, lower, depth)
 
 
-def _in_pieces(score: Score, prediction: FloatArray, lower: FloatArray, depth: int) -> FloatArray:
+def _in_pieces(score: Score, prediction: Prediction, lower: FloatArray, depth: int) -> FloatArray:
     if depth == 0:
         return score.largest_above(prediction, lower)
     n_classes = lower.shape[1]
@@ -154,7 +155,7 @@ def _in_pieces(score: Score, prediction: FloatArray, lower: FloatArray, depth: i
     return np.max([_in_pieces(score, prediction, piece, depth - 1) for piece in pieces], axis=0)
 
 
-def largest_possible_score(score: Score, prediction: FloatArray) -> FloatArray:
+def largest_possible_score(score: Score, prediction: Prediction) -> FloatArray:
     """Return per prediction the largest score of any distribution: that of a corner of the simplex."""
     return score.largest_above(prediction, np.zeros((len(prediction), score.n_classes(prediction))))
 
@@ -168,4 +169,4 @@ def _rescaled(score: Score, prediction: FloatArray, bound: FloatArray) -> FloatA
     if not isinstance(score, Normalized):
         return bound
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(bound > 0, bound / score.scale(prediction.T), 0.0)
+        return np.where(bound > 0, bound / score.ambiguity(prediction), 0.0)

@@ -103,15 +103,15 @@ def measure(
 
 def grid_shares(sets: CredalSet, thresholds: Sequence[float]) -> list[float]:
     """Return the mean of `CredalSet.efficiency` at several thresholds, scoring every grid point only once."""
-    points = np.ascontiguousarray(grid(sets.n_classes, GRID_STEP).T)[:, None, :]
+    points = grid(sets.n_classes, GRID_STEP)[None]
     inside = np.empty((len(thresholds), len(sets)))
 
     def one_block(rows: slice) -> None:
-        scores = sets.score.evaluate(sets.prediction[rows].T[..., None], points)
+        scores = sets.score.evaluate_pairs(sets.prediction[rows], points)
         for k, threshold in enumerate(thresholds):
             inside[k, rows] = (scores <= threshold).mean(axis=1)
 
-    for_each_block(one_block, len(sets), points.shape[2], block_size=PAIRS_PER_BLOCK)
+    for_each_block(one_block, len(sets), points.shape[1], block_size=PAIRS_PER_BLOCK)
     return [float(share) for share in inside.mean(axis=1)]
 
 

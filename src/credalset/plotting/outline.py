@@ -78,12 +78,12 @@ def outline(one: CredalSet) -> list[FloatArray]:
 
 def score_of(one: CredalSet, points: FloatArray) -> FloatArray:
     """Score of distributions (M, 3) against the prediction of one set."""
-    return one.score.evaluate(one.prediction.T[..., None], points.T[:, None, :])[0]
+    return one.score.evaluate_pairs(one.prediction, points[None])[0]
 
 
 def density_level_sets(one: DensitySet, thresholds: Sequence[float]) -> list[list[FloatArray]]:
     """Trace the density of one mixture at several thresholds, finely where its components are."""
-    theta = one.prediction[0, :, 1:]
+    theta = one.prediction.concentrations[0]
     focus = np.concatenate([theta / theta.sum(axis=1, keepdims=True), one.center])
     return level_sets(lambda points: score_of(one, points), thresholds, focus)
 

@@ -299,5 +299,5 @@ def _contours(components: FloatArray, fractions: Sequence[float]) -> list[list[F
     mixture = np.concatenate([weights, theta], axis=1)[None]
     one = NegativeLogDensity().region(mixture, np.inf)
     assert isinstance(one, DensitySet)
-    lowest = float(one.score.evaluate_rows(mixture, one.center)[0])
+    lowest = float(one.score.evaluate_rows(one.prediction, one.center)[0])
     return density_level_sets(one, [lowest - float(np.log(fraction)) for fraction in fractions])

@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from credalset._typing import FloatArray
+from credalset._typing import Prediction
 from credalset.exceptions import CredalSetWarning, MissingExtraError
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
@@ -108,7 +108,7 @@ def is_fitted(estimator: Any) -> bool:
     return True
 
 
-def predict_for(score: Score, estimator: Any, X: Any) -> FloatArray:
+def predict_for(score: Score, estimator: Any, X: Any) -> Prediction:
     """Return the predictions that a score takes: distributions, or densities for a second-order score."""
     for method in score.prediction_methods:
         predict = _find_method(estimator, method)

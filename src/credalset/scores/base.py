@@ -4,8 +4,8 @@ A score is a frozen dataclass with two duties: `Score.__call__` says how badly a
 and `Score.region` gives the credal set of all distributions that fit at least as well as a threshold. One law binds
 them: ``score(prediction, λ) <= t`` if and only if λ lies in ``score.region(prediction, t)``.
 
-A new score fills in three methods, `_evaluate`, `_region` and `best_fit`, and adds itself to the registry in
-``scores/__init__.py``.
+A new score writes one method, `Score.formula`. Everything else has a default: the region is the level set of the
+formula, the best fit is the prediction. Closed forms replace these defaults where they are known.
 """
 
 from __future__ import annotations
@@ -19,18 +19,25 @@ import numpy as np
 
 from credalset._compiled import kernels
 from credalset._parallel import for_each_block
-from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import (
-    EXACT_SUM_TOLERANCE,
-    as_concentrations,
-    as_distributions,
-    as_thresholds,
-)
+from credalset._predictions import PredictionBatch, map_arrays, row_size
+from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset._validation import EXACT_SUM_TOLERANCE, as_concentrations, as_distributions, as_thresholds, is_exact
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.level_set import LevelSet
+
+BLOCK_SIZE = 1 << 15  # entries of predictions scored at a time: they and what the formula makes of them stay in cache
+KERNEL_BLOCK_SIZE = 1 << 20
 
 
 def _is_plain(value: ArrayLike) -> TypeGuard[FloatArray]:
     return type(value) is np.ndarray and value.dtype == np.float64 and value.ndim == 2
+
+
+def _class_major(array: FloatArray) -> FloatArray:
+    """Lay an array (n, …, K) out with the classes of all items one after the other; not to be written to."""
+    result = np.asfortranarray(array).view()
+    result.flags.writeable = False
+    return result
 
 
 class Score(ABC):
@@ -60,9 +67,9 @@ class Score(ABC):
         ndarray of shape (N,)
             Nonconformity; larger is stranger, ``+inf`` is legal.
         """
-        fused = self._fused_scores(prediction, distribution)
-        if fused is not None:
-            return fused
+        scores = self._scores_of_exact(prediction, distribution)
+        if scores is not None:
+            return scores
         checked = self.check_prediction(prediction)
         labels = as_distributions(distribution, "distribution")
         self.check_pairs(checked, labels, "distribution")
@@ -83,7 +90,7 @@ class Score(ABC):
 
     def check_prediction(
         self, prediction: ArrayLike, name: str = "prediction", n_classes: int | None = None
-    ) -> FloatArray:
+    ) -> Prediction:
         """Validate predictions of this score's order."""
         check = as_distributions if self.order == "first" else as_concentrations
         array = check(prediction, name, n_classes=n_classes)
@@ -95,19 +102,21 @@ class Score(ABC):
         """The estimator's methods that give such predictions, the preferred one first."""
         return ("predict_proba",) if self.order == "first" else ("predict_concentration",)
 
-    def n_classes(self, prediction: FloatArray) -> int:
+    def n_classes(self, prediction: Prediction) -> int:
         """Return the number of classes K of valid predictions."""
-        return int(prediction.shape[1])
+        return prediction.n_classes if isinstance(prediction, PredictionBatch) else int(prediction.shape[1])
 
-    def mean(self, prediction: FloatArray) -> FloatArray:
+    def mean(self, prediction: Prediction) -> FloatArray:
         """Return the expected label distribution under valid predictions, (N, K)."""
+        if isinstance(prediction, PredictionBatch):
+            return prediction.mean()
         return prediction if self.order == "first" else prediction / prediction.sum(axis=1, keepdims=True)
 
-    def is_convex_at(self, prediction: FloatArray) -> bool:
+    def is_convex_at(self, prediction: Prediction) -> bool:
         """Tell whether f(x, ·) is convex in λ for these predictions."""
         return self.is_convex
 
-    def check_pairs(self, prediction: FloatArray, labels: FloatArray, labels_name: str = "labels") -> None:
+    def check_pairs(self, prediction: Prediction, labels: FloatArray, labels_name: str = "labels") -> None:
         """Check that valid predictions and labels describe the same items over the same classes."""
         shape = (len(prediction), self.n_classes(prediction))
         if shape != labels.shape:
@@ -116,7 +125,7 @@ class Score(ABC):
                 "and one column per class, in the same order."
             )
 
-    def largest_above(self, prediction: FloatArray, lower: FloatArray) -> FloatArray:
+    def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
         """Return per row the largest score over {λ : λ ≥ lower}, or a bound above it; no checks.
 
         That simplex has K corners, one of which a score with convex level sets takes its maximum at.
@@ -129,24 +138,34 @@ class Score(ABC):
             np.maximum(largest, self.evaluate_rows(prediction, corner), out=largest)
         return largest
 
-    def evaluate_rows(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """Score row against row, for arrays that are already valid."""
-        result = np.empty(len(prediction))
+    def evaluate_rows(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
+        """Score row against row, (N,), for predictions and distributions (N, K) that are already valid."""
+        result = np.empty(len(distribution))
 
         def one_block(rows: slice) -> None:
-            result[rows] = self.evaluate(prediction[rows].T, distribution[rows].T)
+            result[rows] = self.evaluate_pairs(prediction[rows], distribution[rows, None])[:, 0]
 
-        for_each_block(one_block, len(prediction), int(np.prod(prediction.shape[1:])))
-        return result
+        for_each_block(one_block, len(distribution), row_size(prediction), BLOCK_SIZE)
+        return self._without_nan(result, distribution)
 
-    def evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """Score class-major arrays of shape (K, …) that broadcast against each other; no checks.
+    def evaluate_pairs(self, prediction: Prediction, points: FloatArray) -> FloatArray:
+        """Score valid distributions (N, M, K), or (1, M, K) for all, against each of N valid predictions: (N, M).
 
-        Classes are summed one after the other, so a score's bits depend neither on the batch it is computed in nor on
-        the memory layout: equal inputs tie exactly, which closed conformal sets rely on.
+        The formula sees arrays of at least two items in which the classes lie furthest apart in memory. Sums over
+        classes then add one class after the other, so a score's bits depend neither on the batch it is computed in nor
+        on how arrays came: equal inputs tie exactly, which closed conformal sets rely on.
         """
+        n, m, k = len(prediction), points.shape[1], points.shape[2]
+        if n == 0 or m == 0:
+            return np.empty((n, m))
+        if n == 1:  # NumPy sums a single row in another order: read half of the points against a copy
+            both = np.concatenate([points[0], points[0, -1:]])[: m + m % 2].reshape(2, -1, k)
+            return self.evaluate_pairs(prediction[[0, 0]], both).reshape(1, -1)[:, :m]
+        if m == 1 and len(points) == 1:
+            points = np.repeat(points, n, axis=0)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            return self._evaluate(prediction, distribution)
+            rows = map_arrays(prediction, lambda array: _class_major(array)[:, None])
+            return self.formula(rows, _class_major(points))
 
     def params(self) -> dict[str, Any]:
         """Return the score's parameters as plain values, enough to build it again."""
@@ -157,49 +176,81 @@ class Score(ABC):
         return
 
     @abstractmethod
-    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """Compute f on class-major arrays; must never be NaN."""
+    def formula(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
+        """Compute f on arrays (…, K) of valid predictions and distributions that broadcast against each other: (…).
 
-    @abstractmethod
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> CredalSet:
-        """Build the region for valid arrays (N, K) and (N,)."""
+        Never NaN; ``+inf`` is legal. Operations entry by entry and sums over the last axis are as good as exact about
+        ties, see `evaluate_pairs`; matrix products are not. Warnings of division by zero and the like are off.
+        """
 
-    @abstractmethod
-    def best_fit(self, prediction: FloatArray) -> FloatArray:
-        """Return, per row, a distribution with the smallest possible score."""
+    def best_fit(self, prediction: Prediction) -> FloatArray:
+        """Return, per row, a distribution with the smallest possible score: by default what is predicted."""
+        if self.order == "first" and not isinstance(prediction, PredictionBatch):
+            return np.asarray(prediction)
+        raise NotImplementedError(
+            f"{type(self).__name__} must say which distribution fits a prediction best: define "
+            "best_fit(self, prediction), with predictions (N, K) to distributions (N, K)."
+        )
 
-    def _fused_scores(self, prediction: ArrayLike, distribution: ArrayLike) -> FloatArray | None:
-        """Validate and score in one compiled pass over large plain arrays; None when that does not apply.
+    def _region(self, prediction: Prediction, threshold: FloatArray) -> CredalSet:
+        """Build the region for valid predictions and thresholds (N,): by default the level set of the formula."""
+        if not self.is_convex_at(prediction):
+            raise NotImplementedError(
+                f"{type(self).__name__} is not convex, and only convex formulas have a region by default: define "
+                "_region(self, prediction, threshold)."
+            )
+        return LevelSet.build(self, prediction, threshold)
 
-        The kernels add in the same order as `_evaluate`, so both ways give the same bits. Anything unusual, such as
-        rows that do not sum to one, is left to the ordinary way, which normalises or complains.
+    def _scores_of_exact(self, prediction: ArrayLike, distribution: ArrayLike) -> FloatArray | None:
+        """Check and score plain arrays of distributions in one pass; None if anything about them is unusual.
+
+        Rows that do not sum to one, and whatever else needs a second look, are left to the ordinary way, which
+        normalises or complains.
         """
         if not (_is_plain(prediction) and _is_plain(distribution)) or prediction.shape != distribution.shape:
             return None
-        # Importing Numba takes longer than scoring a million numbers with NumPy.
-        kernel = getattr(kernels("credalset.scores.base_kernels", prediction.size, at_least=1 << 20), self.name, None)
-        if kernel is None or prediction.shape[1] < 2:
+        own_check = type(self).check_prediction is not Score.check_prediction
+        if self.order != "first" or own_check or prediction.shape[0] < 2 or prediction.shape[1] < 2:
             return None
         self._check_classes(prediction.shape[1])
+        kernel, weights = self._kernel(prediction.size), self._kernel_weights(prediction.shape[1])
         result = np.empty(len(prediction))
         unusual = []
 
         def one_block(rows: slice) -> None:
-            if self._fused_block(kernel, prediction[rows], distribution[rows], result[rows]):
+            g, y = prediction[rows], distribution[rows]
+            if kernel is not None and not kernel(g, y, weights, EXACT_SUM_TOLERANCE, result[rows]):
+                return
+            g, y = _class_major(g), _class_major(y)
+            if is_exact(g) and is_exact(y):
+                result[rows] = self.evaluate_pairs(g, y[:, None])[:, 0]
+            else:
                 unusual.append(rows)
 
-        for_each_block(one_block, len(prediction), prediction.shape[1], block_size=self._fused_block_size)
-        return None if unusual else result
+        for_each_block(
+            one_block, len(prediction), prediction.shape[1], BLOCK_SIZE if kernel is None else KERNEL_BLOCK_SIZE
+        )
+        return None if unusual else self._without_nan(result, distribution)
 
-    #: elements a block of `_fused_scores` may touch
-    _fused_block_size: ClassVar[int] = 1 << 20
+    def _kernel(self, size: int) -> Callable[..., bool] | None:
+        """Return the compiled form of the formula for large arrays: that of the class which wrote the formula."""
+        author = next(cls for cls in type(self).__mro__ if "formula" in vars(cls))
+        name = vars(author).get("kernel_name")
+        # Importing Numba takes longer than scoring a million numbers with NumPy.
+        module = None if name is None else kernels("credalset.scores.base_kernels", size, at_least=1 << 20)
+        return getattr(module, name) if module is not None else None
 
-    def _fused_block(
-        self, kernel: Callable[..., bool], prediction: FloatArray, distribution: FloatArray, out: FloatArray
-    ) -> bool:
-        """Run the compiled kernel on a block of rows and tell whether any row is unusual."""
-        return kernel(prediction, distribution, self._fused_weights(prediction.shape[1]), EXACT_SUM_TOLERANCE, out)
+    def _kernel_weights(self, n_classes: int) -> FloatArray:
+        """Numbers handed to the compiled form of the formula, such as the gaps between classes for Wasserstein."""
+        return np.ones(1)
 
-    def _fused_weights(self, n_classes: int) -> FloatArray:
-        """Per-class weights handed to the compiled kernel (class gaps for Wasserstein)."""
-        return np.ones(n_classes)
+    def _without_nan(self, scores: FloatArray, distribution: FloatArray) -> FloatArray:
+        missing = np.isnan(scores)
+        if not missing.any():
+            return scores
+        row = int(missing.argmax())
+        raise ValueError(
+            f"the formula of score {self.name!r} is NaN for row {row}, whose label distribution is "
+            f"{distribution[row].tolist()}. It may be +inf, but must be a number for every prediction and "
+            "distribution, zeros included."
+        )

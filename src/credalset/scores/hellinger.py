@@ -35,19 +35,12 @@ class Hellinger(Score):
     name: ClassVar[str] = "hellinger"
     order: ClassVar[Literal["first", "second"]] = "first"
 
-    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        # Half the squared distance of the square roots: the same number, and exactly zero for a perfect fit.
-        total = (np.sqrt(distribution[0]) - np.sqrt(prediction[0])) ** 2
-        for y, g in zip(distribution[1:], prediction[1:], strict=True):
-            total += (np.sqrt(y) - np.sqrt(g)) ** 2
-        return 0.5 * total
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """½ Σ (√λ_k − √g_k)²: the same number, and exactly zero for a perfect fit."""
+        return 0.5 * ((np.sqrt(distribution) - np.sqrt(prediction)) ** 2).sum(axis=-1)
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> HellingerBall:
         return HellingerBall(self, prediction, threshold, center=prediction, radius=threshold)
-
-    def best_fit(self, prediction: FloatArray) -> FloatArray:
-        """The prediction itself, at distance zero."""
-        return prediction
 
 
 @dataclass(frozen=True, eq=False, repr=False)

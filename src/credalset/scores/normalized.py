@@ -58,13 +58,10 @@ class Normalized(Score):
         """Dividing by a number that depends only on the prediction keeps the score's convexity."""
         return self.score.is_convex
 
-    def scale(self, prediction: FloatArray) -> FloatArray:
-        """H_K(g) + c on a class-major array."""
-        total = np.zeros(prediction.shape[1:])
-        for g in prediction:
-            packed = np.ascontiguousarray(g)
-            total = total - np.where(packed > 0, packed * np.log(packed), 0.0)
-        return np.maximum(total, 0.0) / np.log(len(prediction)) + self.offset
+    def ambiguity(self, prediction: FloatArray) -> FloatArray:
+        """H_K(g) + c of predictions (…, K): what the score is divided by."""
+        terms = np.where(prediction > 0, -prediction * np.log(prediction), 0.0)
+        return np.maximum(terms.sum(axis=-1), 0.0) / np.log(prediction.shape[-1]) + self.offset
 
     def params(self) -> dict[str, Any]:
         """Return the inner score and the offset."""
@@ -73,16 +70,17 @@ class Normalized(Score):
     def _check_classes(self, n_classes: int) -> None:
         self.score._check_classes(n_classes)
 
-    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        raw = self.score._evaluate(prediction, distribution)
-        return np.where(raw > 0, raw / self.scale(prediction), 0.0)
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """The inner score over the ambiguity of the prediction."""
+        raw = self.score.formula(prediction, distribution)
+        return np.where(raw > 0, raw / self.ambiguity(prediction), 0.0)
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> CredalSet:
         with np.errstate(divide="ignore", invalid="ignore"):
-            scaled = threshold * self.scale(prediction.T)
+            scaled = threshold * self.ambiguity(prediction)
         # A negative threshold means empty and an infinite one everything, also where the scale is zero.
         inner = np.where((threshold < 0) | np.isinf(threshold), threshold, scaled)
-        return self.score._region(prediction, inner).governed_by(self, threshold)
+        return self.score._region(prediction, inner).rescored(self, threshold)
 
     def best_fit(self, prediction: FloatArray) -> FloatArray:
         """Where the inner score is smallest."""

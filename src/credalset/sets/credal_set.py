@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from credalset._parallel import for_each_block
-from credalset._typing import ArrayLike, BoolArray, FloatArray, RandomState
+from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction, RandomState
 from credalset._validation import as_distributions, as_generator, as_numbers, as_positive_int, in_unit_range
 from credalset.sets.decisions import decide
 from credalset.sets.region import Region
@@ -36,7 +36,7 @@ class CredalSet(Region):
     ----------
     score : Score
         The nonconformity score that defines membership.
-    prediction : ndarray of shape (N, K)
+    prediction : ndarray of shape (N, K), or a `DirichletMixture`
         What the model predicted: distributions, or Dirichlet concentrations for second-order scores.
     threshold : ndarray of shape (N,)
         Largest score a member may have; ``+inf`` makes the set the whole simplex.
@@ -58,7 +58,7 @@ class CredalSet(Region):
     """
 
     score: Score
-    prediction: FloatArray
+    prediction: Prediction
     threshold: FloatArray
     center: FloatArray = field(kw_only=True)
     radius: FloatArray = field(kw_only=True)
@@ -83,8 +83,8 @@ class CredalSet(Region):
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 
-    def governed_by(self, score: Score, threshold: FloatArray) -> Self:
-        """Return the same regions with membership decided by another score, whose level sets they also are."""
+    def rescored(self, score: Score, threshold: FloatArray) -> Self:
+        """Return the same sets with membership decided by another score, whose level sets they also are."""
         return dataclasses.replace(self, score=score, threshold=threshold)
 
     def contains(self, distribution: ArrayLike, broadcast: bool = False) -> BoolArray:
@@ -144,8 +144,7 @@ class CredalSet(Region):
         return result
 
     def _membership(self, rows: slice, candidates: FloatArray) -> BoolArray:
-        prediction = self.prediction[rows].T[..., None]
-        scores = self.score.evaluate(prediction, np.moveaxis(candidates, 2, 0))
+        scores = self.score.evaluate_pairs(self.prediction[rows], candidates)
         return np.asarray(scores <= self.threshold[rows, None])
 
     def efficiency(self, resolution: float = 0.005) -> FloatArray:
@@ -462,7 +461,7 @@ class CredalSet(Region):
         """
         names = self.classes if self.classes is not None else range(self.n_classes)
         columns: dict[str, Any] = {"set": np.arange(len(self)), "score": np.full(len(self), self.score.name)}
-        prediction = self.prediction if self.prediction.ndim == 2 else self.score.mean(self.prediction)
+        prediction = self.prediction if isinstance(self.prediction, np.ndarray) else self.score.mean(self.prediction)
         columns |= {f"prediction_{name}": prediction[:, k] for k, name in enumerate(names)}
         return columns | {"threshold": self.threshold, "radius": self.radius}
 

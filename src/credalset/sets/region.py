@@ -28,6 +28,8 @@ class Region(ABC):
 
     #: what one such set is called
     shape: ClassVar[str] = "set"
+    #: how far `_support` may lie beyond what members attain, relative to the range of the utility
+    tolerance: ClassVar[float] = 0.0
 
     center: FloatArray
     radius: FloatArray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from credalset.scores.density.dirichlet_mixture import DirichletMixture
 from credalset.scores.density.score import DensitySet, NegativeLogDensity
 
-__all__ = ["DensitySet", "NegativeLogDensity"]
+__all__ = ["DensitySet", "DirichletMixture", "NegativeLogDensity"]

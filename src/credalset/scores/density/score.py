@@ -11,11 +11,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from credalset._parallel import for_each_block
-from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_finite, as_numbers
+from credalset._predictions import row_size
+from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset._validation import as_finite
 from credalset.exceptions import CredalSetWarning
 from credalset.scores.density import mixture as geometry
 from credalset.scores.density import proposals
+from credalset.scores.density.dirichlet_mixture import DirichletMixture, as_mixtures
 from credalset.scores.dirichlet.score import DirichletScore, log_likelihood_drop, negative_log_peak
 from credalset.sets import box
 from credalset.sets.credal_set import CredalSet
@@ -27,8 +29,6 @@ POOL_PER_DRAW = 8
 SECOND_POOL = 4  # times as many proposals where few of them are members, or weights are uneven
 ENTROPY_DRAWS = 32
 ELEMENTS_PER_BLOCK = 1 << 21
-SUM_TOLERANCE = 1e-6
-SMALLEST, LARGEST = 1e-8, 1e10  # concentrations whose densities doubles can tell
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class NegativeLogDensity(DirichletScore):
     when the predicted density is right: where the model is sure the set is small, where it is not the set is large.
     A prediction flatter than the threshold density has an empty set.
 
-    Predictions are Dirichlet concentrations (N, K) ≥ 1, or mixtures (N, C, K + 1): component j of item i has the weight
-    ``prediction[i, j, 0]`` and the concentrations ``prediction[i, j, 1:]`` > 0. `DirichletMixtureNetwork` predicts
-    mixtures. Their level sets need not be convex; see `DensitySet`.
+    Predictions are Dirichlet concentrations (N, K) ≥ 1, or mixtures: a `DirichletMixture`, or an array (N, C, K + 1) in
+    which component j of item i has the weight ``prediction[i, j, 0]`` and the concentrations ``prediction[i, j, 1:]`` > 0.
+    `DirichletMixtureNetwork` predicts mixtures. Their level sets need not be convex; see `DensitySet`.
 
     Parameters
     ----------
@@ -72,54 +72,42 @@ class NegativeLogDensity(DirichletScore):
 
     def check_prediction(
         self, prediction: ArrayLike, name: str = "prediction", n_classes: int | None = None
-    ) -> FloatArray:
-        """Validate concentrations (N, K) or mixtures (N, C, K + 1)."""
-        if np.ndim(prediction) != 3:
+    ) -> Prediction:
+        """Validate concentrations (N, K), or mixtures (N, C, K + 1), which become a `DirichletMixture`."""
+        if not isinstance(prediction, DirichletMixture) and np.ndim(prediction) != 3:
             return super().check_prediction(prediction, name, n_classes)
-        array = _as_mixtures(prediction, name, n_classes)
-        if self.pull == 0.0 and (array[..., 1:] < 1.0).any():
+        mixture = as_mixtures(prediction, name, n_classes)
+        if self.pull == 0.0 and (mixture.concentrations < 1.0).any():
             raise ValueError(
                 f"{name} has concentrations below 1, whose density is infinite on the boundary of the simplex. "
                 "Use NegativeLogDensity with pull > 0, such as 1e-3."
             )
-        return array
+        return mixture
 
-    def n_classes(self, prediction: FloatArray) -> int:
-        """Return K."""
-        return int(prediction.shape[1]) if prediction.ndim == 2 else int(prediction.shape[2]) - 1
-
-    def mean(self, prediction: FloatArray) -> FloatArray:
-        """Return the mean of the predicted density."""
-        if prediction.ndim == 2:
-            return super().mean(prediction)
-        theta = prediction[..., 1:]
-        means = (prediction[..., :1] * (theta / theta.sum(axis=-1, keepdims=True))).sum(axis=1)
-        return np.asarray(means / means.sum(axis=1, keepdims=True))
-
-    def is_convex_at(self, prediction: FloatArray) -> bool:
+    def is_convex_at(self, prediction: Prediction) -> bool:
         """One Dirichlet with θ ≥ 1 is log-concave; mixtures are not in general."""
-        return prediction.ndim == 2
+        return not isinstance(prediction, DirichletMixture)
 
-    def best_fit(self, prediction: FloatArray) -> FloatArray:
+    def best_fit(self, prediction: Prediction) -> FloatArray:
         """The mode; for mixtures, the highest point that a search finds."""
-        if prediction.ndim == 2:
+        if not isinstance(prediction, DirichletMixture):
             return super().best_fit(prediction)
-        result = np.empty((len(prediction), self.n_classes(prediction)))
+        result = np.empty((len(prediction), prediction.n_classes))
 
         def one_block(rows: slice) -> None:
             mixture = self.mixture(prediction[rows])
             result[rows] = mixture.released(geometry.highest_points(mixture)[0])
 
-        for_each_block(one_block, len(prediction), int(np.prod(prediction.shape[1:])) * geometry.MAX_STARTS)
+        for_each_block(one_block, len(prediction), row_size(prediction) * geometry.MAX_STARTS)
         return result
 
-    def largest_above(self, prediction: FloatArray, lower: FloatArray) -> FloatArray:
+    def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
         """Bound the largest score over {λ : λ ≥ lower}; exact for one Dirichlet.
 
         For a mixture each component is bounded from below: its factors with θ ≥ 1 are log-concave and smallest at a
         corner, each of the others is smallest where its own class has most.
         """
-        if prediction.ndim == 2:
+        if not isinstance(prediction, DirichletMixture):
             return super().largest_above(prediction, lower)
         mixture = self.mixture(prediction)
         excess = mixture.theta - 1.0
@@ -132,80 +120,40 @@ class NegativeLogDensity(DirichletScore):
         smallest = mixture.log_norms() + rising.min(axis=1) + falling.sum(axis=-1)
         return -geometry.log_sum_exp(smallest)
 
-    def mixture(self, prediction: FloatArray) -> geometry.Mixture:
-        """Take valid predictions (N, C, K + 1) apart."""
+    def mixture(self, prediction: DirichletMixture) -> geometry.Mixture:
+        """Return the mixtures as this score reads them, off the boundary."""
         with np.errstate(divide="ignore"):
-            return geometry.Mixture(np.log(prediction[..., 0]), prediction[..., 1:], self.pull)
+            return geometry.Mixture(np.log(prediction.weights), prediction.concentrations, self.pull)
 
-    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        if len(prediction) != len(distribution):
+    def formula(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
+        """−log p(λ)."""
+        if isinstance(prediction, DirichletMixture):
             return _negative_log_mixture(prediction, distribution, self.pull)
         return negative_log_peak(prediction) + log_likelihood_drop(prediction, distribution)
 
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> CredalSet:
-        if prediction.ndim == 3:
-            center = self.best_fit(prediction)
-            lowest = self.evaluate_rows(prediction, center)
-            return DensitySet(self, prediction, threshold, center=center, radius=threshold - lowest)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            drop = threshold - negative_log_peak(prediction.T)
+    def _region(self, prediction: Prediction, threshold: FloatArray) -> CredalSet:
+        center = self.best_fit(prediction)
+        drop = threshold - self.evaluate_rows(prediction, center)  # from the peak of the density
+        if isinstance(prediction, DirichletMixture):
+            return DensitySet(self, prediction, threshold, center=center, radius=drop)
         return self._ball(prediction, threshold, drop)
 
 
-def _as_mixtures(value: ArrayLike, name: str, n_classes: int | None) -> FloatArray:
-    """Check mixtures of Dirichlets (N, C, K + 1): weights that sum to one, and positive concentrations."""
-    array = np.ascontiguousarray(as_numbers(value, name), dtype=np.float64)
-    if array.shape[1] < 1 or array.shape[2] < 3:
-        raise ValueError(
-            f"{name} must hold mixtures of shape (N, components, 1 + classes) with at least 1 component and 2 classes, "
-            f"but has shape {array.shape}."
-        )
-    if n_classes is not None and array.shape[2] != n_classes + 1:
-        raise ValueError(f"{name} has mixtures over {array.shape[2] - 1} classes, but {n_classes} are expected.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity.")
-    weights, theta = array[..., 0], array[..., 1:]
-    sums = weights.sum(axis=1)
-    bad = (weights < 0).any(axis=1) | (np.abs(sums - 1.0) > SUM_TOLERANCE)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(
-            f"{name} must have weights (its entries [:, :, 0]) that are not negative and sum to one, but those of row "
-            f"{row} sum to {sums[row]:.6g} and the smallest is {weights[row].min():.6g}."
-        )
-    if theta.min(initial=1.0) < SMALLEST or theta.max(initial=1.0) > LARGEST:
-        raise ValueError(
-            f"{name} must have concentrations (its entries [:, :, 1:]) from {SMALLEST:g} to {LARGEST:g}, but they go "
-            f"from {theta.min():.6g} to {theta.max():.6g}. Clip them: densities beyond are lost to rounding."
-        )
-    return array
-
-
-def _negative_log_mixture(prediction: FloatArray, distribution: FloatArray, pull: float) -> FloatArray:
-    """−log Σ_j w_j Dir(y | θ_j) on class-major arrays (K + 1, C, …) and (K, …).
-
-    Classes and components are added one after the other, and logarithms taken of packed arrays, so that equal inputs
-    tie to the last bit.
-    """
-    scale = 1.0 + len(distribution) * pull
-    logs = [np.log(np.ascontiguousarray((y + pull) / scale)) for y in distribution]
+def _negative_log_mixture(prediction: DirichletMixture, distribution: FloatArray, pull: float) -> FloatArray:
+    """−log Σ_j w_j Dir(y | θ_j), a component at a time: all at once would take C times the memory."""
+    logs = np.log((distribution + pull) / (1.0 + distribution.shape[-1] * pull))
     terms = []
-    for weight, *theta in zip(*prediction, strict=True):
-        total, log_beta = np.zeros_like(theta[0]), np.zeros_like(theta[0])
-        for t in theta:
-            total, log_beta = total + t, log_beta + gammaln(np.ascontiguousarray(t))
-        term = np.log(np.ascontiguousarray(weight)) + (gammaln(total) - log_beta)
-        for t, log in zip(theta, logs, strict=True):
-            term = term + np.where(t == 1.0, 0.0, (t - 1.0) * log)
-        terms.append(term)
-    top = terms[0]
-    for term in terms[1:]:
-        top = np.maximum(top, term)
+    for j in range(prediction.n_components):
+        theta = prediction.concentrations[..., j, :]
+        log_norm = gammaln(theta.sum(axis=-1)) - gammaln(theta).sum(axis=-1)
+        powers = np.where(theta == 1.0, 0.0, (theta - 1.0) * logs)
+        terms.append(np.log(prediction.weights[..., j]) + log_norm + powers.sum(axis=-1))
+    top = np.maximum.reduce(terms)
     safe = np.where(np.isfinite(top), top, 0.0)
-    sum_ = np.zeros_like(top)
+    total = np.zeros_like(top)
     for term in terms:
-        sum_ = sum_ + np.exp(term - safe)
-    return -(safe + np.log(sum_))
+        total = total + np.exp(term - safe)
+    return -(safe + np.log(total))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -221,13 +169,14 @@ class DensitySet(CredalSet):
 
     shape: ClassVar[str] = "density set"
     score: NegativeLogDensity
+    prediction: DirichletMixture
 
     @property
     def _mixture(self) -> geometry.Mixture:
         return self.score.mixture(self.prediction)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
-        scores = self.score.evaluate(self.prediction.T[..., None], np.moveaxis(points, 2, 0))
+        scores = self.score.evaluate_pairs(self.prediction, points)
         return scores - (self.threshold - self.radius)[:, None]
 
     def _envelope(self) -> tuple[FloatArray, FloatArray]:
@@ -242,8 +191,7 @@ class DensitySet(CredalSet):
         def one_block(rows: slice) -> None:
             lower[rows], upper[rows] = geometry.envelope(self._mixture.rows(rows), -self.threshold[rows])
 
-        n_components = self.prediction.shape[1]
-        for_each_block(one_block, len(self), n_components * geometry.CELLS, block_size=1 << 18)
+        for_each_block(one_block, len(self), self.prediction.n_components * geometry.CELLS, block_size=1 << 18)
         # The peak is a member: rounding must not shut it out.
         return np.minimum(lower, self.center), np.maximum(upper, self.center)
 
@@ -321,7 +269,7 @@ class DensitySet(CredalSet):
         proposal = proposals.prepare(mixture, mixture.pulled(self.center), -self.threshold)
 
         def weigh(drawn: proposals.Points) -> FloatArray:
-            scores = self.score.evaluate(self.prediction.T[..., None], np.moveaxis(drawn.points, 2, 0))
+            scores = self.score.evaluate_pairs(self.prediction, drawn.points)
             return np.where(scores <= self.threshold[:, None], drawn.log_weights, -np.inf)
 
         multiples = proposals.choose_multiples(proposal, weigh, generator)
@@ -330,6 +278,6 @@ class DensitySet(CredalSet):
 
     def _blocks(self, n_points: int, n_rows: int) -> list[slice]:
         """Slices of rows whose proposals fit in memory."""
-        per_row = n_points * max(self.prediction.shape[1] + 1, 2 * self.n_classes)
+        per_row = n_points * max(self.prediction.n_components + 1, 2 * self.n_classes)
         step = max(1, ELEMENTS_PER_BLOCK // per_row)
         return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]

@@ -18,50 +18,38 @@ from scipy.special import gammaln
 from credalset._compiled import kernels
 from credalset._parallel import for_each_block
 from credalset._typing import FloatArray
+from credalset._validation import sequential_row_sums
 from credalset.scores.base import Score
 from credalset.scores.dirichlet import entropy, geometry, volume
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.smallest_peak import capped_peak
+from credalset.simplex import divergence_terms
 
 
 def mode_and_weight(concentration: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mode m (N, K) and weight W (N,); the mode of a uniform Dirichlet is taken to be the centre."""
     excess = concentration - 1.0
-    weight = _class_sum(excess.T)  # the order of the score's own sum, so that the mode scores exactly zero
+    weight = sequential_row_sums(excess)  # the order of the score's own sum, so that the mode scores exactly zero
     safe = np.where(weight > 0, weight, 1.0)
     mode = np.where(weight[:, None] > 0, excess / safe[:, None], 1.0 / concentration.shape[1])
     return mode, weight
 
 
 def log_likelihood_drop(concentration: FloatArray, distribution: FloatArray) -> FloatArray:
-    """Log p(m) − log p(λ) = W · KL(m ‖ λ) on class-major arrays; zero where W = 0."""
+    """Log p(m) − log p(λ) = W · KL(m ‖ λ) on arrays (…, K); zero where W = 0."""
     excess = concentration - 1.0
-    weight = _class_sum(excess)
-    drop: FloatArray | None = None
-    for a, y in zip(excess, distribution, strict=True):
-        log_mode, log_y = np.log(np.ascontiguousarray(a / weight)), np.log(np.ascontiguousarray(y))
-        term = np.where(a > 0, a * (log_mode - log_y), 0.0)
-        drop = term if drop is None else drop + term
-    assert drop is not None
-    return np.maximum(drop, 0.0)
+    weight = excess.sum(axis=-1)
+    mode = excess / np.where(weight > 0, weight, 1.0)[..., None]
+    drop = divergence_terms(mode, distribution).sum(axis=-1)
+    return np.where(weight > 0, weight * np.maximum(drop, 0.0), 0.0)
 
 
 def negative_log_peak(concentration: FloatArray) -> FloatArray:
-    """−log p(m) = log B(θ) − Σ a_k log m_k on class-major arrays."""
+    """−log p(m) = log B(θ) − Σ a_k log m_k on arrays (…, K)."""
     excess = concentration - 1.0
-    weight = _class_sum(excess)
-    peak = -gammaln(_class_sum(concentration))
-    for a, theta in zip(excess, concentration, strict=True):
-        log_mode = np.where(a > 0, np.log(np.ascontiguousarray(a / weight)), 0.0)
-        peak = peak + (gammaln(theta) - a * log_mode)
-    return peak
-
-
-def _class_sum(values: FloatArray) -> FloatArray:
-    total = values[0].copy()
-    for row in values[1:]:
-        total += row
-    return total
+    mode = excess / excess.sum(axis=-1)[..., None]
+    logs = np.where(excess > 0, excess * np.log(mode), 0.0)
+    return (gammaln(concentration) - logs).sum(axis=-1) - gammaln(concentration.sum(axis=-1))
 
 
 class DirichletScore(Score):
@@ -97,7 +85,8 @@ class RelativeLikelihood(DirichletScore):
     name: ClassVar[str] = "so"
     is_convex: ClassVar[bool] = False
 
-    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """1 − p(λ) / p(m)."""
         return -np.expm1(-log_likelihood_drop(prediction, distribution)) + 0.0
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> ReverseKullbackLeiblerBall:

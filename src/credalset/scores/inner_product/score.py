@@ -31,11 +31,11 @@ class InnerProduct(Score):
     name: ClassVar[str] = "inner"
     order: ClassVar[Literal["first", "second"]] = "first"
 
-    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        total = distribution[0] * prediction[0]
-        for y, g in zip(distribution[1:], prediction[1:], strict=True):
-            total += y * g
-        return np.maximum(1.0 - total, 0.0)
+    kernel_name: ClassVar[str] = "inner"
+
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """1 − Σ λ_k g_k."""
+        return np.maximum(1.0 - (distribution * prediction).sum(axis=-1), 0.0)
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> HalfSpace:
         return HalfSpace(self, prediction, threshold, center=prediction, radius=threshold)

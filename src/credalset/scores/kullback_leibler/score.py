@@ -13,13 +13,14 @@ import numpy as np
 from credalset._compiled import kernels
 from credalset._parallel import for_each_block
 from credalset._typing import FloatArray, IntArray
-from credalset._validation import EXACT_SUM_TOLERANCE, as_finite
+from credalset._validation import as_finite
 from credalset.scores.base import Score
 from credalset.scores.kullback_leibler import geometry, volume
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnified
 from credalset.sets.sampling import sample_on_faces
 from credalset.sets.smallest_peak import capped_peak
+from credalset.simplex import divergence_terms
 
 SMALLEST_RADIUS = 1e-280
 ROUNDING = 1e-14  # predictions may miss the sum one by more than this, and the geometry is exact about it
@@ -53,39 +54,18 @@ class KullbackLeibler(Score):
             raise ValueError(f"base must be above 1, but is {self.base!r}. Use 2 for bits or math.e for nats.")
         object.__setattr__(self, "base", base)
 
-    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        # Each logarithm is taken on its own side, before broadcasting: a grid of M points against N predictions costs
-        # M + N logarithms per class, and no ratio can overflow.
-        total: FloatArray | None = None
-        for y, g in zip(distribution, prediction, strict=True):
-            term = np.where(y > 0, y * (np.log(_packed(y)) - np.log(_packed(g))), 0.0)
-            total = term if total is None else total + term
-        assert total is not None
-        return np.maximum(total, 0.0) / math.log(self.base)
+    kernel_name: ClassVar[str] = "kl"
 
-    # Small blocks: the logarithms of a block stay in cache until the kernel has used them.
-    _fused_block_size: ClassVar[int] = 1 << 14
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """Σ λ_k log(λ_k / g_k), in units of log(base)."""
+        return np.maximum(divergence_terms(distribution, prediction).sum(axis=-1), 0.0) / math.log(self.base)
 
-    def _fused_block(
-        self, kernel: Callable[..., bool], prediction: FloatArray, distribution: FloatArray, out: FloatArray
-    ) -> bool:
-        # NumPy takes the logarithms here too: a compiled kernel's own may differ in the last bit.
-        g, y = _packed(prediction), _packed(distribution)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return kernel(g, y, np.log(g), np.log(y), math.log(self.base), EXACT_SUM_TOLERANCE, out)
+    def _kernel_weights(self, n_classes: int) -> FloatArray:
+        return np.array([math.log(self.base)])
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> KullbackLeiblerBall:
         radius = threshold * math.log(self.base)
         return KullbackLeiblerBall(self, prediction, threshold, center=prediction, radius=radius)
-
-    def best_fit(self, prediction: FloatArray) -> FloatArray:
-        """The prediction itself, at divergence zero."""
-        return prediction
-
-
-def _packed(values: FloatArray) -> FloatArray:
-    """Copy to contiguous memory: NumPy's logarithm may differ in the last bit between strided and packed input."""
-    return np.ascontiguousarray(values)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

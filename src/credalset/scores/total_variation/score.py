@@ -31,18 +31,14 @@ class TotalVariation(Score):
     name: ClassVar[str] = "tv"
     order: ClassVar[Literal["first", "second"]] = "first"
 
-    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        total = np.abs(distribution[0] - prediction[0])
-        for y, g in zip(distribution[1:], prediction[1:], strict=True):
-            total += np.abs(y - g)
-        return 0.5 * total
+    kernel_name: ClassVar[str] = "tv"
+
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """½ Σ |λ_k − g_k|."""
+        return 0.5 * np.abs(distribution - prediction).sum(axis=-1)
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> TotalVariationBall:
         return TotalVariationBall(self, prediction, threshold, center=prediction, radius=threshold)
-
-    def best_fit(self, prediction: FloatArray) -> FloatArray:
-        """The prediction itself, at distance zero."""
-        return prediction
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,0 +1,79 @@
+"""Predictions that one array (N, K) cannot hold: batches of several arrays with one row per item each."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from credalset._typing import FloatArray, Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionBatch:
+    """Predictions for N items whose fields are arrays (N, …); what a score's ``check_prediction`` may return.
+
+    A subclass names its arrays as fields, says how many classes it is about and what it expects. Rows are selected as
+    in an array, and `map` is how scores bring all arrays into another shape or order at once.
+    """
+
+    @property
+    @abstractmethod
+    def n_classes(self) -> int:
+        """Number of classes K."""
+
+    @abstractmethod
+    def mean(self) -> FloatArray:
+        """Return the expected label distribution of each item, (N, K)."""
+
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """Return the arrays in the order of the fields."""
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+
+    def map(self, function: Callable[[FloatArray], FloatArray]) -> Self:
+        """Return a batch with the function applied to each array."""
+        return type(self)(*(function(array) for array in self.arrays()))
+
+    def __len__(self) -> int:
+        return len(self.arrays()[0])
+
+    def __getitem__(self, rows: Any) -> Self:
+        return self.map(lambda array: array[rows])
+
+
+def map_arrays(prediction: Prediction, function: Callable[[FloatArray], FloatArray]) -> Prediction:
+    """Apply a function to the array, or to each array, of valid predictions."""
+    return prediction.map(function) if isinstance(prediction, PredictionBatch) else function(prediction)
+
+
+def row_size(prediction: Prediction) -> int:
+    """Return the number of entries per item."""
+    arrays = prediction.arrays() if isinstance(prediction, PredictionBatch) else (prediction,)
+    return sum(int(np.prod(array.shape[1:])) for array in arrays)
+
+
+def row_shapes(prediction: Prediction) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of one item's arrays, which two batches must share to be joined."""
+    arrays = prediction.arrays() if isinstance(prediction, PredictionBatch) else (prediction,)
+    return tuple(array.shape[1:] for array in arrays)
+
+
+def joined(parts: Sequence[Prediction]) -> Prediction:
+    """Return the items of several batches as one batch."""
+    return _combined(parts, np.concatenate)
+
+
+def stacked(parts: Sequence[Prediction]) -> Prediction:
+    """Return predictions of several models for the same items as one batch (N, F, …)."""
+    return _combined(parts, lambda arrays: np.stack(arrays, axis=1))
+
+
+def _combined(parts: Sequence[Prediction], combine: Callable[[Sequence[FloatArray]], FloatArray]) -> Prediction:
+    first = parts[0]
+    if not isinstance(first, PredictionBatch):
+        return combine(parts)
+    return type(first)(*(combine(arrays) for arrays in zip(*(part.arrays() for part in parts), strict=True)))

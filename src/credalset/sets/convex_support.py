@@ -1,0 +1,343 @@
+r"""The largest expectation of a utility over {λ : f(λ) ≤ r} from nothing but values of a convex f, with a certificate.
+
+**Search.** The maximum lies on the boundary f = r. From a boundary point x, a Newton step for the maximum of
+⟨u, λ⟩ + η Σ log λ_k along the surface f = r, with derivatives from differences of f, leads to points outside, which rays
+from the centre bring back to the boundary; η falls step by step. Steps are relative to the entries of x, so classes come
+as close to zero as they must.
+
+**Certificate.** For a convex f the slopes of the chords on both sides of x enclose every subgradient there. Differences
+to both sides hence give a cut, right whatever f does elsewhere, that no member passes. The largest expectation of what
+lies on this side of the cut, within a box that holds the set, is a linear program with one constraint, solved by its
+dual. Where one cut is not enough (f has kinks, or the search went astray), more are made where the linear program over
+all of them ends, until the bound meets a member.
+
+Slopes refer to moving mass from a reference class, the largest of x, to another. Arrays: centres and utilities (N, K).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+
+from credalset._typing import BoolArray, FloatArray
+from credalset.sets import box
+
+if TYPE_CHECKING:
+    from credalset.sets.level_set import LevelSet
+
+#: how far a bound may lie beyond the member found with it, relative to the range of the utility
+TOLERANCE = 1e-5
+MAX_STEPS, MAX_CUTS, MAX_BOXES = 30, 60, 12
+STEP = 1e-3  # of the differences for Newton's step, relative to the entries
+BARRIER_START, BARRIER_FALL, BARRIER_END = 0.02, 0.1, 1e-9
+LENGTHS = np.array([0.95, 0.3, 0.1, 0.01])  # of steps that are tried, relative to where the first class vanishes
+SECTIONS = 16  # that a ray is cut into, again and again
+COARSE, FINE = 6, 13  # how often
+ROUNDING = 1e-15  # of a value of f, relative to its magnitude
+INSIDE = 10.0  # how far from a member a cut is made, relative to the shortest chord that makes sense
+SMALLEST_RADIUS = 1e-9  # below which rounding hides the shape of a set: the bounds are those of a larger one
+ELEMENTS = 1 << 22  # numbers held at a time
+
+
+class Outline(NamedTuple):
+    """What holds a batch of sets: a box, (N, K) each, and P planes ⟨slopes, λ⟩ ≤ levels, (N, P, K) and (N, P)."""
+
+    lower: FloatArray
+    upper: FloatArray
+    slopes: FloatArray
+    levels: FloatArray
+
+    def __getitem__(self, rows: Any) -> Outline:  # type: ignore[override]
+        return Outline(*(array[rows] for array in self))
+
+
+class Cut(NamedTuple):
+    """f(λ) ≥ value + Σ_k min(low_k (λ_k − at_k), high_k (λ_k − at_k)), where members have f ≤ limit; (N, K) and (N,)."""
+
+    at: FloatArray
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    limit: FloatArray
+
+    def plane(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return G (N, K) and b (N,) with ⟨G, λ⟩ ≤ b for every member in the box: chords replace what is concave."""
+        middle, half = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
+        left, right = -half * np.abs(lower - self.at), -half * np.abs(upper - self.at)
+        width = upper - lower
+        slope = np.divide(right - left, width, out=np.zeros_like(width), where=width > 0)
+        constant = self.value + (left - middle * self.at - slope * lower).sum(axis=1)
+        return middle + slope, self.limit - constant
+
+
+def support(sets: LevelSet, around: Outline, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return certified bounds (N,) on the expectation of utilities (N, K) over members, and members near them."""
+    allowed = around.upper > 0
+    least, most = (
+        pick(utility, axis=1, where=allowed, initial=start) for pick, start in ((np.min, np.inf), (np.max, -np.inf))
+    )
+    span = most - least
+    scaled = np.where(allowed, utility - least[:, None], 0.0) / np.where(span > 0, span, 1.0)[:, None]
+    members = search(sets, scaled, allowed)
+    if sets.n_classes == 2:  # a segment, whose ends the rays have found
+        return (utility * members).sum(axis=1), members
+    slopes, levels = make_cuts(sets, members, around, around.upper - around.lower, np.random.default_rng(0))
+    around = around._replace(
+        slopes=np.concatenate([around.slopes, slopes[:, None]], axis=1),
+        levels=np.concatenate([around.levels, levels[:, None]], axis=1),
+    )
+    bounds, members = _meet(sets, scaled, members, around, bound(scaled, slopes, levels, around))
+    return least + span * bounds, members
+
+
+def outline(sets: LevelSet) -> Outline:
+    """Enclose each set in a box and in the cuts at the members with least and with most of each class."""
+    n, k = sets.center.shape
+    allowed = allowed_classes(sets)
+    every = np.repeat(np.arange(n), 2 * k)
+    utility = np.tile(np.concatenate([1.0 - np.eye(k), np.eye(k)]), (n, 1))
+    members = search(sets[every], utility, allowed[every])
+    around = Outline(np.zeros((n, k)), np.where(allowed, 1.0, 0.0), np.zeros((n, 2 * k, k)), np.ones((n, 2 * k)))
+    bounds = (utility * members).sum(axis=1)
+    if k == 2:
+        return _boxed(around, bounds)
+    generator, width = np.random.default_rng(0), np.full((n, 1), np.inf)
+    extent = np.repeat(np.ptp(members.reshape(n, 2 * k, k), axis=1), 2 * k, axis=0)
+    for _ in range(MAX_BOXES):  # the smaller the box, the closer its cuts are to tangents
+        slopes, levels = make_cuts(sets[every], members, around[every], extent, generator)
+        bounds = np.maximum(bound(utility, slopes, levels, around[every]), (utility * members).sum(axis=1))
+        around = _boxed(around, bounds)._replace(slopes=slopes.reshape(n, -1, k), levels=levels.reshape(n, -1))
+        before, width = width, around.upper - around.lower
+        if (width > 0.8 * before).all():
+            break
+    return _boxed(around, _meet(sets[every], utility, members, around[every], bounds)[0])
+
+
+def _boxed(around: Outline, bounds: FloatArray) -> Outline:
+    """Shrink the box to bounds on 1 − λ_k and on λ_k, K each for every set."""
+    ends = bounds.reshape(len(around.lower), 2, -1)
+    lower, upper = np.maximum(around.lower, 1.0 - ends[:, 0]), np.minimum(around.upper, ends[:, 1])
+    return around._replace(lower=lower, upper=upper)
+
+
+def _limits(sets: LevelSet) -> FloatArray:
+    return np.maximum(sets.radius, SMALLEST_RADIUS * sets.magnitude)
+
+
+def allowed_classes(sets: LevelSet) -> BoolArray:
+    """Tell which classes members can give any probability, (N, K): a little of them leaves the divergence finite."""
+    k = sets.n_classes
+    toward = np.concatenate([np.eye(k), 0.5 * np.eye(k) + 0.5 / k])
+    probes = sets.center[:, None] + 1e-6 * (toward - sets.center[:, None])
+    finite = np.isfinite(sets._divergence(probes)).reshape(-1, 2, k).any(axis=1)
+    return np.asarray(finite | (sets.center > 0))
+
+
+def search(sets: LevelSet, utility: FloatArray, allowed: BoolArray) -> FloatArray:
+    """Search for members with the largest expectation of utilities between 0 and 1, (N, K)."""
+    n, k = utility.shape
+    result = np.empty((n, k))
+    step = max(1, ELEMENTS // (k**3 + 4 * SECTIONS * k))
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        part, best = sets[rows], np.eye(k)[np.where(allowed[rows], utility[rows], -1.0).argmax(axis=1)]
+        result[rows] = best  # where the best corner is a member nothing is better
+        outside = np.flatnonzero(part._divergence(best[:, None])[:, 0] > part.radius)
+        if len(outside):
+            inner = part[outside]
+            points = _search(inner, utility[rows][outside], allowed[rows][outside], best[outside])
+            result[rows][outside] = _to_boundary(inner, points[:, None], inner.radius, FINE)[:, 0]
+    return result
+
+
+def _search(sets: LevelSet, utility: FloatArray, allowed: BoolArray, best: FloatArray) -> FloatArray:
+    limit = _limits(sets)
+    middle = allowed / allowed.sum(axis=1, keepdims=True)
+    x = _to_boundary(sets, (0.9 * best + 0.1 * middle)[:, None], limit, COARSE)[:, 0]
+    x = (1.0 - 1e-3) * x + 1e-3 * middle
+    if sets.n_classes == 2:
+        return best
+    price, barrier = np.full(len(x), np.nan), np.full(len(x), BARRIER_START)
+    active = np.arange(len(x))
+    for _ in range(MAX_STEPS):
+        part, here, eta = sets[active], x[active], barrier[active]
+        step, price[active] = _newton_step(part, here, utility[active], limit[active], eta, price[active])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            longest = np.where(step < 0, -here / step, np.inf).min(axis=1)
+        lengths = np.minimum(longest, 1.0)[:, None, None] * LENGTHS[:, None]
+        trials = _to_boundary(part, here[:, None] + lengths * step[:, None], limit[active], COARSE)
+        trials = np.maximum(np.concatenate([here[:, None], trials], axis=1), 1e-3 * here[:, None])
+        trials /= trials.sum(axis=-1, keepdims=True)  # a ray may have ended on the edge of the simplex
+        logs = np.log(np.where(allowed[active, None], trials, 1.0)).sum(axis=-1)
+        merit = (utility[active, None] * trials).sum(axis=-1) + eta[:, None] * logs
+        chosen = merit.argmax(axis=1)
+        x[active] = trials[np.arange(len(active)), chosen]
+        barrier[active] *= np.where(chosen <= 2, BARRIER_FALL, 0.5)
+        active = active[barrier[active] > BARRIER_END]
+        if len(active) == 0:
+            break
+    return x
+
+
+def _newton_step(
+    sets: LevelSet, x: FloatArray, utility: FloatArray, limit: FloatArray, barrier: FloatArray, price: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Step (N, K) along f = limit toward the maximum of ⟨u, λ⟩ + η Σ log λ, and the price of the constraint, (N,)."""
+    n, k = x.shape
+    rows, j = np.arange(n), x.argmax(axis=1)
+    moves = x[:, :, None] * (np.eye(k) - np.eye(k)[j][:, None, :])  # row i: as much as x_i has, from class j to class i
+    top, free = x[rows, j][:, None], x.copy()
+    free[rows, j] = 0.0
+    value, gradient, hessian = _derivatives(sets, x, moves)
+    gain = free * (utility - utility[rows, j][:, None])
+    gain += barrier[:, None] * np.where(free > 0, 1.0 - free / top, 0.0)
+    size = (gradient**2).sum(axis=1)
+    guess = (gradient * gain).sum(axis=1) / np.where(size > 0, size, 1.0)
+    price = np.maximum(np.where(np.isnan(price), guess, price), 1e-12)
+    barrier_curvature = np.eye(k) + (free / top)[:, :, None] * (free / top)[:, None, :]
+    system = price[:, None, None] * hessian + barrier[:, None, None] * barrier_curvature
+    system += 1e-9 / k * np.trace(system, axis1=1, axis2=2)[:, None, None] * np.eye(k)
+    solved = np.linalg.solve(system, np.stack([gain, gradient], axis=-1))
+    along, against = solved[..., 0], solved[..., 1]
+    slope = (gradient * against).sum(axis=1)
+    price = ((gradient * along).sum(axis=1) - (limit - value)) / np.where(slope > 0, slope, 1.0)
+    step = np.einsum("ni,nik->nk", along - price[:, None] * against, moves)
+    return np.where(np.isfinite(step), step, 0.0), np.where(price > 0, price, np.nan)
+
+
+def _derivatives(sets: LevelSet, x: FloatArray, moves: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Value, first and second derivatives of the divergence along the moves, by differences."""
+    n, k = x.shape
+    first, second = np.triu_indices(k, 1)
+    steps = [np.zeros((n, 1, k)), moves, -moves, moves[:, first] + moves[:, second]]
+    values = sets._divergence(np.maximum(x[:, None] + STEP * np.concatenate(steps, axis=1), 0.0))
+    values = np.where(np.isfinite(values), values, values[:, :1] + 1.0)
+    here, ahead, behind, both = np.split(values, [1, k + 1, 2 * k + 1], axis=1)
+    hessian, diagonal = np.zeros((n, k, k)), np.arange(k)
+    hessian[:, first, second] = hessian[:, second, first] = both - ahead[:, first] - ahead[:, second] + here
+    hessian[:, diagonal, diagonal] = np.maximum(ahead + behind - 2.0 * here, 0.0)
+    return here[:, 0], (ahead - behind) / (2.0 * STEP), hessian / STEP**2
+
+
+def _to_boundary(sets: LevelSet, targets: FloatArray, limit: FloatArray, rounds: int) -> FloatArray:
+    """Return the last points inside on the way from the centres toward targets (N, M, K) and beyond."""
+    n, m, k = targets.shape
+    origin = sets.center[:, None]
+    step = targets - origin
+    with np.errstate(divide="ignore", invalid="ignore"):
+        edge = np.where(step < 0, origin / -step, np.inf).min(axis=-1)
+    low, high = np.zeros((n, m)), np.where(np.isfinite(edge), edge, 1.0)
+    for turn in range(rounds):
+        # The first time at every scale, then between neighbours.
+        parts = 0.1 ** np.arange(SECTIONS, -1, -1.0) if turn == 0 else np.arange(1, SECTIONS + 1) / (SECTIONS + 1)
+        t = low[..., None] + (high - low)[..., None] * parts
+        points = np.maximum(origin[:, :, None] + t[..., None] * step[:, :, None], 0.0).reshape(n, -1, k)
+        inside = sets._divergence(points).reshape(t.shape) <= limit[:, None, None]
+        count = np.where(inside.all(axis=-1), len(parts), inside.argmin(axis=-1))[..., None]
+        ends = np.concatenate([low[..., None], t, high[..., None]], axis=-1)
+        low, high = (np.take_along_axis(ends, count + side, axis=-1)[..., 0] for side in (0, 1))
+    points = np.maximum(origin + low[..., None] * step, 0.0)
+    return points / points.sum(axis=-1, keepdims=True)
+
+
+def make_cuts(
+    sets: LevelSet, x: FloatArray, around: Outline, scale: FloatArray, generator: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Cut next to points (N, K) by chords to both sides, widened by what rounding may do: planes (N, K) and (N,).
+
+    The scale (N, K) is about the extent of the sets. The cuts hold wherever and however long the chords are; these lie
+    a little inside, where kinks are rarely met, and lose as much to rounding as to the curvature of f.
+    """
+    n, k = x.shape
+    limit = _limits(sets)
+    shift = np.sqrt(ROUNDING * sets.magnitude / limit).clip(1e-7, 1e-3)[:, None] * INSIDE * scale
+    at = x + shift * (0.1 + generator.random((n, k))) * np.where(x < sets.center, 1.0, -1.0)
+    at = np.maximum(at, 0.5 * shift)
+    at /= at.sum(axis=1, keepdims=True)
+    here, ahead, behind = _chords(sets, at, STEP * at)
+    noise = ROUNDING * (sets.magnitude[:, None] + np.abs(here))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        curvature = np.maximum(ahead + behind - 2.0 * here, noise) / (STEP * at) ** 2
+        size = np.where(at > 0, np.minimum(np.sqrt(noise / curvature), np.minimum(0.5 * at, 0.3 * shift)), 0.0)
+    here, ahead, behind = _chords(sets, at, size)
+    idle = (size == 0) | (np.arange(k) == at.argmax(axis=1)[:, None])
+    size = np.where(idle, 1.0, size)
+    low, high = (here - behind - 2.0 * noise) / size, (ahead - here + 2.0 * noise) / size
+    low, high = np.where(idle, 0.0, low), np.where(idle, 0.0, high)
+    return Cut(at, (here - noise)[:, 0], low, high, limit).plane(around.lower, around.upper)
+
+
+def _chords(sets: LevelSet, at: FloatArray, size: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Divergences at points (N, K) and after moves of some size to and from each class: (N, 1), (N, K), (N, K)."""
+    k = at.shape[1]
+    moves = size[:, :, None] * (np.eye(k) - np.eye(k)[at.argmax(axis=1)][:, None, :])
+    values = sets._divergence(at[:, None] + np.concatenate([np.zeros((len(at), 1, k)), moves, -moves], axis=1))
+    here, ahead, behind = np.split(values, [1, k + 1], axis=1)
+    return here, ahead, behind
+
+
+def bound(utility: FloatArray, slopes: FloatArray, levels: FloatArray, around: Outline) -> FloatArray:
+    """Largest expectation within the box and short of one plane, (N,): its dual, which is right at any price ≥ 0."""
+    low, high = np.zeros(len(utility)), np.ones(len(utility))
+    best, growing = np.full(len(utility), np.inf), np.ones(len(utility), dtype=bool)
+    for _ in range(150):
+        price = np.where(growing, high, 0.5 * (low + high))
+        value, point = box.support(around.lower, around.upper, utility - price[:, None] * slopes)
+        best = np.fmin(best, value + price * levels)
+        beyond = (slopes * point).sum(axis=1) > levels  # a higher price does better
+        low, high = np.where(beyond, price, low), np.where(beyond, np.where(growing, 8.0 * high, high), price)
+        growing &= beyond & (high < 1e30)
+        if (high - low <= 1e-13 * high).all():
+            break
+    return np.fmin(best, box.support(around.lower, around.upper, utility)[0])
+
+
+def _meet(
+    sets: LevelSet, utility: FloatArray, members: FloatArray, around: Outline, bounds: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Bring bounds and members together by cuts, each made where the linear program over all before it ends."""
+    bounds, reached = bounds.copy(), (utility * members).sum(axis=1)
+    wanted = np.where(sets.radius < _limits(sets), 1e3, 1.0) * TOLERANCE  # more is not to be had from a larger set
+    active = np.flatnonzero(bounds - reached > wanted)
+    planes = {i: [*zip(around.slopes[i], around.levels[i], strict=True)] for i in active}
+    generator = np.random.default_rng(1)
+    for _ in range(MAX_CUTS):
+        if len(active) == 0:
+            break
+        part, box_ = sets[active], around[active]
+        targets = np.empty((len(active), sets.n_classes))
+        for row, i in enumerate(active):
+            value, targets[row] = _program(utility[i], planes[i], around.lower[i], around.upper[i])
+            bounds[i] = min(bounds[i], value)
+        found = _to_boundary(part, targets[:, None], part.radius, FINE)[:, 0]
+        values = (utility[active] * found).sum(axis=1)
+        better = active[values > reached[active]]
+        members[better], reached[better] = found[values > reached[active]], values[values > reached[active]]
+        new = make_cuts(part, found, box_, box_.upper - box_.lower, generator)
+        for i, slope, level in zip(active, *new, strict=True):
+            planes[i].append((slope, level))
+        active = active[bounds[active] - reached[active] > wanted[active]]
+    return np.maximum(bounds, reached), members
+
+
+def _program(
+    utility: FloatArray, planes: list[tuple[FloatArray, FloatArray]], lower: FloatArray, upper: FloatArray
+) -> tuple[float, FloatArray]:
+    """Solve max ⟨u, λ⟩ over the box and short of all planes."""
+    slopes, levels = (np.array(column) for column in zip(*planes, strict=True))
+    size = np.maximum(np.abs(slopes).max(axis=1), 1e-300)
+    solution = linprog(
+        -utility,
+        A_ub=slopes / size[:, None],
+        b_ub=levels / size + 1e-12,
+        A_eq=np.ones((1, len(utility))),
+        b_eq=[1.0],
+        bounds=np.column_stack([lower, upper]),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if solution.x is None:
+        return np.inf, 0.5 * (lower + upper)
+    return -float(solution.fun) + 1e-9, solution.x

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import credalset as cs
-from credalset.persistence import bundle as _bundle
 from credalset.exceptions import FileFormatError, MissingExtraError
+from credalset.persistence import bundle as _bundle
 from credalset.persistence.bundle import ARRAYS, MANIFEST
 from credalset.scores import REGISTRY, KullbackLeibler, Normalized, TotalVariation, Wasserstein
 

@@ -17,8 +17,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset.persistence import bundle as _bundle
 from credalset.exceptions import FileFormatError
+from credalset.persistence import bundle as _bundle
 from credalset.persistence.bundle import ARRAYS, MANIFEST
 from credalset.persistence.estimator import ESTIMATOR_FILE
 

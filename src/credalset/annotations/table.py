@@ -103,7 +103,7 @@ def as_list(column: Any) -> list[Any]:
     """Turn a column of any library into a list of Python values; nulls become None, NaN, NaT or NA."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
         return list(column)  # tolist would turn nanosecond times into bare integers
-    for method in ("to_pylist", "to_list", "tolist"):
+    for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(column, method):
             values: list[Any] = getattr(column, method)()
             return values

@@ -44,10 +44,13 @@ LAYERS = [
     ["persistence.estimator", "_splits"],
     ["classifier"],
     ["persistence"],
+    ["tables"],
+    ["distributed"],
     ["credalset"],
     ["experiments"],
     ["commands"],
     ["cli"],
+    ["__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -192,8 +192,8 @@ def _metadata_of(table: Any) -> dict[str, Any]:
 
 def _parquet() -> Any:
     try:
-        import pyarrow  # type: ignore[import-untyped]
-        import pyarrow.parquet  # type: ignore[import-untyped]
+        import pyarrow
+        import pyarrow.parquet
     except ImportError:
         raise MissingExtraError("Keeping results in Parquet files", "pyarrow", "reproduce") from None
     return pyarrow

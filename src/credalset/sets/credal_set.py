@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
@@ -12,6 +12,7 @@ import numpy as np
 from credalset._parallel import for_each_block
 from credalset._typing import ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_distributions, as_generator, as_numbers, as_positive_int, in_unit_range
+from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame
 from credalset.sets.decisions import decide
 from credalset.sets.region import Region
 from credalset.sets.results import EntropyBounds, Volume
@@ -450,6 +451,40 @@ class CredalSet(Region):
                [ True, False, False]])
         """
         return decide(self, rule, utility)
+
+    def to_frame(
+        self,
+        items: Iterable[Any] | None = None,
+        ask: Iterable[str] = DEFAULT_QUESTIONS,
+        *,
+        alpha: float | None = None,
+        kind: Literal["pandas", "polars", "pyarrow"] = "pandas",
+    ) -> Any:
+        """Return a data frame with one row per set: names, thresholds and the answers asked for.
+
+        Parameters
+        ----------
+        items : iterable of N names, optional
+            Names of the items, such as ``votes.items``; 0, 1, 2, … by default.
+        ask : iterable of str
+            ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"`` (both bounds, normalised
+            to [0, 1]), ``"labels"`` (those that some member makes the most probable one, and their number),
+            ``"width"`` (½ Σ (upper − lower)), ``"volume"`` (with its standard error).
+        alpha : float, optional
+            The level at which the sets were predicted, to be kept as a column.
+        kind : {"pandas", "polars", "pyarrow"}
+            Which data frame to build.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> sets = TotalVariation().region([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2]], threshold=0.15)
+        >>> print(sets.to_frame(items=["a", "b"], ask=["labels", "width"]).to_string(index=False))
+        item  threshold  empty    labels  n_labels  width
+           a       0.15  False       [0]         1  0.425
+           b       0.15  False [0, 1, 2]         3  0.450
+        """
+        return to_frame(self, items, ask, kind, alpha)
 
     def to_dict(self) -> dict[str, Any]:
         """Return one column per attribute, ready for a data frame: ``pandas.DataFrame(sets.to_dict())``.

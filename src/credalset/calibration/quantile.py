@@ -126,3 +126,21 @@ class CoverageDistribution:
     def ppf(self, probability: float) -> float:
         """Quantile of the coverage."""
         return 1.0 if self.is_certain else float(self._beta().ppf(probability))
+
+    def observed_interval(self, n_test: int, level: float = 0.95) -> tuple[float, float]:
+        """Central interval for the share of ``n_test`` fresh items that are covered, the calibration draw included.
+
+        The number of covered items is beta-binomial: coverage is a Beta draw, and each item a coin with that chance.
+
+        Examples
+        --------
+        >>> [round(x, 3) for x in CoverageDistribution(rank=451, n=500).observed_interval(500)]
+        [0.862, 0.936]
+        """
+        from scipy.stats import betabinom
+
+        level = as_probability(level, "level")
+        if self.is_certain or n_test == 0:
+            return 1.0 if self.is_certain else 0.0, 1.0
+        low, high = betabinom(n_test, self.rank, self.n + 1 - self.rank).interval(level)
+        return float(low) / n_test, float(high) / n_test

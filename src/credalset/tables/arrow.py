@@ -22,7 +22,7 @@ def matrix(batch: pa.RecordBatch, names: Sequence[str], what: str = "predictions
         if column.null_count:
             row = np.flatnonzero(np.asarray(column.is_null()))[0]
             raise ValueError(f"column {name!r} of the {what} has no value in row {row}. Fill or drop such rows.")
-    if len(columns) == 1 and _is_list(columns[0].type):
+    if len(columns) == 1 and is_list(columns[0].type):
         return _unpack_lists(columns[0], names[0], what)
     for name, column in zip(names, columns, strict=True):
         if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
@@ -36,7 +36,8 @@ def matrix(batch: pa.RecordBatch, names: Sequence[str], what: str = "predictions
     return result
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether a column holds lists."""
     import pyarrow as pa
 
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)

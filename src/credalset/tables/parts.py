@@ -87,9 +87,11 @@ def score_parquet(
     order: part by part, row by row.
     """
     need("pyarrow", "Scoring Parquet files")
+    from pyarrow import parquet
+
     folder = Path(target)
     parts = list_parts(str(source), folder)
-    scorer = _with_id_type(scorer, parts[0].source)
+    scorer = scorer.for_input(parquet.ParquetFile(parts[0].source).schema_arrow)
     plan = _plan(parts, scorer)
     _start(folder, plan, resume)
     scorer = _on_disk(scorer, folder)
@@ -150,17 +152,6 @@ def _run_on(client: Any, parts: list[Part], scorer: Scorer) -> Iterator[Part]:
             yield next(running).result()
     for future in running:
         yield future.result()
-
-
-def _with_id_type(scorer: Scorer, file: str) -> Scorer:
-    """Keep ids as the first file has them."""
-    from pyarrow import parquet
-
-    if scorer.id is None or scorer.id_type is not None:
-        return scorer
-    schema = parquet.ParquetFile(file).schema_arrow
-    index = schema.get_field_index(scorer.id)
-    return scorer if index < 0 else replace(scorer, id_type=schema.field(index).type)
 
 
 def _plan(parts: list[Part], scorer: Scorer) -> dict[str, Any]:

@@ -114,6 +114,13 @@ class Scorer:
         sets = replace(calibration.score.region(stand_in, 1.0), classes=calibration.classes)
         return self._table(None, sets).schema
 
+    def for_input(self, schema: pa.Schema) -> Scorer:
+        """Return the same scorer with ids of the type that a table has, after a look at whether its columns will do."""
+        self.columns_of(schema)
+        if self.id is None or self.id_type is not None:
+            return self
+        return replace(self, id_type=schema.field(self._id_index(schema)).type)
+
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Predict the sets of a batch and return their answers, one row for each row."""
         prediction = self._input(batch)
@@ -134,15 +141,16 @@ class Scorer:
                 yield self(batch)
 
     def _ids(self, batch: pa.RecordBatch) -> Any:
-        if self.id is None:
-            return None
-        index = batch.schema.get_field_index(self.id)
+        return None if self.id is None else batch.column(self._id_index(batch.schema))
+
+    def _id_index(self, schema: pa.Schema) -> int:
+        index = int(schema.get_field_index(self.id))
         if index < 0:
             raise ValueError(
-                f"column {self.id!r} is missing: the table has {', '.join(map(repr, batch.schema.names))}. "
+                f"column {self.id!r} is missing: the table has {', '.join(map(repr, schema.names))}. "
                 "Say which column names the items, or that there is none (id=None)."
             )
-        return batch.column(index)
+        return index
 
     def _input(self, batch: pa.RecordBatch) -> FloatArray:
         """Read predictions or features."""

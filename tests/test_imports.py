@@ -36,6 +36,7 @@ LAYERS = [
     ["sets"],
     ["scores.base"],
     ["scores"],
+    ["sets.smallest_peak_kernels"],
     ["calibration"],
     ["metrics"],
     ["evaluation"],

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from credalset import predictors
     from credalset._splits import train_conformalize_test_split
     from credalset.classifier import ConformalCredalClassifier
-    from credalset.persistence import load
+    from credalset.persistence.load import load
     from credalset.predictors import SoftLabelClassifier
 
 # scikit-learn takes a while to import; whoever only has arrays does not wait for it.
@@ -47,7 +47,7 @@ _LAZY = {
     "ConformalCredalClassifier": "credalset.classifier",
     "train_conformalize_test_split": "credalset._splits",
     "SoftLabelClassifier": "credalset.predictors",
-    "load": "credalset.persistence",
+    "load": "credalset.persistence.load",
 }
 # Packages behind an extra, or that import one.
 _LAZY_PACKAGES = ("plotting", "predictors")

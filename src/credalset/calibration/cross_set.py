@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.results import Volume
@@ -160,12 +160,8 @@ class CrossSet(CredalSet):
         picked = super().__getitem__(rows)
         return replace(picked, ballot=self.ballot[np.atleast_1d(np.arange(len(self))[rows])])
 
-    def contains(self, distribution: ArrayLike, broadcast: bool = False) -> BoolArray:
-        """Tell which distributions belong to which sets; see `CredalSet.contains`."""
-        shape = np.shape(distribution)
-        if len(shape) == 2 and not broadcast and shape[0] == len(self):
-            return super().contains(np.asarray(distribution)[:, None])[:, 0]
-        return super().contains(distribution, broadcast)
+    def _contains_rows(self, candidates: FloatArray) -> BoolArray:
+        return self._contains_pairs(candidates[:, None])[:, 0]
 
     def fold_regions(self) -> list[CredalSet]:
         """Return the F batches of regions {λ : f(g_k(x), λ) ≤ threshold} whose union holds the sets."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from credalset._parallel import for_each_block
 from credalset._typing import ArrayLike, BoolArray, FloatArray, RandomState
-from credalset._validation import as_distributions, as_generator, as_numbers, as_positive_int, in_unit_range
+from credalset._validation import as_generator, as_numbers, as_positive_int, in_unit_range
+from credalset.annotations.labels import Labels
 from credalset.sets.decisions import decide
 from credalset.sets.region import Region
 from credalset.sets.results import EntropyBounds, Volume
@@ -87,14 +88,14 @@ class CredalSet(Region):
         """Return the same regions with membership decided by another score, whose level sets they also are."""
         return dataclasses.replace(self, score=score, threshold=threshold)
 
-    def contains(self, distribution: ArrayLike, broadcast: bool = False) -> BoolArray:
+    def contains(self, distribution: Any, broadcast: bool = False) -> BoolArray:
         """Tell which distributions belong to which sets.
 
         Parameters
         ----------
-        distribution : array
-            (N, K): one candidate per set. (M, K) with ``broadcast=True``: every candidate against every set.
-            (N, M, K): M candidates for each set.
+        distribution : array or Annotations
+            Distributions or annotation counts. (N, K): one candidate per set. (M, K) with ``broadcast=True``: every
+            candidate against every set. (N, M, K): M candidates for each set.
         broadcast : bool
             Whether to compare every row of an (M, K) array with every set.
 
@@ -111,9 +112,10 @@ class CredalSet(Region):
         array([[ True, False,  True],
                [False,  True, False]])
         """
-        if not hasattr(distribution, "shape"):  # arrays and frames keep their dtype, which says how exact they are
+        if not hasattr(distribution, "shape") and not hasattr(distribution, "distributions"):
+            # Arrays and frames keep their dtype, which says how exact they are.
             distribution = as_numbers(distribution, "distribution", f"Pass rows of {self.n_classes} probabilities.")
-        shape = np.shape(distribution)
+        shape: tuple[int, ...] = np.shape(distribution) if hasattr(distribution, "shape") else ()
         if len(shape) == 3 and not broadcast:
             if shape[0] != len(self):
                 raise ValueError(
@@ -121,9 +123,8 @@ class CredalSet(Region):
                     f"({len(self)}, M, {self.n_classes})."
                 )
             flat = np.reshape(np.asarray(distribution), (-1, shape[2]))
-            candidates = as_distributions(flat, "distribution", n_classes=self.n_classes).reshape(shape)
-            return self._contains_pairs(candidates)
-        candidates = as_distributions(distribution, "distribution", n_classes=self.n_classes)
+            return self._contains_pairs(self._candidates(flat).reshape(shape))
+        candidates = self._candidates(distribution)
         if broadcast:
             return self._contains_pairs(candidates[None])
         if len(candidates) != len(self):
@@ -131,6 +132,16 @@ class CredalSet(Region):
                 f"distribution has {len(candidates)} rows, but there are {len(self)} sets. "
                 "Pass broadcast=True to compare every row with every set."
             )
+        return self._contains_rows(candidates)
+
+    def _candidates(self, distribution: Any) -> FloatArray:
+        labels = Labels.read(
+            distribution, "distribution", classes=self.classes, like="the sets", n_classes=self.n_classes
+        )
+        return labels.distributions
+
+    def _contains_rows(self, candidates: FloatArray) -> BoolArray:
+        """Membership of one valid candidate per set."""
         return np.asarray(self.score.evaluate_rows(self.prediction, candidates) <= self.threshold)
 
     def _contains_pairs(self, candidates: FloatArray) -> BoolArray:

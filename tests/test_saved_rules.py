@@ -128,7 +128,7 @@ def rule_of(manifest: dict[str, Any]) -> dict[str, Any]:
 BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no rule": (lambda m: m["values"].pop("rule"), "how thresholds are found"),
     "rule is a list": (lambda m: m["values"].update(rule=[]), "how thresholds are found"),
-    "unknown noise": (lambda m: rule_of(m)["noise"].update(name="hope"), "does not know"),
+    "unknown noise": (lambda m: rule_of(m)["noise"].update(name="hope"), "noise model 'hope', which is not registered"),
     "noise is text": (lambda m: rule_of(m).update(noise="hope"), "description of its noise"),
     "odd parameter": (lambda m: rule_of(m)["noise"]["params"].update(tuning=7.0), "unusable parameters"),
     "parameter as text": (lambda m: rule_of(m)["noise"]["params"].update(s="0.1"), "unusable parameters"),

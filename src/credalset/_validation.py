@@ -6,6 +6,7 @@ Everything behind the door trusts its arrays: float64, C-ordered, finite where i
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, cast
 
@@ -22,6 +23,18 @@ SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-5}
 DEFAULT_SUM_TOLERANCE = 1e-6
 # Beyond, sums of concentrations and their log-gamma functions leave the range of doubles.
 LARGEST_CONCENTRATION = 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Predictions that a score has validated. Public doors take them as they are, so that none are checked twice."""
+
+    prediction: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array, as doors ask for it before they look inside."""
+        return np.shape(self.prediction)
 
 
 def _describe_rows(mask: AnyArray | np.bool_, limit: int = 3) -> str:
@@ -166,8 +179,8 @@ def as_distributions(
                 f"but {_describe_rows(bad)} are neither {where} or pass the raw counts."
             )
         raise ValueError(
-            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}, or apply "
-            "a softmax if these are logits."
+            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}, or "
+            "apply a softmax if these are logits."
         )
     return _normalise_rows(array, sums)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from credalset import metrics
 from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import Checked
 from credalset.annotations.labels import Labels
 from credalset.calibration import Calibration, CrossCalibration
 from credalset.calibration.base import as_level
@@ -67,31 +68,19 @@ def evaluate_predictions(
     classes only), the ``threshold`` (the mean where they differ from item to item), the number of ``empty`` sets and
     the number of items ``n``.
     """
-    checked: Any
     if isinstance(calibration, CrossCalibration):
-        checked = calibration.check_models(prediction)
+        checked: Any = [Checked(block) for block in calibration.check_models(prediction)]
     else:
-        checked = calibration.check(prediction)
+        checked = Checked(calibration.check(prediction))
     found = calibration.read_labels(labels, "labels", prediction)
-    return evaluate_checked(calibration, checked, found, alphas, groups, weights)
-
-
-def evaluate_checked(
-    calibration: Calibration | CrossCalibration,
-    prediction: Any,
-    labels: Labels,
-    alphas: float | Sequence[float],
-    groups: Any = None,
-    weights: Any = None,
-) -> Evaluation:
-    """Evaluate on predictions and labels that were checked before: what is behind `evaluate_predictions`."""
     single = isinstance(alphas, str) or not isinstance(alphas, Iterable) or getattr(alphas, "ndim", 1) == 0
+    levels: Any = [alphas] if single else alphas
     rows = Evaluation()
-    for alpha in [alphas] if single else alphas:  # type: ignore[union-attr]
+    for alpha in levels:
+        sets = calibration.predict_set(checked, alpha, groups=groups, weights=weights)
         level = as_level(alpha)
-        sets = calibration.sets(prediction, level, groups, weights)
         head = {"score": calibration.score.name, "alpha": float(level), "nominal": float(1 - level)}
-        rows.append(head | _row(sets, labels))
+        rows.append(head | _row(sets, found))
     return rows
 
 

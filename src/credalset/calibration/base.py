@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_probability
+from credalset._validation import Checked, as_probability
 from credalset.annotations.labels import Labels, column_names, distinct_names, row_names, with_columns
 from credalset.calibration.checks import check_kind, takes_mixtures
 from credalset.calibration.quantile import exact_level
@@ -87,9 +87,11 @@ class BaseCalibration:
         return {}
 
     def check(
-        self, prediction: ArrayLike, classes: Sequence[Any] | None = None, name: str = "prediction"
+        self, prediction: ArrayLike | Checked, classes: Sequence[Any] | None = None, name: str = "prediction"
     ) -> FloatArray:
         """Return valid predictions, their columns in the order of the calibration's classes."""
+        if isinstance(prediction, Checked):
+            return prediction.prediction
         named, own = _with_names(prediction, classes, name)
         ordered = with_columns(named, own, self.classes, name, "the calibration data")
         checked = self.score.check_prediction(ordered, name, self.n_classes)
@@ -100,6 +102,17 @@ class BaseCalibration:
         """Return the labels of items that were predicted, classes and rows matched by name."""
         return Labels.read(labels, name, classes=self.classes, items=row_names(prediction), n_classes=self.n_classes)
 
+    def _named(self, sets: CredalSet) -> CredalSet:
+        """Name the classes of predicted sets, and warn of those without members."""
+        n_empty = int(sets.is_empty().sum())
+        if n_empty:
+            which = "1 of 1 credal sets is" if len(sets) == 1 else f"{n_empty} of {len(sets)} credal sets are"
+            warn(
+                f"{which} empty: no distribution scores below the threshold for these predictions. The coverage "
+                "guarantee still holds on average; sets.is_empty() tells which they are."
+            )
+        return replace(sets, classes=self.classes)
+
 
 def read_items(
     score: Score, prediction: Any, labels: Any, classes: Sequence[Any] | None = None, labels_name: str = "labels"
@@ -107,7 +120,7 @@ def read_items(
     """Return valid predictions and labels of the calibration items, classes and rows matched by name."""
     named, own = _with_names(prediction, classes, "prediction")
     names = column_names(labels, labels_name) if own is None else own
-    checked = score.check_prediction(named)
+    checked = named.prediction if isinstance(named, Checked) else score.check_prediction(named)
     n_classes = score.n_classes(checked)
     if names is not None and len(names) != n_classes:
         whose = "classes" if classes is not None else labels_name
@@ -133,15 +146,3 @@ def as_level(alpha: Any) -> Fraction:
     as_probability(alpha, "alpha")
     level: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
     return exact_level(level)
-
-
-def named(sets: CredalSet, classes: tuple[Any, ...] | None) -> CredalSet:
-    """Name the classes of predicted sets, and warn of those without members."""
-    n_empty = int(sets.is_empty().sum())
-    if n_empty:
-        which = "1 of 1 credal sets is" if len(sets) == 1 else f"{n_empty} of {len(sets)} credal sets are"
-        warn(
-            f"{which} empty: no distribution scores below the threshold for these predictions. The coverage guarantee "
-            "still holds on average; sets.is_empty() tells which they are."
-        )
-    return replace(sets, classes=classes)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from credalset._validation import as_numbers
-from credalset.annotations.labels import Labels
-from credalset.calibration.base import BaseCalibration, as_level, named, read_items
+from credalset._validation import Checked, as_numbers
+from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.checks import kind_of
-from credalset.calibration.cross_set import ELEMENTS, Ballot, CrossSet, FoldScores
+from credalset.calibration.cross_set import ELEMENTS, Ballot, CrossSet
 from credalset.calibration.groups import Pool, is_predicted
 from credalset.calibration.noise import Noise, as_noise
-from credalset.calibration.part import ROUNDING
+from credalset.calibration.part import ROUNDING, Part
 from credalset.calibration.quantile import conformal_rank
 from credalset.calibration.rule import Rule
 from credalset.persistence.bundle import Bundle
@@ -159,17 +158,13 @@ class CrossCalibration(BaseCalibration):
         weights : array of shape (N,), optional
             Likelihood ratio of each item, if the calibration is weighted.
         """
-        return self.sets(self.check_models(predictions), as_level(alpha), groups, weights)
-
-    def sets(self, models: Sequence[FloatArray], alpha: Fraction, groups: Any = None, weights: Any = None) -> CredalSet:
-        """Return the sets of predictions that `check_models` has returned."""
-        return named(self._sets(models, alpha, groups, weights), self.classes)
+        return self._named(self._sets(self.check_models(predictions), as_level(alpha), groups, weights))
 
     def check_models(self, predictions: ArrayLike) -> list[FloatArray]:
         """Return the valid predictions of each fold's model."""
         is_list = hasattr(predictions, "__len__") and getattr(predictions, "ndim", 1) > 0
         blocks = list(predictions) if is_list else []  # type: ignore[arg-type]
-        shapes = [as_numbers(block, "predictions").shape for block in blocks]
+        shapes = [b.shape if isinstance(b, Checked) else as_numbers(b, "predictions").shape for b in blocks]
         if len(blocks) != self.n_folds or len(set(shapes)) > 1 or len(shapes[0]) < 2:
             raise ValueError(
                 f"predictions must have shape ({self.n_folds}, n_items, {self.n_classes}), one block per fold's model, "
@@ -208,22 +203,24 @@ class CrossCalibration(BaseCalibration):
     def _level(self, alpha: Fraction) -> Fraction:
         return self.rule.noise.level(alpha, len(self))
 
-    def _part(self, pool: Pool | None) -> FoldScores:
-        """Return the items of a pool in their folds, with what a new item's scores are compared with."""
+    def _folds_of(self, pool: Pool | None) -> tuple[Part, ...]:
+        """Return the items of a pool by folds, with what a new item's scores are compared with."""
         rule, members = self.rule, self.rule.members(pool)
-        weights = None if rule.weights is None else rule.weights[members]
-        return FoldScores.read(rule.bounds[0, members] + rule.noise.margin, self.folds[members], self.n_folds, weights)
+        rows = [members & (self.folds == fold) for fold in range(self.n_folds)]
+        bounds, none = rule.bounds + rule.noise.margin, np.empty((1, 0))
+        return tuple(Part(bounds[:, r], none, None if rule.weights is None else rule.weights[r]) for r in rows)
 
     def _ballot(self, prediction: FloatArray, alpha: Fraction, groups: Any, weights: Any) -> Ballot:
         """Say which items vote on each new item, what votes count and how many are needed."""
         level, new_weights = self._level(alpha), self.rule.new_weights(weights, len(prediction))
         which, pools = self.rule.assign(alpha, self.score, prediction, groups)
-        parts = [self._part(pool) for pool in pools]
+        by_fold = tuple(self._folds_of(pool) for pool in pools)
         if new_weights is None:
             # More than α (n + 1) − 1 votes, in whole numbers: at least n − rank + 1.
-            needed = np.array([len(part) - conformal_rank(len(part), level) + 0.5 for part in parts])
-            return Ballot(tuple(parts), which, np.ones((len(which), self.n_folds)), needed[which])
-        return _weighted_ballot(parts, which, level, new_weights)
+            sizes = [sum(map(len, folds)) for folds in by_fold]
+            needed = np.array([n - conformal_rank(n, level) + 0.5 for n in sizes])
+            return Ballot(by_fold, which, np.ones((len(which), self.n_folds)), needed[which])
+        return _weighted_ballot(by_fold, which, level, new_weights)
 
     def __repr__(self) -> str:
         text = f"CrossCalibration: score {self.score.name}, {len(self)} items in {self.n_folds} folds, "
@@ -232,7 +229,7 @@ class CrossCalibration(BaseCalibration):
 
 
 def cross_conformalize(
-    prediction: ArrayLike,
+    prediction: Any,
     labels: Any,
     folds: Sequence[int] | IntArray,
     score: str | Score = "tv",
@@ -292,26 +289,12 @@ def cross_conformalize(
     """
     chosen = get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
-    return cross_calibrate(chosen, checked, found, folds, noise, groups, weights, exact)
-
-
-def cross_calibrate(
-    score: Score,
-    prediction: FloatArray,
-    labels: Labels,
-    folds: Any,
-    noise: Any = None,
-    groups: Any = None,
-    weights: Any = None,
-    exact: bool | None = None,
-) -> CrossCalibration:
-    """Calibrate on out-of-fold predictions and labels that were checked before: what is behind `cross_conformalize`."""
-    codes = check_folds(folds, len(prediction))
-    check_exact(exact, score, prediction)
+    codes = check_folds(folds, len(checked))
+    check_exact(exact, chosen, checked)
     check_options(noise, groups)
-    rule, kind = Rule.build(score, prediction, labels, noise, groups, weights), kind_of(score, prediction)
-    n_classes = score.n_classes(prediction)
-    return CrossCalibration(score, rule.scores, n_classes, labels.classes, rule, kind, folds=codes, exact=exact)
+    rule = Rule.build(chosen, checked, found, noise, groups, weights)
+    n_classes, kind = chosen.n_classes(checked), kind_of(chosen, checked)
+    return CrossCalibration(chosen, rule.scores, n_classes, found.classes, rule, kind, folds=codes, exact=exact)
 
 
 def check_folds(folds: Any, n: int) -> IntArray:
@@ -365,30 +348,32 @@ def _describe_shapes(shapes: Sequence[tuple[int, ...]]) -> str:
     return f"shape {(len(shapes), *shapes[0]) if shapes else ()}"
 
 
-def _weighted_ballot(parts: list[FoldScores], part: IntArray, level: Fraction, new_weights: FloatArray) -> Ballot:
+def _weighted_ballot(
+    pools: tuple[tuple[Part, ...], ...], which: IntArray, level: Fraction, new_weights: FloatArray
+) -> Ballot:
     """Let a fold's items vote by their weights, and the folds equally: an average of weighted p-values."""
-    totals = np.array([[mass[0] for mass in p.mass] for p in parts])[part] + new_weights[:, None]
-    taking_part = np.array([[len(scores) > 0 for scores in p.scores] for p in parts])[part]
+    totals = np.array([[fold.each.sum() for fold in folds] for folds in pools])[which] + new_weights[:, None]
+    taking_part = np.array([[len(fold) > 0 for fold in folds] for folds in pools])[which]
     n_taking = np.maximum(taking_part.sum(axis=1, keepdims=True), 1)
     counts = taking_part & (totals > 0)
     share = np.where(counts, 1.0 / np.where(counts, totals, 1.0), 0.0) / n_taking
     # The new item's own vote; a fold without any weight cannot speak against anything.
     own = (share * new_weights[:, None]).sum(axis=1) + ((taking_part & ~counts) / n_taking).sum(axis=1)
     needed = float(level) * (1.0 - ROUNDING) - own
-    return Ballot(tuple(parts), part, share, needed, is_weighted=True)
+    return Ballot(pools, which, share, needed, is_weighted=True)
 
 
 def _ball_thresholds(score: Score, models: Sequence[FloatArray], center: FloatArray, ballot: Ballot) -> FloatArray:
     """Return the radius of a ball around each centre that holds the cross-conformal set, (N,)."""
     result = np.empty(len(center))
-    for i in np.unique(ballot.part):
-        own, part = np.flatnonzero(ballot.part == i), ballot.parts[i]
-        step = max(1, ELEMENTS // max(len(part), 1))
+    for i, own in ballot.rows_by_pool():
+        folds = ballot.pools[i]
+        step = max(1, ELEMENTS // max(sum(map(len, folds)), 1))
         for start in range(0, len(own), step):
             rows = own[start : start + step]
             radii = [
-                score.enclosing_threshold(model[rows], center[rows], scores[:, None])
-                for model, scores in zip(models, part.scores, strict=True)
+                score.enclosing_threshold(model[rows], center[rows], fold.bounds[0][:, None])
+                for model, fold in zip(models, folds, strict=True)
             ]
-            result[rows] = ballot.reach(radii, int(i), rows)
+            result[rows] = ballot.reach(radii, i, rows)
     return result

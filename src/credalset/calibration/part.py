@@ -81,16 +81,23 @@ class Part:
 
     def p_values(self, values: FloatArray, new_weights: FloatArray | None = None) -> FloatArray:
         """Return the share of the items, the new one included, that score at least these values, (N,)."""
-        scores, reached = self._in_order(0)
         new = np.ones(len(values)) if new_weights is None else new_weights
-        at_least = reached[-1] - reached[np.searchsorted(scores, values, side="left")]
-        total = new + reached[-1]
-        return np.where(total > 0, (new + at_least) / np.where(total > 0, total, 1.0), 1.0)
+        total = new + self._in_order(0)[1][-1]
+        return np.where(total > 0, (new + self.weight_from(values)) / np.where(total > 0, total, 1.0), 1.0)
+
+    def weight_from(self, values: FloatArray) -> FloatArray:
+        """Return the weight of the items that score at least these values."""
+        scores, reached = self._in_order(0)
+        return reached[-1] - reached[np.searchsorted(scores, values, side="left")]
+
+    @property
+    def each(self) -> FloatArray:
+        """What each item counts, (n,): one, unless there are weights."""
+        return np.ones(len(self)) if self.weights is None else self.weights
 
     def _in_order(self, row: int) -> tuple[FloatArray, FloatArray]:
         """Return the bounds of a row in increasing order, and the weight of all before each and of all, (n + 1,)."""
         if row not in self._sorted:
             order = np.argsort(self.bounds[row], kind="stable")
-            each = np.ones(len(order)) if self.weights is None else self.weights[order]
-            self._sorted[row] = self.bounds[row, order], np.append(0.0, np.cumsum(each))
+            self._sorted[row] = self.bounds[row, order], np.append(0.0, np.cumsum(self.each[order]))
         return self._sorted[row]

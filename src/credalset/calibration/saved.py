@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from credalset.calibration.groups import Groups
 from credalset.calibration.noise import NOISES, Noise
 from credalset.calibration.part import as_weights
 from credalset.calibration.rule import Rule
-from credalset.persistence.plain import plain_names, read_array, read_names, refusing, require
+from credalset.persistence.plain import describe, plain_names, read_array, read_names, rebuild, refusing, require
 from credalset.scores import Score
 
 PathLike = str | Path
@@ -23,23 +22,12 @@ SCORES, BOUNDS, WEIGHTS, GROUPS = "scores", "rule_bounds", "rule_weights", "rule
 
 def noise_to_dict(noise: Noise) -> dict[str, Any]:
     """Describe a noise model by its name and plain parameters."""
-    if NOISES.get(noise.name) is not type(noise):
-        raise TypeError(f"{type(noise).__name__} is not one of credalset's noise models and cannot be saved.")
-    return {"name": noise.name, "params": noise.params()}
+    return describe(noise, NOISES, "is not one of credalset's noise models and cannot be saved.")
 
 
 def noise_from_dict(description: Any, path: PathLike) -> Noise:
     """Build a noise model from its description."""
-    is_description = isinstance(description, dict) and isinstance(description.get("params"), dict)
-    require(is_description, f"{path} has no valid description of its noise model.")
-    name, params = description.get("name"), description["params"]
-    is_known = isinstance(name, str) and name in NOISES
-    require(is_known, f"{path} uses the noise model {name!r}, which this version of credalset does not know.")
-    with refusing(f"{path} has unusable parameters for the noise model {name!r}"):
-        # A share of zero is what models with nothing to choose show but do not take.
-        noise = NOISES[name](**{key: v for key, v in params.items() if key != "tuning" or v != 0.0})
-        written = json.loads(json.dumps(noise_to_dict(noise)))
-    require(written == description, f"{path} has parameters for the noise model {name!r} that save() does not write.")
+    noise: Noise = rebuild(description, NOISES, "noise model", path)
     return noise
 
 

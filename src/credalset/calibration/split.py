@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset.annotations.labels import Labels, shown
-from credalset.calibration.base import BaseCalibration, as_level, named, read_items
+from credalset.annotations.labels import shown
+from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.checks import kind_of
 from credalset.calibration.noise import Noise
 from credalset.calibration.quantile import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
@@ -117,12 +117,9 @@ class Calibration(BaseCalibration):
         CredalSet
             A batch of N sets.
         """
-        return self.sets(self.check(prediction, classes), as_level(alpha), groups, weights)
-
-    def sets(self, prediction: FloatArray, alpha: Fraction, groups: Any = None, weights: Any = None) -> CredalSet:
-        """Return the sets of predictions that `check` has returned."""
-        thresholds = self.rule.thresholds(alpha, self.score, prediction, groups, weights)
-        return named(self.score._region(prediction, thresholds), self.classes)
+        checked = self.check(prediction, classes)
+        thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, groups, weights)
+        return self._named(self.score._region(checked, thresholds))
 
     def p_values(
         self, prediction: ArrayLike, distribution: Any, *, groups: Any = None, weights: Any = None
@@ -228,7 +225,7 @@ class Calibration(BaseCalibration):
 
 
 def conformalize(
-    prediction: ArrayLike,
+    prediction: Any,
     labels: Any,
     score: str | Score = "tv",
     *,
@@ -277,13 +274,6 @@ def conformalize(
     """
     chosen = get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
-    return calibrate(chosen, checked, found, noise, groups, weights)
-
-
-def calibrate(
-    score: Score, prediction: FloatArray, labels: Labels, noise: Any = None, groups: Any = None, weights: Any = None
-) -> Calibration:
-    """Calibrate on predictions and labels that were checked before: what is behind `conformalize`."""
-    rule = Rule.build(score, prediction, labels, noise, groups, weights)
-    kind = kind_of(score, prediction)
-    return Calibration(score, rule.scores, score.n_classes(prediction), labels.classes, rule, kind)
+    rule = Rule.build(chosen, checked, found, noise, groups, weights)
+    n_classes, kind = chosen.n_classes(checked), kind_of(chosen, checked)
+    return Calibration(chosen, rule.scores, n_classes, found.classes, rule, kind)

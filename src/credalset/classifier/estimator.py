@@ -15,15 +15,14 @@ from sklearn.utils import _safe_indexing
 
 from credalset._splits import fold_numbers, part_size, with_rows
 from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._validation import Checked
 from credalset.annotations.labels import Labels
-from credalset.calibration import Calibration, CrossCalibration
-from credalset.calibration.base import as_level
+from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.checks import check_items, placeholder
-from credalset.calibration.cross import check_exact, check_options, cross_calibrate
+from credalset.calibration.cross import check_exact, check_options
 from credalset.calibration.noise import Noise, as_noise
-from credalset.calibration.split import calibrate
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
-from credalset.evaluation import Evaluation, evaluate_checked
+from credalset.evaluation import Evaluation, evaluate_predictions
 from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
@@ -147,16 +146,16 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         warn_of_pull(self.estimator_, score)
         prediction = predict_for(score, self.estimator_, X)
         labels = self._labels(Y, X)
-        if score.n_classes(prediction) != labels.n_classes:
+        n_classes = score.n_classes(prediction.prediction)
+        if n_classes != labels.n_classes:
             raise ValueError(
-                f"the estimator predicts {score.n_classes(prediction)} classes, but Y has {labels.n_classes} columns. "
+                f"the estimator predicts {n_classes} classes, but Y has {labels.n_classes} columns. "
                 "Calibrate with the classes the estimator was trained on."
             )
-        score.check_pairs(prediction, labels.distributions, "Y")
         self._forget("estimators_")
         self.classes_ = labels.class_names()
-        self.calibration_: Calibration | CrossCalibration = calibrate(
-            score, prediction, labels, self.noise, groups, weights
+        self.calibration_: Calibration | CrossCalibration = conformalize(
+            prediction, labels, score, noise=self.noise, groups=groups, weights=weights
         )
         return self
 
@@ -211,7 +210,9 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         estimators, prediction = self._fit_folds(score, X, labels, codes)
         self._forget("estimator_")
         self.estimators_, self.classes_ = estimators, labels.class_names()
-        self.calibration_ = cross_calibrate(score, prediction, labels, codes, self.noise, groups, weights, exact)
+        self.calibration_ = cross_conformalize(
+            prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights, exact=exact
+        )
         return self
 
     @_all_or_nothing
@@ -254,14 +255,13 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
     def predict_set(self, X: Any, alpha: float = 0.1, groups: Any = None, weights: Any = None) -> CredalSet:
         """Predict one credal set per item, at miscoverage rate ``alpha``; groups and weights as in calibration."""
-        return self._calibrated().sets(self._predict(X), as_level(alpha), groups, weights)
+        return self._calibrated().predict_set(self._predict(X), alpha, groups=groups, weights=weights)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict label distributions (n, K), the mean for a second-order score; averaged over folds if there are."""
         score, prediction = get_score(self.score), self._predict(X)
-        if not isinstance(prediction, list):
-            return score.mean(prediction)
-        return np.asarray(np.mean([score.mean(block) for block in prediction], axis=0))
+        blocks = prediction if isinstance(prediction, list) else [prediction]
+        return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
 
     def predict(self, X: Any) -> AnyArray:
         """Predict the most probable class."""
@@ -294,7 +294,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             table; ``pandas.DataFrame(rows)`` makes a frame of it.
         """
         prediction, labels = self._predict(X), self._labels(Y, X)
-        return evaluate_checked(self._calibrated(), prediction, labels, alpha, groups, weights)
+        return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights)
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""
@@ -338,14 +338,14 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         check_items(score, stand_in, labels, self.noise, groups, weights)
         return stand_in
 
-    def _fit_folds(self, score: Score, X: Any, labels: Labels, folds: IntArray) -> tuple[list[Any], FloatArray]:
+    def _fit_folds(self, score: Score, X: Any, labels: Labels, folds: IntArray) -> tuple[list[Any], Checked]:
         """Fit an estimator without each fold; return them, and what they predict for the items of their folds."""
         estimators, blocks = [], []
         for fold in range(int(folds.max()) + 1):
             train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             estimator = prepare(self.estimator, score)
             estimators.append(estimator.fit(_safe_indexing(X, train), targets_for(estimator, labels[train])))
-            blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)))
+            blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)).prediction)
         shapes = {block.shape[1:] for block in blocks}
         if shapes != {blocks[0].shape[1:]} or score.n_classes(blocks[0]) != labels.n_classes:
             raise ValueError(
@@ -355,7 +355,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         prediction = np.empty((len(folds), *blocks[0].shape[1:]))
         for fold, block in enumerate(blocks):
             prediction[folds == fold] = block
-        return estimators, prediction
+        return estimators, Checked(prediction)
 
     def _predict(self, X: Any) -> Any:
         """Return the valid predictions (n, K) that the score takes, or a list of those of every fold's estimator."""

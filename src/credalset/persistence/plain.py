@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -68,9 +70,34 @@ def _plain_name(name: Any, what: str, tuples: bool) -> Any:
 def read_names(names: Any, sentence: str, twice: str, tuples: bool = False) -> list[Any]:
     """Return the names that `plain_names` wrote, all different."""
     require(isinstance(names, list), sentence)
-    lists = [name for name in names if tuples and isinstance(name, list)]
-    require(all(is_name(part) for name in lists for part in name), sentence)
-    require(all(is_name(name) for name in names if not any(name is one for one in lists)), sentence)
+    parts = [part for name in names for part in (name if tuples and isinstance(name, list) else [name])]
+    require(all(map(is_name, parts)), sentence)
     found = [tuple(name) if isinstance(name, list) else name for name in names]
     require(len(set(found)) == len(found), twice)
     return found
+
+
+def describe(thing: Any, registry: Mapping[str, type], complaint: str) -> dict[str, Any]:
+    """Describe a thing with a name and ``params()`` by these, refusing one whose class is not registered."""
+    if registry.get(thing.name) is not type(thing):
+        raise TypeError(f"{type(thing).__name__} {complaint}")
+    params = {key: describe(v, registry, complaint) if hasattr(v, "params") else v for key, v in thing.params().items()}
+    return {"name": thing.name, "params": params}
+
+
+def rebuild(description: Any, registry: Mapping[str, type], what: str, path: str | Path) -> Any:
+    """Build a thing from its description, refusing names and parameters that `describe` does not write."""
+    is_description = isinstance(description, dict) and isinstance(description.get("params"), dict)
+    require(is_description, f"{path} has no valid description of its {what}.")
+    name, params = description.get("name"), description["params"]
+    is_known = isinstance(name, str) and name in registry
+    require(is_known, f"{path} uses the {what} {name!r}, which is not registered in this version of credalset.")
+    with refusing(f"{path} has unusable parameters for the {what} {name!r}"):
+        nested = {k: rebuild(v, registry, what, path) if isinstance(v, dict) else v for k, v in params.items()}
+        thing: Any = registry[name](**nested)
+        # Building converts what it can ("12" to two positions); what save wrote needs no converting.
+        written = json.loads(json.dumps(describe(thing, registry, "")))
+    require(
+        written == description, f"{path} has parameters for the {what} {name!r} that save() does not write: {params}."
+    )
+    return thing

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from credalset._typing import FloatArray
+from credalset._validation import Checked
 from credalset.annotations.labels import Labels
 from credalset.exceptions import MissingExtraError, warn
 from credalset.predictors.soft_label import SoftLabelClassifier
@@ -107,8 +108,8 @@ def is_fitted(estimator: Any) -> bool:
     return True
 
 
-def predict_for(score: Score, estimator: Any, X: Any) -> FloatArray:
-    """Return the predictions that a score takes: distributions, or densities for a second-order score."""
+def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
+    """Return the predictions that a score takes, validated: distributions, or densities for a second-order score."""
     for method in score.prediction_methods:
         predict = _find_method(estimator, method)
         if predict is not None:
@@ -119,7 +120,7 @@ def predict_for(score: Score, estimator: Any, X: Any) -> FloatArray:
             f"score {score.name!r} needs an estimator with {score.prediction_methods[-1]}, but "
             f"{type(estimator).__name__} has none. Use another estimator or a {other}."
         )
-    return score.check_prediction(predict(X), f"the output of {method}")
+    return Checked(score.check_prediction(predict(X), f"the output of {method}"))
 
 
 def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:

@@ -197,7 +197,7 @@ class CrossCalibration(BaseCalibration):
         else:
             center = self.score.common_center(models)
             sets = self.score._region(center, _ball_thresholds(self.score, models, center, ballot))
-        self.rule.warn_infinite(int(np.isposinf(sets.threshold).sum()), len(sets), alpha)
+        self.rule.warn_infinite(sets.threshold, alpha)
         return sets
 
     def _level(self, alpha: Fraction) -> Fraction:

@@ -8,6 +8,7 @@ Proofs are in the guide "Which guarantee do I have?".
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -43,6 +44,13 @@ class Noise:
     fails_by_fold: ClassVar[bool] = False
     #: share of the items set aside to choose a parameter
     tuning: float = 0.0
+    #: what is added to the scores that thresholds come from
+    margin: float = 0.0
+
+    @property
+    def deltas(self) -> tuple[float, ...]:
+        """The values of δ that `bounds` has a row for; none if it is the scores themselves."""
+        return ()
 
     @property
     def spent(self) -> Fraction:
@@ -50,14 +58,9 @@ class Noise:
         return Fraction(0)
 
     @property
-    def margin(self) -> float:
-        """What is added to the scores that thresholds come from."""
-        return 0.0
-
-    @property
-    def n_bounds(self) -> int:
-        """How many rows `bounds` has; 0 if it is the scores themselves."""
-        return 0
+    def scale(self) -> Fraction:
+        """What is left of α is divided by this."""
+        return Fraction(1)
 
     def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
         """Refuse a score, or its predictions, that the guarantee does not hold for."""
@@ -79,11 +82,11 @@ class Noise:
                 f"bound fails. The smallest feasible alpha with these {n} items is {self.smallest_alpha(n):.4g}; raise "
                 "alpha or lower delta."
             )
-        return alpha - self.spent
+        return (alpha - self.spent) / self.scale
 
     def smallest_alpha(self, n: int) -> float:
         """Return the smallest α for which n items can give a finite threshold."""
-        return float(self.spent) + 1.0 / (n + 1)
+        return float(self.spent + self.scale / (n + 1))
 
     def min_items(self, alpha: Fraction, n: int) -> int:
         """Return how many items, the new one included, can give a finite threshold."""
@@ -93,20 +96,23 @@ class Noise:
         self, part: Part, alpha: Fraction, score: Score, prediction: FloatArray, weights: FloatArray | None
     ) -> FloatArray:
         """Return one threshold per prediction, (N,): a conformal quantile of the bounds, plus the margin."""
-        row = self.best_row(part, alpha)
-        return part.quantiles(self.level_of_row(row, alpha, len(part)), len(prediction), weights, row) + self.margin
+        row, level = self.choose(part, alpha)
+        return part.quantiles(level, len(prediction), weights, row) + self.margin
 
-    def best_row(self, part: Part, alpha: Fraction) -> int:
-        """Choose among the rows of bounds, by the items set aside."""
-        return 0
-
-    def level_of_row(self, row: int, alpha: Fraction, n: int) -> Fraction:
-        """Return what is left of α with one of the rows."""
-        return self.level(alpha, n)
+    def choose(self, part: Part, alpha: Fraction) -> tuple[int, Fraction]:
+        """Return which row of the bounds to take, and at which level; items set aside may help to choose."""
+        return 0, self.level(alpha, len(part))
 
     def params(self) -> dict[str, Any]:
         """Return the parameters as plain values, enough to build the model again."""
         return asdict(self)  # type: ignore[call-overload]
+
+    def _settle(self, parameter: str, check: Callable[[Any, str], float]) -> None:
+        """Check a parameter that is given, for which no items are set aside, or the share set aside to choose it."""
+        given = getattr(self, parameter)
+        if given is not None:
+            object.__setattr__(self, parameter, check(given, parameter))
+        object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning") if given is None else 0.0)
 
 
 @dataclass(frozen=True)
@@ -170,18 +176,14 @@ class BoundedNoise(Noise):
         return exact_level(self.delta) if self.delta else Fraction(0)
 
     @property
-    def margin(self) -> float:
+    def margin(self) -> float:  # type: ignore[override]
         """Return ε."""
         return self.epsilon
 
-    def level(self, alpha: Fraction, n: int) -> Fraction:
-        """Return α̃."""
-        left = super().level(alpha, n)
-        return left / (1 - self.spent) if self.rule == "paper" else left
-
-    def smallest_alpha(self, n: int) -> float:
-        """Return δ plus a share 1 / (n + 1) of one, or of what δ leaves."""
-        return self.delta + (1.0 - self.delta if self.rule == "paper" else 1.0) / (n + 1)
+    @property
+    def scale(self) -> Fraction:
+        """Return 1 − δ for the paper's rule."""
+        return 1 - self.spent if self.rule == "paper" else Fraction(1)
 
     def why_not_cross_conformal(self) -> str | None:
         """Refuse the paper's rule."""
@@ -231,11 +233,7 @@ class AnnotatorSampling(Noise):
     needs_counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.delta is not None:
-            object.__setattr__(self, "delta", as_probability(self.delta, "delta"))
-            object.__setattr__(self, "tuning", 0.0)
-        else:
-            object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
+        self._settle("delta", as_probability)
         if self.region not in REGIONS:
             raise ValueError(f"region must be one of {', '.join(map(repr, REGIONS))}, but is {self.region!r}.")
 
@@ -243,11 +241,6 @@ class AnnotatorSampling(Noise):
     def deltas(self) -> tuple[float, ...]:
         """The values of δ that bounds are kept for."""
         return DELTAS if self.delta is None else (self.delta,)
-
-    @property
-    def n_bounds(self) -> int:
-        """Return one per δ."""
-        return len(self.deltas)
 
     @property
     def spent(self) -> Fraction:
@@ -258,10 +251,6 @@ class AnnotatorSampling(Noise):
         """Return the largest scores over the confidence regions, one row per δ."""
         votes = labels.votes("labels", type(self).__name__)
         return np.stack([largest_score(score, prediction, votes, delta, self.region) for delta in self.deltas])
-
-    def level_of_row(self, row: int, alpha: Fraction, n: int) -> Fraction:
-        """Return α − δ."""
-        return alpha - exact_level(self.deltas[row]) if self.delta is None else self.level(alpha, n)
 
     def min_items(self, alpha: Fraction, n: int) -> int:
         """Return ⌈1 / (α − δ)⌉; with δ still open, enough for δ = α / 2."""
@@ -276,23 +265,23 @@ class AnnotatorSampling(Noise):
             "trained. Write AnnotatorSampling(delta), with delta about a fifth of alpha."
         )
 
-    def best_row(self, part: Part, alpha: Fraction) -> int:
+    def choose(self, part: Part, alpha: Fraction) -> tuple[int, Fraction]:
         """Choose δ on the items set aside; near α / 5 where they do not tell."""
         if self.delta is not None:
-            return 0
+            return super().choose(part, alpha)
         if alpha <= self.spent:
             raise ValueError(
                 f"alpha={float(alpha):g} is too small for a delta of its own (the smallest is {DELTAS[-1]}). "
                 "Give AnnotatorSampling a delta."
             )
-        feasible = [row for row, delta in enumerate(DELTAS) if exact_level(delta) < NEARLY_ALL * alpha]
+        levels = {row: alpha - exact_level(delta) for row, delta in enumerate(DELTAS)}
+        feasible = [row for row, level in levels.items() if level > (1 - NEARLY_ALL) * alpha]
         feasible.sort(key=lambda row: abs(math.log(5.0 * DELTAS[row] / alpha)))
         held_out = np.sort(part.held_out, axis=1)
         size = held_out.shape[1]
-        if size == 0:
-            return feasible[0]
-        ranks = [math.ceil(size * (1 - self.level_of_row(row, alpha, len(part)))) for row in feasible]
-        return feasible[int(np.argmin([held_out[row, rank - 1] for row, rank in zip(feasible, ranks, strict=True)]))]
+        found = [held_out[row, math.ceil(size * (1 - levels[row])) - 1] if size else 0.0 for row in feasible]
+        row = feasible[int(np.argmin(found))]
+        return row, levels[row]
 
 
 @dataclass(frozen=True)
@@ -335,11 +324,7 @@ class UnbiasedVotes(Noise):
     varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.s is not None:
-            object.__setattr__(self, "s", as_finite(self.s, "s"))
-            object.__setattr__(self, "tuning", 0.0)
-        else:
-            object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
+        self._settle("s", as_finite)
 
     def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
         """Refuse scores that are not convex in λ."""

@@ -102,7 +102,7 @@ class Rule:
             of_rows = None if new is None else new[rows]
             result[rows] = self.noise.thresholds(self.part(pool), alpha, score, prediction[rows], of_rows)
         if not quiet:
-            self._warn_infinite(result, alpha)
+            self.warn_infinite(result, alpha)
         return result
 
     def p_values(
@@ -197,22 +197,19 @@ class Rule:
         groups = "" if self.groups is None else f", {len(self.groups.keys)} groups"
         return noise + groups + (", weighted" if self.weights is not None else "")
 
-    def _warn_infinite(self, thresholds: FloatArray, alpha: Fraction) -> None:
-        self.warn_infinite(int(np.isposinf(thresholds).sum()), len(thresholds), alpha)
-
-    def warn_infinite(self, n_infinite: int, n_all: int, alpha: Fraction) -> None:
+    def warn_infinite(self, thresholds: FloatArray, alpha: Fraction) -> None:
         """Warn that thresholds are infinite, and say why."""
+        n_infinite, n = int(np.isposinf(thresholds).sum()), int((~self.tuning).sum())
         if not n_infinite:
             return
-        head = f"{n_infinite} of {n_all} thresholds are infinite and their sets the whole simplex"
-        if n_infinite == n_all:
+        head = f"{n_infinite} of {len(thresholds)} thresholds are infinite and their sets the whole simplex"
+        if n_infinite == len(thresholds):
             head = "The threshold is infinite and every set is the whole simplex"
-        n, unbounded = int((~self.tuning).sum()), int(np.isposinf(self.bounds[0]).sum())
+        unbounded = int(np.isposinf(self.bounds[0]).sum())
         if self.is_uniform and n + 1 < self.noise.min_items(alpha, n):
-            smallest = self.noise.smallest_alpha(n)
             reason = (
                 f"{n} calibration items are too few for alpha={float(alpha):g}; the smallest level they support is "
-                f"{smallest:.4g}. Add calibration data"
+                f"{self.noise.smallest_alpha(n):.4g}. Add calibration data"
             )
         elif unbounded:
             reason = (

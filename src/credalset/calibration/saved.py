@@ -35,7 +35,7 @@ def rule_to_plain(rule: Rule) -> tuple[dict[str, Any], Arrays]:
     """Return the plain values and the arrays of a rule."""
     arrays: Arrays = {SCORES: np.asarray(rule.scores, dtype=np.float64)}
     values: dict[str, Any] = {"noise": noise_to_dict(rule.noise), "groups": None}
-    if rule.noise.n_bounds:
+    if rule.noise.deltas:
         arrays[BOUNDS] = np.ascontiguousarray(rule.bounds)
     if rule.weights is not None:
         arrays[WEIGHTS] = rule.weights
@@ -54,11 +54,9 @@ def rule_from_plain(values: Any, arrays: Arrays, score: Score, path: PathLike) -
     is_rule = isinstance(values, dict) and set(values) == {"noise", "groups"}
     require(is_rule, f"{path} has no valid description of how thresholds are found.")
     noise = noise_from_dict(values["noise"], path)
-    require((BOUNDS in arrays) == (noise.n_bounds > 0), f"{path} has no valid calibration bounds.")
-    bounds = scores[None, :]
-    if noise.n_bounds:
-        shape = (noise.n_bounds, n)
-        bounds = read_array(arrays, BOUNDS, np.float64, shape, f"{path} has no valid calibration bounds.")
+    wrong, shape = f"{path} has no valid calibration bounds.", (len(noise.deltas), n)
+    require((BOUNDS in arrays) == bool(noise.deltas), wrong)
+    bounds = read_array(arrays, BOUNDS, np.float64, shape, wrong) if noise.deltas else scores[None, :]
     with refusing(f"{path} contradicts itself"):
         noise.check_score(score)
         weights = as_weights(arrays[WEIGHTS], n) if WEIGHTS in arrays else None

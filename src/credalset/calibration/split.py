@@ -210,7 +210,7 @@ class Calibration(BaseCalibration):
                 f"confidence 1 - delta = {1 - delta:g}. Add calibration data, or raise alpha or delta."
             )
         else:
-            self.rule.warn_infinite(int(np.isposinf(value)), 1, as_level(alpha))
+            self.rule.warn_infinite(np.array([value]), as_level(alpha))
         return value
 
     def _refuse(self, what: str, where: str) -> NoReturn:

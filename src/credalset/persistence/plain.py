@@ -28,7 +28,7 @@ def refusing(sentence: str) -> Iterator[None]:
         yield
     except FileFormatError:
         raise
-    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+    except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         raise FileFormatError(f"{sentence}: {error}") from None
 
 
@@ -79,13 +79,14 @@ def read_names(names: Any, sentence: str, twice: str, tuples: bool = False) -> l
 
 def describe(thing: Any, registry: Mapping[str, type], complaint: str) -> dict[str, Any]:
     """Describe a thing with a name and ``params()`` by these, refusing one whose class is not registered."""
-    if registry.get(thing.name) is not type(thing):
-        raise TypeError(f"{type(thing).__name__} {complaint}")
+    kind: Any = type(thing)
+    if registry.get(thing.name) is not kind:
+        raise TypeError(f"{kind.__name__} {complaint}")
     params = {key: describe(v, registry, complaint) if hasattr(v, "params") else v for key, v in thing.params().items()}
     return {"name": thing.name, "params": params}
 
 
-def rebuild(description: Any, registry: Mapping[str, type], what: str, path: str | Path) -> Any:
+def rebuild(description: Any, registry: Mapping[str, type[Any]], what: str, path: str | Path) -> Any:
     """Build a thing from its description, refusing names and parameters that `describe` does not write."""
     is_description = isinstance(description, dict) and isinstance(description.get("params"), dict)
     require(is_description, f"{path} has no valid description of its {what}.")

@@ -30,6 +30,7 @@ class Checked:
     """Predictions that a score has validated. Public doors take them as they are, so that none are checked twice."""
 
     prediction: Any
+    items: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:

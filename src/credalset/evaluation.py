@@ -10,7 +10,7 @@ import numpy as np
 from credalset import metrics
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked
-from credalset.annotations.labels import Labels
+from credalset.annotations.labels import Labels, row_names
 from credalset.calibration import Calibration, CrossCalibration
 from credalset.calibration.base import as_level
 from credalset.sets.credal_set import CredalSet
@@ -69,10 +69,12 @@ def evaluate_predictions(
     the number of items ``n``.
     """
     if isinstance(calibration, CrossCalibration):
-        checked: Any = [Checked(block) for block in calibration.check_models(prediction)]
+        first: Any = prediction[0] if len(prediction) else None  # type: ignore[arg-type, index]
+        checked: Any = [Checked(block, row_names(first)) for block in calibration.check_models(prediction)]
     else:
-        checked = Checked(calibration.check(prediction))
-    found = calibration.read_labels(labels, "labels", prediction)
+        first = prediction
+        checked = Checked(calibration.check(prediction), row_names(prediction))
+    found = calibration.read_labels(labels, "labels", first)
     single = isinstance(alphas, str) or not isinstance(alphas, Iterable) or getattr(alphas, "ndim", 1) == 0
     levels: Any = [alphas] if single else alphas
     rows = Evaluation()

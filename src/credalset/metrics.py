@@ -190,7 +190,7 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
 
 
 def _covered(sets: CredalSet, Y: Any) -> BoolArray:
-    labels = Labels.read(Y, "Y", classes=sets.classes, like="the sets", n_classes=sets.n_classes)
+    labels = Labels.read(Y, "Y", classes=sets.classes, items=sets.items, like="the sets", n_classes=sets.n_classes)
     if len(labels) != len(sets):
         raise ValueError(f"Y has {len(labels)} rows, but there are {len(sets)} sets.")
     return sets.contains(labels)

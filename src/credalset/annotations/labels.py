@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from credalset._typing import AnyArray, FloatArray, IntArray
-from credalset._validation import as_counts, as_distributions, as_matrix, sequential_row_sums
+from credalset._validation import Checked, as_counts, as_distributions, as_matrix, sequential_row_sums
 from credalset.annotations.votes import Annotations
 
 Names = tuple[Any, ...]
@@ -32,7 +32,7 @@ class Labels:
     classes : tuple or None
         Names of the classes in column order.
     items : sequence or None
-        Names of the items in row order; a ``range`` if nobody chose them.
+        Names of the items in row order; a ``range`` for `Annotations` whose items nobody named.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Labels:
     distributions: FloatArray
     counts: FloatArray | None = None
     classes: Names | None = None
-    items: Sequence[Any] | None = None
+    items: Any = None
 
     @classmethod
     def read(
@@ -55,7 +55,7 @@ class Labels:
         name: str = "labels",
         *,
         classes: Sequence[Any] | None = None,
-        items: Sequence[Any] | None = None,
+        items: Any = None,
         like: str = "prediction",
         n_classes: int | None = None,
     ) -> Labels:
@@ -78,8 +78,8 @@ class Labels:
             Number of classes that is wanted, where no names are known.
         """
         wanted = None if classes is None else plain_names(classes)
+        columns = order_by_name(column_names(value, name), wanted, name, like, "classes")
         found = value if isinstance(value, Labels) else _read(value, name, wanted, n_classes)
-        columns = order_by_name(found.classes, wanted, name, like, "classes")
         if columns is not None:
             counts = None if found.counts is None else found.counts[:, columns]
             found = replace(found, distributions=np.ascontiguousarray(found.distributions[:, columns]), counts=counts)
@@ -104,10 +104,7 @@ class Labels:
         """Return the names of the classes, or 0, …, K − 1, as an array that holds them unchanged."""
         names = tuple(range(self.n_classes)) if self.classes is None else self.classes
         array = np.asarray(names)
-        if array.ndim != 1 or array.tolist() != list(names):
-            array = np.empty(len(names), dtype=object)
-            array[:] = names
-        return array
+        return array if array.ndim == 1 and array.tolist() == list(names) else name_array(names)
 
     def votes(self, name: str, user: str) -> FloatArray:
         """Return the counts, refusing distributions: they do not tell how many votes they stand for.
@@ -147,6 +144,8 @@ def _is_whole(matrix: FloatArray) -> bool:
 
 def column_names(value: Any, name: str) -> Names | None:
     """Return the names of the classes that labels or predictions carry; 0, 1, … name nothing."""
+    if isinstance(value, Labels):
+        return value.classes
     if isinstance(value, Annotations):
         names: Any = value.classes
     else:
@@ -166,8 +165,10 @@ def distinct_names(names: Any, name: str) -> Names:
     return plain
 
 
-def row_names(value: Any) -> Sequence[Any] | None:
+def row_names(value: Any) -> Any:
     """Return the names of the items that a frame, a series or ``Annotations`` carries, None for plain arrays."""
+    if isinstance(value, Checked | Labels):
+        return value.items
     if isinstance(value, Annotations):
         return range(len(value)) if value.items == tuple(range(len(value))) else value.items
     index = getattr(value, "index", None)
@@ -203,7 +204,7 @@ def order_by_name(own: Names | None, wanted: Names | None, name: str, like: str,
     return np.array([position[key] for key in wanted], dtype=np.int64)
 
 
-def order_of_items(own: Sequence[Any] | None, wanted: Sequence[Any] | None, name: str, like: str) -> IntArray | None:
+def order_of_items(own: Any, wanted: Any, name: str, like: str) -> IntArray | None:
     """Return the positions that bring items into the order that is wanted, None where positions count."""
     if own is None or wanted is None or len(own) != len(wanted):
         return None  # numbers of items are compared where both are known
@@ -232,3 +233,9 @@ def shown(names: Sequence[Any], limit: int = 5) -> str:
     """Write out a few names for a message."""
     plain = plain_names(names)
     return ", ".join(map(repr, plain[:limit])) + (", …" if len(plain) > limit else "")
+
+
+def name_array(names: Any) -> AnyArray:
+    """Return names as an array of objects, which is indexed like any other array."""
+    plain = plain_names(names)
+    return np.fromiter(plain, dtype=object, count=len(plain))

@@ -12,7 +12,7 @@ import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked, as_probability
-from credalset.annotations.labels import Labels, column_names, distinct_names, row_names, with_columns
+from credalset.annotations.labels import Labels, column_names, distinct_names, name_array, row_names, with_columns
 from credalset.calibration.checks import check_kind, takes_mixtures
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.rule import Rule
@@ -102,8 +102,8 @@ class BaseCalibration:
         """Return the labels of items that were predicted, classes and rows matched by name."""
         return Labels.read(labels, name, classes=self.classes, items=row_names(prediction), n_classes=self.n_classes)
 
-    def _named(self, sets: CredalSet) -> CredalSet:
-        """Name the classes of predicted sets, and warn of those without members."""
+    def _named(self, sets: CredalSet, prediction: Any) -> CredalSet:
+        """Name the classes and the items of predicted sets, and warn of those without members."""
         n_empty = int(sets.is_empty().sum())
         if n_empty:
             which = "1 of 1 credal sets is" if len(sets) == 1 else f"{n_empty} of {len(sets)} credal sets are"
@@ -111,7 +111,8 @@ class BaseCalibration:
                 f"{which} empty: no distribution scores below the threshold for these predictions. The coverage "
                 "guarantee still holds on average; sets.is_empty() tells which they are."
             )
-        return replace(sets, classes=self.classes)
+        items = row_names(prediction)
+        return replace(sets, classes=self.classes, items=None if items is None else name_array(items))
 
 
 def read_items(

@@ -129,9 +129,7 @@ class CrossCalibration(BaseCalibration):
             misses[0] = min(misses[0], 2.0 * level + (1 - f / n) / (f + 1))
         return max(1.0 - max(misses) - spent, 0.0)
 
-    def thresholds(
-        self, predictions: ArrayLike, alpha: float, *, groups: Any = None, weights: Any = None
-    ) -> FloatArray:
+    def thresholds(self, predictions: Any, alpha: float, *, groups: Any = None, weights: Any = None) -> FloatArray:
         """Return the threshold of each new item's set, (N,).
 
         Parameters
@@ -141,9 +139,7 @@ class CrossCalibration(BaseCalibration):
         """
         return self._sets(self.check_models(predictions), as_level(alpha), groups, weights).threshold
 
-    def predict_set(
-        self, predictions: ArrayLike, alpha: float, *, groups: Any = None, weights: Any = None
-    ) -> CredalSet:
+    def predict_set(self, predictions: Any, alpha: float, *, groups: Any = None, weights: Any = None) -> CredalSet:
         """Predict one credal set per new item.
 
         Parameters
@@ -158,7 +154,8 @@ class CrossCalibration(BaseCalibration):
         weights : array of shape (N,), optional
             Likelihood ratio of each item, if the calibration is weighted.
         """
-        return self._named(self._sets(self.check_models(predictions), as_level(alpha), groups, weights))
+        sets = self._sets(self.check_models(predictions), as_level(alpha), groups, weights)
+        return self._named(sets, predictions[0])
 
     def check_models(self, predictions: ArrayLike) -> list[FloatArray]:
         """Return the valid predictions of each fold's model."""

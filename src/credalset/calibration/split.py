@@ -119,7 +119,7 @@ class Calibration(BaseCalibration):
         """
         checked = self.check(prediction, classes)
         thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, groups, weights)
-        return self._named(self.score._region(checked, thresholds))
+        return self._named(self.score._region(checked, thresholds), prediction)
 
     def p_values(
         self, prediction: ArrayLike, distribution: Any, *, groups: Any = None, weights: Any = None

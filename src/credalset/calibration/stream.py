@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -129,7 +128,7 @@ class Stream:
         """Predict credal sets at the level now in force, (N,)."""
         checked = self.calibration.check(prediction)
         sets = self.calibration.score._region(checked, self._thresholds(checked))
-        return replace(sets, classes=self.calibration.classes)
+        return self.calibration._named(sets, prediction)
 
     def update(self, prediction: ArrayLike, labels: Any) -> list[StreamStep]:
         """Take in labelled items in order of arrival; the level and the capital move after each.

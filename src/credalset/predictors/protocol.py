@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from credalset._typing import FloatArray
 from credalset._validation import Checked
-from credalset.annotations.labels import Labels
+from credalset.annotations.labels import Labels, row_names
 from credalset.exceptions import MissingExtraError, warn
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
@@ -120,7 +120,7 @@ def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
             f"score {score.name!r} needs an estimator with {score.prediction_methods[-1]}, but "
             f"{type(estimator).__name__} has none. Use another estimator or a {other}."
         )
-    return Checked(score.check_prediction(predict(X), f"the output of {method}"))
+    return Checked(score.check_prediction(predict(X), f"the output of {method}"), row_names(X))
 
 
 def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:

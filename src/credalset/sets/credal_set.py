@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from credalset._parallel import for_each_block
-from credalset._typing import ArrayLike, BoolArray, FloatArray, RandomState
+from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_generator, as_numbers, as_positive_int, in_unit_range
 from credalset.annotations.labels import Labels
 from credalset.sets.decisions import decide
@@ -47,6 +47,8 @@ class CredalSet(Region):
         Size of the region in its own units, negative when it is empty.
     classes : tuple or None
         Names of the classes, when they are known.
+    items : ndarray of shape (N,) or None
+        Names of the items, when they are known: the index of a frame that was predicted for.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class CredalSet(Region):
     center: FloatArray = field(kw_only=True)
     radius: FloatArray = field(kw_only=True)
     classes: tuple[Any, ...] | None = field(default=None, kw_only=True)
+    items: AnyArray | None = field(default=None, kw_only=True)
 
     def __getitem__(self, rows: Any) -> Self:
         """Select sets by index, slice, index array or mask; the result is a batch again."""
@@ -79,7 +82,7 @@ class CredalSet(Region):
                 raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.")
             rows = [index]
         changed = {name: getattr(self, name)[rows] for name in ("prediction", "threshold", "center", "radius")}
-        return dataclasses.replace(self, **changed)
+        return dataclasses.replace(self, **changed, items=None if self.items is None else self.items[rows])
 
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
@@ -94,8 +97,9 @@ class CredalSet(Region):
         Parameters
         ----------
         distribution : array or Annotations
-            Distributions or annotation counts. (N, K): one candidate per set. (M, K) with ``broadcast=True``: every
-            candidate against every set. (N, M, K): M candidates for each set.
+            Distributions or annotation counts. (N, K): one candidate per set, matched by name where sets and candidates
+            have names. (M, K) with ``broadcast=True``: every candidate against every set. (N, M, K): M candidates for
+            each set.
         broadcast : bool
             Whether to compare every row of an (M, K) array with every set.
 
@@ -124,7 +128,7 @@ class CredalSet(Region):
                 )
             flat = np.reshape(np.asarray(distribution), (-1, shape[2]))
             return self._contains_pairs(self._candidates(flat).reshape(shape))
-        candidates = self._candidates(distribution)
+        candidates = self._candidates(distribution, None if broadcast else self.items)
         if broadcast:
             return self._contains_pairs(candidates[None])
         if len(candidates) != len(self):
@@ -134,11 +138,9 @@ class CredalSet(Region):
             )
         return self._contains_rows(candidates)
 
-    def _candidates(self, distribution: Any) -> FloatArray:
-        labels = Labels.read(
-            distribution, "distribution", classes=self.classes, like="the sets", n_classes=self.n_classes
-        )
-        return labels.distributions
+    def _candidates(self, distribution: Any, items: AnyArray | None = None) -> FloatArray:
+        options: Any = {"classes": self.classes, "items": items, "like": "the sets", "n_classes": self.n_classes}
+        return Labels.read(distribution, "distribution", **options).distributions
 
     def _contains_rows(self, candidates: FloatArray) -> BoolArray:
         """Membership of one valid candidate per set."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from credalset import predictors
     from credalset._splits import train_conformalize_test_split
     from credalset.classifier import ConformalCredalClassifier
-    from credalset.persistence import load
+    from credalset.persistence.load import load
     from credalset.predictors import SoftLabelClassifier
     from credalset.tables import Scorer
 
@@ -50,7 +50,7 @@ _LAZY = {
     "train_conformalize_test_split": "credalset._splits",
     "SoftLabelClassifier": "credalset.predictors",
     "Scorer": "credalset.tables",
-    "load": "credalset.persistence",
+    "load": "credalset.persistence.load",
 }
 # Packages behind an extra, or that import one.
 _LAZY_PACKAGES = ("distributed", "plotting", "predictors")

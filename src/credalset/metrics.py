@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from credalset._typing import ArrayLike, BoolArray, FloatArray
-from credalset._validation import as_label_distributions, as_positive_int, as_probability
+from credalset._validation import as_positive_int, as_probability
+from credalset.annotations.labels import Labels
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.results import Volume
 from credalset.simplex import entropy_of_valid
@@ -189,10 +190,10 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
 
 
 def _covered(sets: CredalSet, Y: Any) -> BoolArray:
-    distributions = as_label_distributions(Y, "Y", n_classes=sets.n_classes)
-    if len(distributions) != len(sets):
-        raise ValueError(f"Y has {len(distributions)} rows, but there are {len(sets)} sets.")
-    return sets.contains(distributions)
+    labels = Labels.read(Y, "Y", classes=sets.classes, items=sets.items, like="the sets", n_classes=sets.n_classes)
+    if len(labels) != len(sets):
+        raise ValueError(f"Y has {len(labels)} rows, but there are {len(sets)} sets.")
+    return sets.contains(labels)
 
 
 def _coverage_by_bins(sets: CredalSet, Y: Any, values: FloatArray, n_bins: int, level: float) -> list[dict[str, Any]]:

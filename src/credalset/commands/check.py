@@ -13,7 +13,7 @@ from credalset import metrics
 from credalset.calibration import Calibration, CoverageDistribution, conformal_rank
 from credalset.commands import shared
 from credalset.commands.shared import Columns, Format, Id, Json, Label, Logits, ShowPython, Task, Votes, Worker
-from credalset.persistence import load
+from credalset.persistence.load import load
 from credalset.sets.columns import columns as answers
 from credalset.tables.matching import Matched, read_numbers
 

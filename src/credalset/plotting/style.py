@@ -12,7 +12,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_label_distributions
+from credalset.annotations.labels import Labels
 from credalset.sets.credal_set import CredalSet
 
 # Okabe and Ito's palette; credal sets green, truth orange and predictions black as in the paper.
@@ -81,7 +81,7 @@ def check_points(value: ArrayLike, name: str, n_classes: int) -> FloatArray:
     array = value if hasattr(value, "distributions") else np.asarray(value)
     if isinstance(array, np.ndarray) and array.ndim == 1:
         array = array[None]
-    return as_label_distributions(array, name, n_classes=n_classes)
+    return Labels.read(array, name, n_classes=n_classes).distributions
 
 
 def check_rows(value: ArrayLike, name: str, sets: CredalSet) -> FloatArray:

@@ -49,6 +49,10 @@ class Hellinger(Score):
         """The prediction itself, at distance zero."""
         return prediction
 
+    def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
+        r"""The largest $\sum_k \sqrt{\lambda_k} (\sqrt{g_k} - \sqrt{c_k})$: the norm of the positive differences."""
+        return np.sqrt((np.maximum(np.sqrt(model) - np.sqrt(center), 0.0) ** 2).sum(axis=1))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HellingerBall(CredalSet):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from credalset._parallel import for_each_block
-from credalset._typing import ArrayLike, BoolArray, FloatArray, RandomState
-from credalset._validation import as_distributions, as_generator, as_numbers, as_positive_int, in_unit_range
+from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, RandomState
+from credalset._validation import as_generator, as_numbers, as_positive_int, in_unit_range
+from credalset.annotations.labels import Labels
 from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame
 from credalset.sets.decisions import decide
 from credalset.sets.region import Region
@@ -47,6 +48,8 @@ class CredalSet(Region):
         Size of the region in its own units, negative when it is empty.
     classes : tuple or None
         Names of the classes, when they are known.
+    items : ndarray of shape (N,) or None
+        Names of the items, when they are known: the index of a frame that was predicted for.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class CredalSet(Region):
     center: FloatArray = field(kw_only=True)
     radius: FloatArray = field(kw_only=True)
     classes: tuple[Any, ...] | None = field(default=None, kw_only=True)
+    items: AnyArray | None = field(default=None, kw_only=True)
 
     def __getitem__(self, rows: Any) -> Self:
         """Select sets by index, slice, index array or mask; the result is a batch again."""
@@ -79,7 +83,7 @@ class CredalSet(Region):
                 raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.")
             rows = [index]
         changed = {name: getattr(self, name)[rows] for name in ("prediction", "threshold", "center", "radius")}
-        return dataclasses.replace(self, **changed)
+        return dataclasses.replace(self, **changed, items=None if self.items is None else self.items[rows])
 
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
@@ -88,14 +92,15 @@ class CredalSet(Region):
         """Return the same regions with membership decided by another score, whose level sets they also are."""
         return dataclasses.replace(self, score=score, threshold=threshold)
 
-    def contains(self, distribution: ArrayLike, broadcast: bool = False) -> BoolArray:
+    def contains(self, distribution: Any, broadcast: bool = False) -> BoolArray:
         """Tell which distributions belong to which sets.
 
         Parameters
         ----------
-        distribution : array
-            (N, K): one candidate per set. (M, K) with ``broadcast=True``: every candidate against every set.
-            (N, M, K): M candidates for each set.
+        distribution : array or Annotations
+            Distributions or annotation counts. (N, K): one candidate per set, matched by name where sets and candidates
+            have names. (M, K) with ``broadcast=True``: every candidate against every set. (N, M, K): M candidates for
+            each set.
         broadcast : bool
             Whether to compare every row of an (M, K) array with every set.
 
@@ -112,9 +117,10 @@ class CredalSet(Region):
         array([[ True, False,  True],
                [False,  True, False]])
         """
-        if not hasattr(distribution, "shape"):  # arrays and frames keep their dtype, which says how exact they are
+        if not hasattr(distribution, "shape") and not hasattr(distribution, "distributions"):
+            # Arrays and frames keep their dtype, which says how exact they are.
             distribution = as_numbers(distribution, "distribution", f"Pass rows of {self.n_classes} probabilities.")
-        shape = np.shape(distribution)
+        shape: tuple[int, ...] = np.shape(distribution) if hasattr(distribution, "shape") else ()
         if len(shape) == 3 and not broadcast:
             if shape[0] != len(self):
                 raise ValueError(
@@ -122,9 +128,8 @@ class CredalSet(Region):
                     f"({len(self)}, M, {self.n_classes})."
                 )
             flat = np.reshape(np.asarray(distribution), (-1, shape[2]))
-            candidates = as_distributions(flat, "distribution", n_classes=self.n_classes).reshape(shape)
-            return self._contains_pairs(candidates)
-        candidates = as_distributions(distribution, "distribution", n_classes=self.n_classes)
+            return self._contains_pairs(self._candidates(flat).reshape(shape))
+        candidates = self._candidates(distribution, None if broadcast else self.items)
         if broadcast:
             return self._contains_pairs(candidates[None])
         if len(candidates) != len(self):
@@ -132,6 +137,14 @@ class CredalSet(Region):
                 f"distribution has {len(candidates)} rows, but there are {len(self)} sets. "
                 "Pass broadcast=True to compare every row with every set."
             )
+        return self._contains_rows(candidates)
+
+    def _candidates(self, distribution: Any, items: AnyArray | None = None) -> FloatArray:
+        options: Any = {"classes": self.classes, "items": items, "like": "the sets", "n_classes": self.n_classes}
+        return Labels.read(distribution, "distribution", **options).distributions
+
+    def _contains_rows(self, candidates: FloatArray) -> BoolArray:
+        """Membership of one valid candidate per set."""
         return np.asarray(self.score.evaluate_rows(self.prediction, candidates) <= self.threshold)
 
     def _contains_pairs(self, candidates: FloatArray) -> BoolArray:

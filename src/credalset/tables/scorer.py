@@ -95,7 +95,7 @@ class Scorer:
         """The calibration or classifier; loaded from its path at first use."""
         if not isinstance(self.loaded, Path):
             return self.loaded
-        from credalset.persistence import load
+        from credalset.persistence.load import load
 
         return load(self.loaded)
 

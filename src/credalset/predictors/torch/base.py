@@ -1,7 +1,7 @@
 """What every PyTorch estimator shares: reading labels, seeding, training, predicting in blocks, saving.
 
 A subclass says what its outputs mean (`_head`), where its module comes from (`_new_module`) and how a list of jobs is
-trained together (`_trainee`). A learner that needs more than label distributions (counts, say) overrides `_encode`.
+trained together (`_trainee`). A learner that needs more than label distributions (counts, say) overrides `_targets`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from torch import Tensor, nn
 
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import as_generator
-from credalset.predictors.labels import encode_labels
+from credalset.annotations.labels import Labels
+from credalset.persistence.bundle import Bundle, write_bundle
+from credalset.predictors.labels import read_labels
+from credalset.predictors.saved import dump_estimator
 from credalset.predictors.torch.heads import Head
 from credalset.predictors.torch.training import Run, Trainee, TrainingOptions, one_thread_if_small, train
 
@@ -71,9 +74,9 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Write the estimator to a directory without pickle; read it with `credalset.load`."""
-        from credalset.persistence.files import save_estimator
-
-        save_estimator(self, path)
+        check_is_fitted(self)
+        saved = dump_estimator(self)
+        write_bundle(path, Bundle("estimator", saved.network or {}, {}, saved.files))
 
     @abstractmethod
     def predict_proba(self, X: Any) -> FloatArray:
@@ -97,9 +100,9 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Refuse a warm start whose parameters do not fit the network that was trained before."""
         return
 
-    def _encode(self, Y: Any, classes: AnyArray | None) -> tuple[FloatArray, AnyArray]:
-        """Return what the head's loss compares outputs with, (n, …), and the class names."""
-        return encode_labels(Y, classes=None if classes is None else list(classes))
+    def _targets(self, labels: Labels) -> FloatArray:
+        """Return what the head's loss compares outputs with, (n, …)."""
+        return labels.distributions
 
     def _features(self, X: Any, *, reset: bool) -> Tensor:
         """Check features and return them as a tensor; single precision for training."""
@@ -127,7 +130,8 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         as_device(self.device)
         goes_on = bool(self.warm_start) and hasattr(self, "module_")
         x = self._features(X, reset=not goes_on)
-        targets, classes = self._encode(Y, self.classes_ if goes_on else None)
+        labels = read_labels(Y, X, classes=self.classes_ if goes_on else None)
+        targets, classes = self._targets(labels), labels.class_names()
         if len(x) != len(targets):
             raise ValueError(f"X has {len(x)} items, but Y has {len(targets)}.")
         if goes_on:

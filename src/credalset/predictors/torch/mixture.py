@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import clone
 from torch import nn
 
-from credalset._typing import AnyArray, FloatArray, RandomState
+from credalset._typing import FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int
-from credalset.calibration.votes import raw_counts
+from credalset.annotations.labels import Labels
 from credalset.predictors.torch.base import Job
 from credalset.predictors.torch.estimators import NetworkEstimator
 from credalset.predictors.torch.heads import DirichletMixture, Head
@@ -122,19 +122,15 @@ class DirichletMixtureNetwork(NetworkEstimator):
     def _head(self) -> Head:
         return DirichletMixture(self.n_components, self.pull, self.likelihood)
 
-    def _encode(self, Y: Any, classes: AnyArray | None) -> tuple[FloatArray, AnyArray]:
-        distributions, names = super()._encode(Y, classes)
+    def _targets(self, labels: Labels) -> FloatArray:
         if self.likelihood != "counts":
-            return distributions, names
-        if not hasattr(Y, "has_counts") and np.shape(Y) != distributions.shape:
-            return distributions, names  # one label per item is one vote
-        counts = raw_counts(Y, "Y")
-        if counts is None:
+            return labels.distributions
+        if labels.counts is None:
             raise ValueError(
                 "Y holds label distributions, but likelihood='counts' needs annotation counts (whole numbers). "
                 "Pass the counts, or likelihood='density'."
             )
-        return counts, names
+        return labels.counts
 
     def _empty_module(self, n_features: int, n_classes: int) -> nn.Module:
         networks = [self._empty_network(n_features, n_classes) for _ in range(self._committee_size())]

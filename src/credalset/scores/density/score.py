@@ -16,6 +16,7 @@ from credalset._validation import as_finite, as_numbers
 from credalset.exceptions import CredalSetWarning
 from credalset.scores.density import mixture as geometry
 from credalset.scores.density import proposals
+from credalset.scores.dirichlet.enclosing import largest_fall
 from credalset.scores.dirichlet.score import DirichletScore, log_likelihood_drop, negative_log_peak
 from credalset.sets import box
 from credalset.sets.credal_set import CredalSet
@@ -28,6 +29,7 @@ SECOND_POOL = 4  # times as many proposals where few of them are members, or wei
 ENTROPY_DRAWS = 32
 ELEMENTS_PER_BLOCK = 1 << 21
 SUM_TOLERANCE = 1e-6
+MAX_PIECES = 81  # of a simplex, where each has only a bound
 SMALLEST, LARGEST = 1e-8, 1e10  # concentrations whose densities doubles can tell
 
 
@@ -113,14 +115,44 @@ class NegativeLogDensity(DirichletScore):
         for_each_block(one_block, len(prediction), int(np.prod(prediction.shape[1:])) * geometry.MAX_STARTS)
         return result
 
+    @property
+    def has_convex_regions(self) -> bool:
+        """Those of one Dirichlet are; `largest_above` knows what to do with mixtures."""
+        return True
+
+    def has_enclosing_balls(self, prediction: FloatArray) -> bool:
+        """Tell one Dirichlet from a mixture."""
+        return prediction.ndim == 2
+
+    def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
+        """The largest fall in log-density."""
+        return largest_fall(model, center, relative=False)
+
     def largest_above(self, prediction: FloatArray, lower: FloatArray) -> FloatArray:
         """Bound the largest score over {λ : λ ≥ lower}; exact for one Dirichlet.
 
-        For a mixture each component is bounded from below: its factors with θ ≥ 1 are log-concave and smallest at a
-        corner, each of the others is smallest where its own class has most.
+        For mixtures `bound_above` is closer the smaller the simplex. Some class always has a K-th of what ``lower``
+        leaves, so K simplices of the same kind, smaller by 1 − 1/K, cover it, and so on within each.
         """
         if prediction.ndim == 2:
             return super().largest_above(prediction, lower)
+        return self._in_pieces(prediction, lower, int(np.log(MAX_PIECES + 0.5) / np.log(lower.shape[1])))
+
+    def _in_pieces(self, prediction: FloatArray, lower: FloatArray, depth: int) -> FloatArray:
+        if depth == 0:
+            return self.bound_above(prediction, lower)
+        n_classes = lower.shape[1]
+        # Rounded down, so that the pieces overlap rather than leave a gap.
+        part = np.maximum(1.0 - lower.sum(axis=1, keepdims=True), 0.0) / n_classes * (1.0 - 1e-12)
+        pieces = (lower + part * corner for corner in np.eye(n_classes))
+        return np.max([self._in_pieces(prediction, piece, depth - 1) for piece in pieces], axis=0)
+
+    def bound_above(self, prediction: FloatArray, lower: FloatArray) -> FloatArray:
+        """Bound the largest score of mixtures over {λ : λ ≥ lower} in one piece.
+
+        Each component is bounded from below: its factors with θ ≥ 1 are log-concave and smallest at a
+        corner, each of the others is smallest where its own class has most.
+        """
         mixture = self.mixture(prediction)
         excess = mixture.theta - 1.0
         spare = np.maximum(1.0 - lower.sum(axis=1, keepdims=True), 0.0)
@@ -271,7 +303,7 @@ class DensitySet(CredalSet):
 
     def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
         value, error = np.zeros(len(self)), np.zeros(len(self))
-        whole = self.score.largest_above(self.prediction, np.zeros_like(self.center)) <= self.threshold
+        whole = self.score.bound_above(self.prediction, np.zeros_like(self.center)) <= self.threshold
         proper = np.flatnonzero(~whole)
         for rows in self._blocks(n_rays, len(proper)):
             logs = self[proper[rows]]._members(n_rays, generator)[1]

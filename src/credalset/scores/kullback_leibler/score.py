@@ -82,6 +82,12 @@ class KullbackLeibler(Score):
         """The prediction itself, at divergence zero."""
         return prediction
 
+    def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
+        """The largest log-ratio of the two predictions, at the corner of its class."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(model > 0, np.log(model) - np.log(center), -np.inf)
+        return ratio.max(axis=1) / math.log(self.base)
+
 
 def _packed(values: FloatArray) -> FloatArray:
     """Copy to contiguous memory: NumPy's logarithm may differ in the last bit between strided and packed input."""

@@ -30,6 +30,7 @@ class TotalVariation(Score):
 
     name: ClassVar[str] = "tv"
     order: ClassVar[Literal["first", "second"]] = "first"
+    is_metric: ClassVar[bool] = True
 
     def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
         total = np.abs(distribution[0] - prediction[0])
@@ -43,6 +44,10 @@ class TotalVariation(Score):
     def best_fit(self, prediction: FloatArray) -> FloatArray:
         """The prediction itself, at distance zero."""
         return prediction
+
+    def lipschitz(self, n_classes: int) -> float:
+        """One, by the triangle inequality."""
+        return 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)

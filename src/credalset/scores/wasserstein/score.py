@@ -45,6 +45,7 @@ class Wasserstein(Score):
     positions: tuple[float, ...] | None = None
     name: ClassVar[str] = "ws"
     order: ClassVar[Literal["first", "second"]] = "first"
+    is_metric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.positions is None:
@@ -98,6 +99,10 @@ class Wasserstein(Score):
     def best_fit(self, prediction: FloatArray) -> FloatArray:
         """The prediction itself, at distance zero."""
         return prediction
+
+    def lipschitz(self, n_classes: int) -> float:
+        """The length of the line: all mass that moves may have to go from one end to the other."""
+        return float(self.gaps(n_classes).sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False)

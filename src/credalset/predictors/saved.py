@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -16,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from credalset._typing import AnyArray
 from credalset.exceptions import FileFormatError, MissingExtraError
 from credalset.persistence.bundle import open_stored_zip
+from credalset.persistence.plain import is_whole, plain_names, read_names, require
 from credalset.predictors.soft_label import SoftLabelClassifier
 
 ESTIMATOR_FILE = "estimator.skops"
@@ -57,8 +57,8 @@ def load_estimator(saved: SavedEstimator, path: str | Path, trusted: Sequence[st
         if module is not None:
             raise ValueError(f"{path} holds no network. Load it without module.")
         return _check_predicts(_load_skops(saved.files, path, trusted), path)
-    if not isinstance(saved.network, dict) or WEIGHTS_FILE not in saved.files:
-        raise FileFormatError(f"{path} has no saved network.")
+    is_network = isinstance(saved.network, dict) and WEIGHTS_FILE in saved.files
+    require(is_network, f"{path} has no saved network.")
     from credalset.predictors.torch.saving import load_network
 
     fitted = fitted_attributes(saved.network, path)
@@ -66,8 +66,8 @@ def load_estimator(saved: SavedEstimator, path: str | Path, trusted: Sequence[st
     if "step" not in saved.network:
         return network
     pipeline = _load_skops(saved.files, path, trusted)
-    if not isinstance(pipeline, Pipeline) or pipeline.steps[-1:] != [(saved.network["step"], "passthrough")]:
-        raise FileFormatError(f"{path} has no pipeline that its network fits into.")
+    is_fit = isinstance(pipeline, Pipeline) and pipeline.steps[-1:] == [(saved.network["step"], "passthrough")]
+    require(is_fit, f"{path} has no pipeline that its network fits into.")
     return _with_last_step(pipeline, network)
 
 
@@ -86,8 +86,8 @@ def load_folds(
     files: dict[str, bytes], networks: Any, path: str | Path, trusted: Sequence[str], module: Any
 ) -> list[Any]:
     """Put the estimators of the folds together again; each network gets a copy of the module."""
-    if not isinstance(networks, list) or len(networks) < 2:
-        raise FileFormatError(f"{path} has no valid estimators of its folds.")
+    is_list = isinstance(networks, list) and len(networks) >= 2
+    require(is_list, f"{path} has no valid estimators of its folds.")
     estimators = []
     for fold, network in enumerate(networks):
         own = {name: files[_fold_file(fold, name)] for name in FILES if _fold_file(fold, name) in files}
@@ -103,7 +103,7 @@ def fitted_values(estimator: Any) -> dict[str, Any]:
     """Describe the classes and features that an estimator was fitted with."""
     values: dict[str, Any] = {}
     if hasattr(estimator, "classes_"):
-        values["classes"] = plain_classes(estimator.classes_.tolist())
+        values["classes"] = plain_names(estimator.classes_.tolist(), "class names")
         values["classes_dtype"] = _dtype_name(estimator.classes_.dtype)
     if hasattr(estimator, "n_features_in_"):
         values["n_features_in"] = int(estimator.n_features_in_)
@@ -118,14 +118,13 @@ def fitted_attributes(values: dict[str, Any], path: str | Path) -> dict[str, Any
     if "classes" in values:
         fitted["classes_"] = _class_array(values["classes"], values.get("classes_dtype"), path)
     if "n_features_in" in values:
-        if not is_count(values["n_features_in"]):
-            raise FileFormatError(f"{path} has no valid number of features.")
+        require(is_whole(values["n_features_in"]), f"{path} has no valid number of features.")
         fitted["n_features_in_"] = values["n_features_in"]
     if "feature_names_in" in values:
         names = values["feature_names_in"]
         is_list_of_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        if not is_list_of_names or len(names) != fitted.get("n_features_in_"):
-            raise FileFormatError(f"{path} has no valid feature names.")
+        is_complete = is_list_of_names and len(names) == fitted.get("n_features_in_")
+        require(is_complete, f"{path} has no valid feature names.")
         fitted["feature_names_in_"] = np.asarray(names, dtype=object)
     return fitted
 
@@ -134,39 +133,14 @@ def check_estimators(estimators: Sequence[Any], fitted: dict[str, Any], path: st
     """Refuse estimators of credalset that contradict each other, or the classes and features of their classifier."""
     known = [e for e in estimators if _is_network(_last(e)) or isinstance(_last(e), SoftLabelClassifier)]
     classes = [names for e in known if isinstance(names := getattr(e, "classes_", None), np.ndarray)]
-    if len({tuple(names.tolist()) for names in classes}) > 1:
-        raise FileFormatError(f"{path} contradicts itself: the estimators of its folds differ in classes.")
-    if any(len(names) != len(fitted["classes_"]) for names in classes):
-        raise FileFormatError(f"{path} contradicts itself: the classifier and its estimator differ in classes.")
+    is_one = len({tuple(names.tolist()) for names in classes}) <= 1
+    require(is_one, f"{path} contradicts itself: the estimators of its folds differ in classes.")
+    fits = all(len(names) == len(fitted["classes_"]) for names in classes)
+    require(fits, f"{path} contradicts itself: the classifier and its estimator differ in classes.")
     features = {n for e in known if isinstance(n := getattr(e, "n_features_in_", None), int)}
     features |= {fitted["n_features_in_"]} if "n_features_in_" in fitted else set()
-    if len(features) > 1:
-        raise FileFormatError(f"{path} contradicts itself: its parts differ in the number of features they take.")
-
-
-def check_distinct(classes: Sequence[Any], path: str | Path) -> None:
-    """Refuse class names that stand for two columns."""
-    if len(set(classes)) < len(classes):
-        raise FileFormatError(f"{path} names a class twice: {list(classes)}.")
-
-
-def is_count(value: Any) -> TypeGuard[int]:
-    """Tell whether a value is a whole number of at least zero."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def are_plain(classes: Any) -> bool:
-    """Tell whether a value is a list of texts and numbers."""
-    return isinstance(classes, list) and all(isinstance(c, str | int | float) for c in classes)
-
-
-def plain_classes(classes: Sequence[Any]) -> list[Any]:
-    """Return class names that JSON can hold, refusing others."""
-    plain = [c.item() if isinstance(c, np.generic) else c for c in classes]
-    odd = [c for c in plain if not _is_saveable_name(c)]
-    if odd:
-        raise TypeError(f"class names must be text or finite numbers to be saved, but one is {odd[0]!r}.")
-    return plain
+    wrong = f"{path} contradicts itself: its parts differ in the number of features they take."
+    require(len(features) <= 1, wrong)
 
 
 def _is_network(estimator: Any) -> bool:
@@ -190,22 +164,15 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def _class_array(classes: Any, dtype: Any, path: str | Path) -> AnyArray:
-    if not are_plain(classes) or dtype not in CLASS_DTYPES:
-        raise FileFormatError(f"{path} has no valid class names.")
+    wrong = f"{path} has no valid class names."
+    require(dtype in CLASS_DTYPES, wrong)
+    names = read_names(classes, wrong, f"{path} names a class twice: {classes}.")
     try:
-        array = np.array(classes, dtype=dtype)
+        array = np.array(names, dtype=dtype)
     except (ValueError, OverflowError):
         array = np.empty(0)
-    if array.tolist() != classes:
-        raise FileFormatError(f"{path} has class names that are not of their type {dtype!r}.")
-    check_distinct(classes, path)
+    require(array.tolist() == names, f"{path} has class names that are not of their type {dtype!r}.")
     return array
-
-
-def _is_saveable_name(name: Any) -> bool:
-    if isinstance(name, str):
-        return name.encode(errors="replace").decode() == name  # half of a surrogate pair is no text
-    return isinstance(name, int) or (isinstance(name, float) and math.isfinite(name))
 
 
 def _skops_io() -> Any:
@@ -229,19 +196,18 @@ def _dump_skops(estimator: Any) -> bytes:
 
 
 def _load_skops(files: dict[str, bytes], path: str | Path, trusted: Sequence[str]) -> Any:
-    if ESTIMATOR_FILE not in files:
-        raise FileFormatError(f"{path} has no saved estimator.")
+    require(ESTIMATOR_FILE in files, f"{path} has no saved estimator.")
     data = files[ESTIMATOR_FILE]
     skops_io = _skops_io()
     allowed = [*TRUSTED_TYPES, *trusted]
     try:
         open_stored_zip(data, Path(path) / ESTIMATOR_FILE).close()
         unknown = [name for name in skops_io.get_untrusted_types(data=data) if name not in allowed]
-        if unknown:
-            raise FileFormatError(
-                f"{path} holds types that are not trusted: {', '.join(unknown)}. "
-                "If you know where the file comes from, allow them with load(path, trusted=[...])."
-            )
+        require(
+            not unknown,
+            f"{path} holds types that are not trusted: {', '.join(unknown)}. "
+            "If you know where the file comes from, allow them with load(path, trusted=[...]).",
+        )
         return skops_io.loads(data, trusted=allowed)
     except FileFormatError:
         raise
@@ -250,6 +216,6 @@ def _load_skops(files: dict[str, bytes], path: str | Path, trusted: Sequence[str
 
 
 def _check_predicts(estimator: Any, path: str | Path) -> Any:
-    if not any(hasattr(estimator, method) for method in PREDICT_METHODS):
-        raise FileFormatError(f"{path} holds a {type(estimator).__name__}, which is not an estimator that predicts.")
+    predicts = any(hasattr(estimator, method) for method in PREDICT_METHODS)
+    require(predicts, f"{path} holds a {type(estimator).__name__}, which is not an estimator that predicts.")
     return estimator

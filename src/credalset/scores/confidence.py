@@ -7,10 +7,8 @@ probability at least 1 − δ, whatever λ and m are:
 - ``"tv"``: a total-variation ball around the shares, from concentration inequalities;
 - ``"kl"``: $KL(\hat\lambda \| \lambda) \le \rho$, from the law of the empirical divergence.
 
-The first is itself a simplex with K corners. A score with convex level sets takes its maximum over that simplex at one
-of them: exact, for K evaluations (mixtures of densities have a bound instead, on pieces of the simplex). For the balls
-the linear score is exact, and the others take the smaller of two bounds: the score over the simplex above the ball's
-lower envelope, and, for metrics, the triangle inequality.
+The first is itself a simplex with K corners, and the others are credal sets; how large a score gets over them is its
+own knowledge: `Score.largest_above` and `Score.largest_within`.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ import numpy as np
 from scipy.special import betaincinv, gammaln, xlogy
 
 from credalset._typing import FloatArray
-from credalset.scores import InnerProduct, NegativeLogDensity, Normalized, Score, TotalVariation, Wasserstein
-from credalset.sets.credal_set import CredalSet
+from credalset.scores.base import Score
+from credalset.scores.density import NegativeLogDensity
+from credalset.scores.total_variation import TotalVariation
 
 REGIONS = ("exact", "tv", "kl")
-MAX_PIECES = 81  # that a confidence region is covered by, where each has only a bound
 
 
 def lower_limits(counts: FloatArray, delta: float) -> FloatArray:
@@ -95,7 +93,7 @@ def largest_score(score: Score, prediction: FloatArray, counts: FloatArray, delt
     Parameters
     ----------
     score : Score
-        Any score; see `Score.largest_above`.
+        Any score.
     prediction : array of shape (n, K)
         Valid predictions of the score's order.
     counts : array of shape (n, K)
@@ -112,60 +110,13 @@ def largest_score(score: Score, prediction: FloatArray, counts: FloatArray, delt
     [0.451, 0.5, 0.472]
     """
     if region == "exact":
-        return _largest_above(score, prediction, lower_limits(counts, delta))
+        return score.largest_above(prediction, lower_limits(counts, delta))
     votes, n_classes = counts.sum(axis=1), counts.shape[1]
     shares = counts / votes[:, None]
     if region == "tv":
         radius = total_variation_radius(votes, n_classes, delta)
-        ball: CredalSet = TotalVariation().region(shares, radius)
-    else:
-        divergence = relative_entropy_radius(votes, n_classes, delta)
-        radius = np.sqrt(0.5 * divergence)  # Pinsker's inequality
-        density = NegativeLogDensity()
-        ball = density.region(1.0 + counts, density(1.0 + counts, shares) + votes * divergence)
-    core = score.score if isinstance(score, Normalized) else score
-    if isinstance(core, InnerProduct):
-        bound = np.maximum(1.0 - ball.lower_expectation(prediction), 0.0)
-    else:
-        bound = _largest_above(core, prediction, ball.lower())
-        if isinstance(core, TotalVariation | Wasserstein):
-            reach = score_range(core, n_classes)
-            bound = np.minimum(bound, core.evaluate_rows(prediction, shares) + reach * radius)
-    return _rescaled(score, prediction, bound)
-
-
-def _largest_above(score: Score, prediction: FloatArray, lower: FloatArray) -> FloatArray:
-    """Return the largest score over {λ : λ ≥ lower}, or a bound above it.
-
-    For mixtures `Score.largest_above` is a bound, closer the smaller the simplex. Some class always has a K-th of what
-    ``lower`` leaves, so K simplices of the same kind, smaller by 1 − 1/K, cover it, and so on within each.
-    """
-    depth = int(np.log(MAX_PIECES + 0.5) / np.log(lower.shape[1])) if prediction.ndim == 3 else 0
-    return _in_pieces(score, prediction, lower, depth)
-
-
-def _in_pieces(score: Score, prediction: FloatArray, lower: FloatArray, depth: int) -> FloatArray:
-    if depth == 0:
-        return score.largest_above(prediction, lower)
-    n_classes = lower.shape[1]
-    # Rounded down, so that the pieces overlap rather than leave a gap.
-    part = np.maximum(1.0 - lower.sum(axis=1, keepdims=True), 0.0) / n_classes * (1.0 - 1e-12)
-    pieces = (lower + part * corner for corner in np.eye(n_classes))
-    return np.max([_in_pieces(score, prediction, piece, depth - 1) for piece in pieces], axis=0)
-
-
-def largest_possible_score(score: Score, prediction: FloatArray) -> FloatArray:
-    """Return per prediction the largest score of any distribution: that of a corner of the simplex."""
-    return score.largest_above(prediction, np.zeros((len(prediction), score.n_classes(prediction))))
-
-
-def score_range(score: Score, n_classes: int) -> float:
-    """Return how much a unit of total variation can change the score: for Wasserstein the length of its line."""
-    return float(score.gaps(n_classes).sum()) if isinstance(score, Wasserstein) else 1.0
-
-
-def _rescaled(score: Score, prediction: FloatArray, bound: FloatArray) -> FloatArray:
-    if not isinstance(score, Normalized):
-        return bound
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(bound > 0, bound / score.scale(prediction.T), 0.0)
+        return score.largest_within(prediction, TotalVariation().region(shares, radius), radius)
+    divergence = relative_entropy_radius(votes, n_classes, delta)
+    density = NegativeLogDensity()
+    ball = density.region(1.0 + counts, density(1.0 + counts, shares) + votes * divergence)
+    return score.largest_within(prediction, ball, np.sqrt(0.5 * divergence))  # Pinsker's inequality

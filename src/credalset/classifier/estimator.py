@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
@@ -16,21 +15,23 @@ from sklearn.utils import _safe_indexing
 
 from credalset._splits import fold_numbers, part_size, with_rows
 from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._validation import Checked
+from credalset.annotations.labels import Labels
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.checks import check_items, placeholder
 from credalset.calibration.cross import check_exact, check_options
-from credalset.calibration.noise import Noise
-from credalset.calibration.rule import noise_of
-from credalset.calibration.votes import raw_counts
+from credalset.calibration.noise import Noise, as_noise
+from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Evaluation, evaluate_predictions
-from credalset.predictors.labels import accepts_sparse, encode_labels, note_features
+from credalset.persistence.bundle import Bundle, write_bundle
+from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
-    accepts_counts,
     is_fitted,
     predict_for,
     predicts_mixtures,
     prepare,
     refuse_frozen,
+    targets_for,
     warn_of_pull,
 )
 from credalset.scores import Score, get_score
@@ -116,11 +117,11 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         score = get_score(self.score)
         estimator = prepare(self.estimator, score)
-        warn_of_pull(estimator, score, stacklevel=3)
+        warn_of_pull(estimator, score)
         note_features(self, X, reset=True)
-        distributions, classes = encode_labels(Y)
-        self.estimator_ = estimator.fit(X, _votes(Y, distributions) if accepts_counts(estimator) else distributions)
-        self.classes_ = classes
+        labels = read_labels(Y, X)
+        self.estimator_ = estimator.fit(X, targets_for(estimator, labels))
+        self.classes_ = labels.class_names()
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
         self._forget("calibration_", "estimators_")
         return self
@@ -142,20 +143,20 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         score = get_score(self.score)
         self._adopt_fitted_estimator()
-        warn_of_pull(self.estimator_, score, stacklevel=3)
+        warn_of_pull(self.estimator_, score)
         prediction = predict_for(score, self.estimator_, X)
-        distributions, classes = self._encode(Y)
-        n_classes = score.n_classes(prediction)
-        if n_classes != distributions.shape[1]:
+        labels = self._labels(Y, X)
+        n_classes = score.n_classes(prediction.prediction)
+        if n_classes != labels.n_classes:
             raise ValueError(
-                f"the estimator predicts {n_classes} classes, but Y has {distributions.shape[1]} columns. "
+                f"the estimator predicts {n_classes} classes, but Y has {labels.n_classes} columns. "
                 "Calibrate with the classes the estimator was trained on."
             )
-        labels = _votes(Y, distributions) if self.noise is not None else distributions
-        calibration = conformalize(prediction, labels, score, noise=self.noise, groups=groups, weights=weights)
-        self.classes_ = classes
         self._forget("estimators_")
-        self.calibration_: Calibration | CrossCalibration = replace(calibration, classes=tuple(classes.tolist()))
+        self.classes_ = labels.class_names()
+        self.calibration_: Calibration | CrossCalibration = conformalize(
+            prediction, labels, score, noise=self.noise, groups=groups, weights=weights
+        )
         return self
 
     @_all_or_nothing
@@ -200,27 +201,17 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         score = get_score(self.score)
         check_options(self.noise, groups)
         refuse_frozen(self.estimator)
-        distributions, classes = encode_labels(Y)
-        codes = fold_numbers(folds, len(distributions), random_state)
-        X = with_rows(X, len(distributions))
-        votes = _votes(Y, distributions)
-        check_exact(exact, score, self._check_items(score, votes, groups, weights))
-        warn_of_pull(self.estimator, score, stacklevel=3)
+        labels = read_labels(Y, X)
+        codes = fold_numbers(folds, len(labels), random_state)
+        X = with_rows(X, len(labels))
+        check_exact(exact, score, self._check_items(score, labels, groups, weights))
+        warn_of_pull(self.estimator, score)
         note_features(self, X, reset=True)
-        estimators, prediction = self._fit_folds(score, X, distributions, votes, codes)
-        labels = votes if self.noise is not None else distributions
-        self._forget("estimator_", "calibration_")
-        self.estimators_, self.classes_ = estimators, classes
+        estimators, prediction = self._fit_folds(score, X, labels, codes)
+        self._forget("estimator_")
+        self.estimators_, self.classes_ = estimators, labels.class_names()
         self.calibration_ = cross_conformalize(
-            prediction,
-            labels,
-            codes,
-            score,
-            classes=classes.tolist(),
-            noise=self.noise,
-            groups=groups,
-            weights=weights,
-            exact=exact,
+            prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights, exact=exact
         )
         return self
 
@@ -247,22 +238,20 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         groups, weights
             As in ``conformalize``, for all items; those of the calibration part are used.
         """
-        distributions, classes = encode_labels(Y)
-        X = with_rows(X, len(distributions))
-        indices = np.arange(len(distributions))
+        labels = read_labels(Y, X)
+        X = with_rows(X, len(labels))
+        indices = np.arange(len(labels))
         taken = part_size(calibration_size, len(indices), "calibration_size")
         if max(taken, np.ceil(calibration_size * len(indices)) if calibration_size < 1 else 0) >= len(indices):
             raise ValueError(
                 f"calibration_size {calibration_size!r} leaves none of the {len(indices)} items to fit on."
             )
         train, calib = train_test_split(indices, test_size=calibration_size, random_state=random_state)
-        votes = _votes(Y, distributions)
-        self._check_items(get_score(self.score), votes, groups, weights)
-        self.fit(_safe_indexing(X, train), votes[train])
-        self.classes_ = classes
+        self._check_items(get_score(self.score), labels, groups, weights)
+        self.fit(_safe_indexing(X, train), labels[train])
         own_groups = groups if groups is None or isinstance(groups, str) else _safe_indexing(groups, calib)
         own_weights = None if weights is None else _safe_indexing(weights, calib)
-        return self.conformalize(_safe_indexing(X, calib), votes[calib], groups=own_groups, weights=own_weights)
+        return self.conformalize(_safe_indexing(X, calib), labels[calib], groups=own_groups, weights=own_weights)
 
     def predict_set(self, X: Any, alpha: float = 0.1, groups: Any = None, weights: Any = None) -> CredalSet:
         """Predict one credal set per item, at miscoverage rate ``alpha``; groups and weights as in calibration."""
@@ -271,9 +260,8 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict label distributions (n, K), the mean for a second-order score; averaged over folds if there are."""
         score, prediction = get_score(self.score), self._predict(X)
-        if not hasattr(self, "estimators_"):
-            return score.mean(prediction)
-        return np.asarray(np.mean([score.mean(block) for block in prediction], axis=0))
+        blocks = prediction if isinstance(prediction, list) else [prediction]
+        return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
 
     def predict(self, X: Any) -> AnyArray:
         """Predict the most probable class."""
@@ -305,14 +293,17 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             One row per level: nominal and observed coverage with its interval, mean size, threshold. Prints as a
             table; ``pandas.DataFrame(rows)`` makes a frame of it.
         """
-        prediction, distributions = self._predict(X), self._encode(Y)[0]
-        return evaluate_predictions(self._calibrated(), prediction, distributions, alpha, groups, weights)
+        prediction, labels = self._predict(X), self._labels(Y, X)
+        return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights)
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""
-        from credalset.persistence.files import save_classifier
+        write_bundle(path, classifier_to_bundle(self))
 
-        save_classifier(self, path)
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, path: str | Path, trusted: Sequence[str] = (), module: Any = None) -> Self:
+        """Build a classifier from what ``save`` wrote; used by `credalset.load`."""
+        return classifier_from_bundle(cls, bundle, path, trusted, module)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether predictions can be made."""
@@ -333,47 +324,44 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             )
         self.estimator_ = self.estimator
 
-    def _encode(self, Y: Any) -> tuple[FloatArray, AnyArray]:
+    def _labels(self, Y: Any, X: Any) -> Labels:
         known: Any = self.classes_ if hasattr(self, "classes_") else getattr(self.estimator_, "classes_", None)
-        return encode_labels(Y, classes=known)
+        return read_labels(Y, X, classes=known)
 
     def _forget(self, *names: str) -> None:
         for name in names:
             self.__dict__.pop(name, None)
 
-    def _check_items(self, score: Score, votes: FloatArray, groups: Any, weights: Any) -> FloatArray:
+    def _check_items(self, score: Score, labels: Labels, groups: Any, weights: Any) -> FloatArray:
         """Check what calibration will want of the items before anything is trained; return a stand-in prediction."""
-        stand_in = placeholder(len(votes), predicts_mixtures(prepare(self.estimator, score), score))
-        check_items(score, stand_in, votes, self.noise, groups, weights)
+        stand_in = placeholder(len(labels), predicts_mixtures(prepare(self.estimator, score), score))
+        check_items(score, stand_in, labels, self.noise, groups, weights)
         return stand_in
 
-    def _fit_folds(
-        self, score: Score, X: Any, distributions: FloatArray, votes: FloatArray, folds: IntArray
-    ) -> tuple[list[Any], FloatArray]:
+    def _fit_folds(self, score: Score, X: Any, labels: Labels, folds: IntArray) -> tuple[list[Any], Checked]:
         """Fit an estimator without each fold; return them, and what they predict for the items of their folds."""
         estimators, blocks = [], []
         for fold in range(int(folds.max()) + 1):
             train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             estimator = prepare(self.estimator, score)
-            labels = votes if accepts_counts(estimator) else distributions
-            estimators.append(estimator.fit(_safe_indexing(X, train), labels[train]))
-            blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)))
+            estimators.append(estimator.fit(_safe_indexing(X, train), targets_for(estimator, labels[train])))
+            blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)).prediction)
         shapes = {block.shape[1:] for block in blocks}
-        if shapes != {blocks[0].shape[1:]} or score.n_classes(blocks[0]) != distributions.shape[1]:
+        if shapes != {blocks[0].shape[1:]} or score.n_classes(blocks[0]) != labels.n_classes:
             raise ValueError(
-                f"the folds' estimators must predict the {distributions.shape[1]} classes of Y each, but predict items "
+                f"the folds' estimators must predict the {labels.n_classes} classes of Y each, but predict items "
                 f"of shapes {sorted(shapes)}. Check that the estimator knows classes that a fold may lack."
             )
         prediction = np.empty((len(folds), *blocks[0].shape[1:]))
         for fold, block in enumerate(blocks):
             prediction[folds == fold] = block
-        return estimators, prediction
+        return estimators, Checked(prediction)
 
-    def _predict(self, X: Any) -> FloatArray:
-        """Return the predictions (n, K) that the score takes, or those of every fold's estimator (F, n, K)."""
+    def _predict(self, X: Any) -> Any:
+        """Return the valid predictions (n, K) that the score takes, or a list of those of every fold's estimator."""
         if hasattr(self, "estimators_"):
             note_features(self, X, reset=False)
-            return np.stack([predict_for(get_score(self.score), estimator, X) for estimator in self.estimators_])
+            return [predict_for(get_score(self.score), estimator, X) for estimator in self.estimators_]
         if not hasattr(self, "estimator_"):
             raise NotFittedError(
                 "This ConformalCredalClassifier is not fitted yet. Call fit (and conformalize for credal sets) first."
@@ -392,23 +380,14 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) with items that the "
                 "estimator was not trained on."
             )
-        if get_score(self.score) != self.calibration_.score:
-            raise NotFittedError(
-                f"score is {get_score(self.score)!r}, but the calibration was made with {self.calibration_.score!r}. "
-                "Call conformalize again after changing the score."
-            )
-        made = noise_of(self.calibration_.rule)
-        if made != self.noise:
-            raise NotFittedError(
-                f"noise is {self.noise!r}, but the calibration was made with {made!r}. "
-                "Call conformalize again after changing the noise."
-            )
-        return self.calibration_
-
-
-def _votes(Y: Any, distributions: FloatArray) -> FloatArray:
-    """Return the counts behind labels where they are known, else the distributions; a plain label is one vote."""
-    if not hasattr(Y, "has_counts") and np.shape(Y) != distributions.shape:
-        return distributions
-    found = raw_counts(Y, "Y")
-    return distributions if found is None else found
+        made = self.calibration_
+        for what, own, of_calibration in (
+            ("score", get_score(self.score), made.score),
+            ("noise", as_noise(self.noise), made.rule.noise),
+        ):
+            if own != of_calibration:
+                raise NotFittedError(
+                    f"{what} is {own!r}, but the calibration was made with {of_calibration!r}. "
+                    f"Call conformalize again after changing the {what}."
+                )
+        return made

@@ -15,9 +15,9 @@ from credalset._validation import as_distributions, as_generator, as_numbers, as
 from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame
 from credalset.sets.decisions import decide
 from credalset.sets.region import Region
-from credalset.sets.results import EntropyBounds, Volume
+from credalset.sets.results import EntropyBounds, Uncertainty, Volume
 from credalset.sets.sampling import sample_members
-from credalset.sets.uncertainty import Uncertainty, uncertainty
+from credalset.sets.uncertainty import uncertainty
 from credalset.simplex import grid, log_base, sample_uniform
 
 if TYPE_CHECKING:
@@ -275,10 +275,9 @@ class CredalSet(Region):
         Returns
         -------
         EntropyBounds
-            Unpacks as ``lower, upper``, each (N,), NaN where a set is empty. Where the smallest entropy is not known
-            exactly (Wasserstein balls beyond 10 classes, or 12 with Numba; regions without a closed form), ``lower``
-            is a certified lower bound
-            and ``lower + lower_gap`` the entropy of the best member found.
+            Unpacks as ``lower, upper``, each (N,), NaN where a set is empty. Where a bound is not known exactly
+            (Wasserstein balls with many classes, regions without a closed form, sets that a larger one answers for), it
+            is certified from outside, and ``lower_gap`` and ``upper_gap`` say how far the best member found is from it.
 
         Examples
         --------
@@ -291,17 +290,21 @@ class CredalSet(Region):
         unit = log_base(base, k)
         tail: list[tuple[int, ...]] = [(k,)] if return_distributions else []
 
-        def whole_low(_: BoolArray) -> tuple[float, float, FloatArray]:
-            return 0.0, 0.0, np.eye(k)[0]
-
-        low = self._measure([(), (), *tail], lambda sets, _: sets._min_entropy(return_distributions), whole_low)
-        high = self._measure(
-            [(), *tail],
-            lambda sets, _: sets._max_entropy(return_distributions),
-            lambda _: (np.log(k), np.full(k, 1 / k)),
+        low = self._measure(
+            [(), (), *tail],
+            lambda sets, _: sets._min_entropy(return_distributions),
+            lambda _: (0.0, 0.0, np.eye(k)[0]),
         )
-        points = (low[2], high[1]) if return_distributions else (None, None)
-        return EntropyBounds(low[0] / unit, high[0] / unit, np.maximum(low[1] - low[0], 0.0) / unit, *points)
+        high = self._measure(
+            [(), (), *tail],
+            lambda sets, _: sets._bounded_max_entropy(return_distributions),
+            lambda _: (np.log(k), np.log(k), np.full(k, 1 / k)),
+        )
+        gaps = np.maximum(low[1] - low[0], 0.0) / unit, np.maximum(high[0] - high[1], 0.0) / unit
+        is_exact = not any((gap > 0).any() for gap in gaps)
+        method = "outer" if self.hull is not None else "exact" if is_exact else "bracket"
+        points = (low[2], high[2]) if return_distributions else (None, None)
+        return EntropyBounds(low[0] / unit, high[0] / unit, *gaps, method, *points)
 
     def uncertainty(self, base: float | str | None = "K", family: str = "entropy") -> Uncertainty:
         """Split the uncertainty of each set into an aleatoric and an epistemic part.
@@ -318,9 +321,49 @@ class CredalSet(Region):
         Returns
         -------
         Uncertainty
-            With arrays ``total``, ``aleatoric`` and ``epistemic``, each (N,); total = aleatoric + epistemic.
+            With arrays ``total``, ``aleatoric`` and ``epistemic``, each (N,); total = aleatoric + epistemic. Where
+            they are bounds, ``total_gap``, ``aleatoric_gap`` and ``epistemic_gap`` say how far they may be off, and
+            ``method`` is not ``"exact"``.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> parts = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.1).uncertainty()
+        >>> parts.aleatoric.round(3), parts.epistemic.round(3), parts.method
+        (array([0.455]), array([0.409]), 'exact')
         """
         return uncertainty(self, base, family)
+
+    def answers(self) -> dict[str, str]:
+        """Tell how the answer to each question is to be read.
+
+        Returns
+        -------
+        dict
+            By question (``envelope`` stands for `lower` and `upper`, ``expectation`` for both expectations):
+            ``"exact"``, the value itself, to rounding; ``"bracket"``, a certified bound that comes with its gap;
+            ``"outer"``, the answer of a larger set that has a convex shape: no member goes beyond it, and none need
+            reach it; ``"estimate"``, an unbiased number with a standard error.
+
+        Examples
+        --------
+        >>> from credalset.scores import KullbackLeibler
+        >>> answers = KullbackLeibler().region([[0.6, 0.2, 0.1, 0.1]], threshold=0.1).answers()
+        >>> answers["entropy_bounds"], answers["volume"]
+        ('exact', 'estimate')
+        """
+        own = "exact" if self.hull is None else "outer"
+        entropies = own if self.hull is not None or self._has_exact_entropies() else "bracket"
+        return {
+            "contains": "exact",
+            "envelope": own,
+            "expectation": own,
+            "entropy_bounds": entropies,
+            "uncertainty": entropies,
+            "smallest_peak": own,
+            "volume": "exact" if self.n_classes <= self.exact_volume_up_to else "estimate",
+            "decide": own,
+        }
 
     def smallest_peak(self) -> FloatArray:
         """Return, per set, the smallest that a member's largest probability can be: min over λ of max_k λ_k."""

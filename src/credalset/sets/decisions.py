@@ -19,12 +19,10 @@ import numpy as np
 from credalset._typing import BoolArray, FloatArray
 from credalset._validation import as_numbers
 from credalset.sets.max_min import max_min
+from credalset.sets.region import TIE
 
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
-
-# Ties are common (symmetric predictions, sets that touch a decision boundary) and belong to the closed side.
-TIE = 1e-10
 
 
 def as_utility(utility: Any, n_classes: int) -> FloatArray:
@@ -96,14 +94,18 @@ def _maximal(sets: CredalSet, matrix: FloatArray) -> BoolArray:
 
 
 def _e_admissible(sets: CredalSet, matrix: FloatArray) -> BoolArray:
+    parts = sets._parts()
+    if parts is not None:  # some member of the union makes an action best only if some member of a part does
+        kept = np.zeros((len(sets), len(matrix)), dtype=bool)
+        for part in parts:
+            there = ~part.is_empty()
+            if there.any():
+                kept[there] |= _e_admissible(part[there], matrix)
+        return kept
     if np.array_equal(matrix, np.eye(sets.n_classes)):
-        closest = sets._closest_with_top()
-        if closest is not None:
-            whole = np.isposinf(sets.radius)[:, None]
-            reach = sets.radius[:, None]
-            # Relative, with an absolute part at the level of rounding: divergences are quadratic near zero, and a
-            # larger slack would let classes in that are short of the top by its square root.
-            return whole | (closest <= reach + TIE * np.abs(reach) + 4e-16)
+        tops = sets._can_be_top()
+        if tops is not None:
+            return tops
     kept = _maximal(sets, matrix)  # the necessary condition leaves little to decide
     certain = _optimal_somewhere(sets, matrix)
     for i, a in np.argwhere(kept & ~certain):

@@ -115,6 +115,7 @@ class ReverseKullbackLeiblerBall(CredalSet):
     """
 
     shape: ClassVar[str] = "reverse-KL ball"
+    exact_volume_up_to: ClassVar[float] = np.inf
 
     def _smallest_peak(self) -> FloatArray:
         return capped_peak(self, "reverse")

@@ -11,7 +11,6 @@ from credalset._typing import ArrayLike, BoolArray, FloatArray
 from credalset._validation import as_positive_int, as_probability
 from credalset.annotations.labels import Labels
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.results import Volume
 from credalset.simplex import entropy_of_valid
 
 
@@ -183,9 +182,7 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
     if len(sets) == 0:
         return mean([], level)
     step = max(1, -(-len(sets) // as_positive_int(max_sets, "max_sets")))
-    probe = sets[:1].volume(return_error=True, n_rays=2)
-    is_exact = isinstance(probe, Volume) and probe.method == "exact"
-    chosen = sets if is_exact else sets[::step]
+    chosen = sets if sets.answers()["volume"] == "exact" else sets[::step]
     return mean(chosen.volume(n_rays=n_rays), level)  # type: ignore[arg-type]
 
 

@@ -17,6 +17,7 @@ from credalset.sets.results import Volume
 from credalset.simplex import entropy_of_valid
 
 ELEMENTS = 1 << 22  # numbers held at a time
+SHARES = np.array([1.0, 0.95, 0.9, 0.8, 0.6, 0.3])  # of the way from the centre out at which to look for members
 MAX_ROUNDS = 100  # of rejection, before a sample is filled up with the members found
 
 
@@ -107,6 +108,8 @@ class CrossSet(CredalSet):
     """
 
     shape: ClassVar[str] = "cross-conformal set"
+    hull: ClassVar[str | None] = "the convex hull of its folds' regions"
+    exact_volume_up_to: ClassVar[float] = 0
     ballot: Ballot = field(kw_only=True)
 
     @classmethod
@@ -179,16 +182,31 @@ class CrossSet(CredalSet):
         return value, point
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        found = entropy_of_valid(self.center)
-        value, point = found.copy(), self.center.copy()
+        points = self._known_members()
+        entropies = entropy_of_valid(points)
+        best = np.arange(len(self)), entropies.argmin(axis=1)
+        value = entropies[best]
+        for region in self.fold_regions():
+            value = np.fmin(value, region.entropy_bounds().lower)
+        return value, entropies[best], points[best]
+
+    def _known_members(self) -> FloatArray:
+        """The centre, and what lies between it and the extremes of the folds' regions, where that is a member."""
+        found = [self.center[:, None]]
         for region in self.fold_regions():
             bounds = region.entropy_bounds(return_distributions=True)
-            assert bounds.lower_distribution is not None
-            value = np.fmin(value, bounds.lower)
-            at = np.where(np.isnan(bounds.lower)[:, None], self.center, bounds.lower_distribution)
-            better = self._membership(slice(None), at[:, None])[:, 0] & (entropy_of_valid(at) < found)
-            found[better], point[better] = entropy_of_valid(at)[better], at[better]
-        return value, found, point
+            likely = np.eye(self.n_classes)[np.nan_to_num(region.upper()).argmax(axis=1)]
+            peak = region.upper_expectation(likely, return_distribution=True)[1]
+            for extreme in (bounds.lower_distribution, bounds.upper_distribution, peak):
+                assert extreme is not None
+                step = np.where(np.isnan(extreme), 0.0, extreme - self.center)
+                points = self.center[:, None] + SHARES[:, None] * step[:, None]
+                member = self._membership(slice(None), points)
+                found.append(np.where(member[..., None], points, self.center[:, None]))
+        return np.concatenate(found, axis=1)
+
+    def _parts(self) -> list[CredalSet]:
+        return self.fold_regions()
 
     def _smallest_peak(self) -> FloatArray:
         result = self.center.max(axis=1)

@@ -41,6 +41,7 @@ COLUMNS = {
     "total": "float64",
     "aleatoric": "float64",
     "epistemic": "float64",
+    "epistemic_gap": "float64",
     "empty": "float64",
 }
 EXAMPLE_COLUMNS = {

@@ -31,6 +31,7 @@ AVERAGED = (
     "total",
     "aleatoric",
     "epistemic",
+    "epistemic_gap",
     "empty",
 )
 FAMILY_ERROR = 0.01  # chance that any cell of an experiment with the promised coverage is called deviating
@@ -149,7 +150,7 @@ def _distribution(n_calibration: int, n_test: int, rank: int, n_seeds: int) -> n
 
 
 def _cell(key: Row, rows: list[Row], independent: bool, tail: float) -> Cell:
-    values = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in AVERAGED}
+    values = {name: np.array([row.get(name) for row in rows], dtype=np.float64) for name in AVERAGED}
     mean = {name: float(np.mean(column)) for name, column in values.items()}
     mean["volume_error"] = float(np.sqrt((values["volume_error"] ** 2).sum()) / len(rows))
     with np.errstate(invalid="ignore"):  # infinite thresholds have no spread

@@ -145,6 +145,8 @@ def _full_row(cell: Cell) -> list[Any]:
     if cell.mean["volume_error"] > 0:
         volume += f" (se {text_of(cell.mean['volume_error'])})"
     sizes = [plus_minus(cell, "threshold"), plus_minus(cell, "efficiency"), volume]
-    uncertainty = [cell.mean[name] for name in ("total", "aleatoric", "epistemic", "empty")]
+    uncertainty: list[Any] = [cell.mean[name] for name in ("total", "aleatoric", "epistemic", "empty")]
+    if cell.mean["epistemic_gap"] > 5e-4:  # bounds of a larger set, or a bracket
+        uncertainty[2] = f"{text_of(uncertainty[2])} (at most; {text_of(cell.mean['epistemic_gap'])} less by members)"
     band = f"{cell.band[0]:.3f}–{cell.band[1]:.3f}"
     return [cell.key["score"], f"{cell.key['alpha']:g}", plus_minus(cell, "coverage"), band, *sizes, *uncertainty]

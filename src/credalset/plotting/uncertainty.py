@@ -11,11 +11,12 @@ from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from credalset._typing import AnyArray, ArrayLike, FloatArray
+from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, height_of, legend_above, width_of
 from credalset.plotting.notes import write_notes
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.results import EntropyBounds
 from credalset.simplex import entropy, log_base
 
 MANY = 2_000  # marks beyond which vector graphics would grow heavy: they are kept as pixels
@@ -23,6 +24,7 @@ VERY_MANY = 20_000  # points beyond which a cloud hides its own density
 TOTALS = (0.25, 0.5, 0.75, 1.0)  # of the largest entropy, drawn as diagonals
 FEW = 8  # sets that are numbered one by one
 LONG = 24  # letters of a name beyond which a narrow picture has no room for intervals
+FAINT = 0.005  # gap, of the largest entropy, that no eye would see
 HIDDEN = 0.04  # length of an interval, of the largest entropy, that a mark can hide
 
 
@@ -37,6 +39,9 @@ def entropy_intervals(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the interval from the smallest to the largest entropy in each set, with those of prediction and truth.
+
+    Where a bound is certified but not attained (`EntropyBounds` carries gaps), the interval is pale from the bound to
+    the entropy of the best member found.
 
     Parameters
     ----------
@@ -74,7 +79,7 @@ def entropy_intervals(
     true_entropy = None if truth is None else entropy(style.check_rows(truth, "truth", sets), base)
     unit = log_base(base, sets.n_classes)
     center = entropy(sets.center, base)
-    lower, upper = sets.entropy_bounds(base)
+    bounds = sets.entropy_bounds(base)
     rank = np.argsort(center, kind="stable") if order == "center" else np.arange(len(sets))
     place = np.empty(len(sets))
     place[rank] = np.arange(len(sets))
@@ -82,7 +87,7 @@ def entropy_intervals(
     wide = style.DOUBLE if names is not None and max(map(len, names)) > LONG else style.SINGLE
     ax = style.axes_or_new(ax, width=wide, height=2.3 if names is None else 0.7 + 0.2 * len(sets))
     largest = float(np.log(sets.n_classes) / unit)
-    _draw_intervals(ax, place, lower, upper, lying, largest)
+    _draw_intervals(ax, place, bounds, lying, largest)
     empty = sets.is_empty()
     for rows, name, look in (
         (~empty, "prediction", style.PREDICTION),
@@ -97,25 +102,25 @@ def entropy_intervals(
     return ax
 
 
-def _draw_intervals(
-    ax: Axes, place: FloatArray, lower: FloatArray, upper: FloatArray, lying: bool, largest: float
-) -> None:
-    there = ~np.isnan(lower)
+def _draw_intervals(ax: Axes, place: FloatArray, bounds: EntropyBounds, lying: bool, largest: float) -> None:
+    there = ~np.isnan(bounds.lower)
     if not there.any():
         return
-    ends = np.stack([np.stack([place, lower], axis=1), np.stack([place, upper], axis=1)], axis=1)[there]
+    found = bounds.lower + bounds.lower_gap, bounds.upper - bounds.upper_gap  # by members; certain beyond these
     width = float(np.clip(150.0 / len(place), 0.6, 6.0))
     options: dict[str, Any] = {"zorder": 2, "rasterized": len(place) > MANY}
-    lines = LineCollection(
-        list(ends[..., ::-1] if lying else ends),
-        colors=[(style.GREEN, 0.55)],
-        linewidths=width,
-        label="credal set",
-        capstyle="butt",
-        **options,
-    )
-    ax.add_collection(lines)
-    short = ends[upper[there] - lower[there] < HIDDEN * largest].mean(axis=1)
+
+    def draw(low: FloatArray, high: FloatArray, rows: BoolArray, opacity: float, label: str) -> FloatArray:
+        ends = np.stack([np.stack([place, low], axis=1), np.stack([place, high], axis=1)], axis=1)[rows]
+        look: dict[str, Any] = {"colors": [(style.GREEN, opacity)], "linewidths": width, "capstyle": "butt"}
+        if len(ends):
+            ax.add_collection(LineCollection(list(ends[..., ::-1] if lying else ends), label=label, **look, **options))
+        return ends
+
+    ends = draw(*found, there & (found[0] <= found[1]), 0.55, "credal set")
+    draw(bounds.lower, np.minimum(*found), there & (bounds.lower_gap > 0), 0.2, "not ruled out")
+    draw(np.maximum(*found), bounds.upper, there & (bounds.upper_gap > 0), 0.2, "_nolegend_")
+    short = ends[ends[:, 1, 1] - ends[:, 0, 1] < HIDDEN * largest].mean(axis=1)
     # The dot of the prediction would hide these: a bar across it, wider than any mark.
     look: dict[str, Any] = {"marker": "|" if lying else "_", "color": style.GREEN, "linestyle": "none"}
     size = 1.8 * _size(len(place), style.TRUTH)
@@ -178,7 +183,9 @@ def uncertainty_map(
     """Scatter the aleatoric against the epistemic uncertainty of sets, with lines of constant total.
 
     Aleatoric is the smallest entropy in a set, total the largest, epistemic their difference. Empty sets have neither
-    and are left out; their number is written above the picture.
+    and are left out; their number is written above the picture. Where these are bounds (`Uncertainty` carries gaps), a
+    thin line leads from each mark to where the set could lie at the other end, and a note above says how far off the
+    farthest may be.
 
     Parameters
     ----------
@@ -222,8 +229,12 @@ def uncertainty_map(
     else:
         one_color = color if isinstance(color, str) else None
         _draw_cloud(ax, x, y, one_color, None if groups is None else groups[known], color_label)
-    if not known.all():
-        ax.set_title(f"{(~known).sum()} empty, not shown", loc="right", fontsize=style.TINY)
+        _draw_gaps(ax, x, y, parts.aleatoric_gap[known], parts.epistemic_gap[known], largest)
+    remarks = [] if known.all() else [f"{(~known).sum()} empty, not shown"]
+    farthest = np.nanmax(parts.epistemic_gap, initial=0.0)
+    remarks += [f"bounds, off by up to {farthest:.2g}"] if farthest >= FAINT * largest else []
+    if remarks:
+        ax.set_title("; ".join(remarks), loc="right", fontsize=style.TINY)
     margin = 0.02 * largest
     ax.set_xlim(-margin, largest + margin)
     ax.set_ylim(-margin, largest + margin)
@@ -295,6 +306,15 @@ def _draw_cloud(
             look = {"color": [colour], "marker": markers[i % len(markers)]}
             ax.scatter(x[rows], y[rows], label=str(group), **options | look)
         style.add_legend(ax, loc="upper right", markerscale=max(1.0, 4.0 / np.sqrt(size)))
+
+
+def _draw_gaps(ax: Axes, x: FloatArray, y: FloatArray, right: FloatArray, down: FloatArray, largest: float) -> None:
+    """Lines from marks to the other end of what they may be; along a diagonal where the total is exact."""
+    wide = down >= FAINT * largest
+    if wide.any():
+        ends = np.stack([np.stack([x, y], axis=1), np.stack([x + right, y - down], axis=1)], axis=1)[wide]
+        look: dict[str, Any] = {"colors": [(style.GREY, 0.4)], "linewidths": 0.5, "zorder": 1.5}
+        ax.add_collection(LineCollection(list(ends), rasterized=len(x) > MANY, **look))
 
 
 def _colorbar(ax: Axes, mappable: Any, label: str) -> None:

@@ -54,7 +54,12 @@ def _upper(answers: _Answers) -> dict[str, AnyArray]:
 
 def _entropy(answers: _Answers) -> dict[str, AnyArray]:
     bounds = answers.sets.entropy_bounds(base="K")
-    return {"entropy_lower": bounds.lower, "entropy_upper": bounds.upper, "entropy_lower_gap": bounds.lower_gap}
+    return {
+        "entropy_lower": bounds.lower,
+        "entropy_upper": bounds.upper,
+        "entropy_lower_gap": bounds.lower_gap,
+        "entropy_upper_gap": bounds.upper_gap,
+    }
 
 
 def _labels(answers: _Answers) -> dict[str, AnyArray]:

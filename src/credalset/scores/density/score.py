@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from credalset._parallel import for_each_block
-from credalset._typing import ArrayLike, FloatArray
+from credalset._typing import ArrayLike, BoolArray, FloatArray
 from credalset._validation import as_finite, as_numbers
 from credalset.exceptions import CredalSetWarning
 from credalset.scores.density import mixture as geometry
@@ -26,7 +26,7 @@ from credalset.simplex import entropy_of_valid
 MIN_POOL = 512  # members that a sample is drawn from
 POOL_PER_DRAW = 8
 SECOND_POOL = 4  # times as many proposals where few of them are members, or weights are uneven
-ENTROPY_DRAWS = 32
+N_KNOWN = 32  # members drawn to tell how far the answers of the box may be off
 ELEMENTS_PER_BLOCK = 1 << 21
 SUM_TOLERANCE = 1e-6
 MAX_PIECES = 81  # of a simplex, where each has only a bound
@@ -246,12 +246,15 @@ class DensitySet(CredalSet):
 
     Membership is exact. `volume` is an importance-sampling estimate with a standard error, and `sample` resamples the
     members it met by weight, with a warning where draws repeat. `lower` and `upper` are certified: no member goes
-    beyond them. Expectations, entropies and decisions are those of the box that they span, which contains the set;
+    beyond them. Expectations, entropies and decisions are those of the box that they span, which contains the set
+    (`answers` says ``"outer"``), save that ``decide()`` without a utility rules labels out by the density itself;
     distributions returned with them lie in the box and may lie outside the set. Whether a set is empty rests on a
     search for the peak of p.
     """
 
     shape: ClassVar[str] = "density set"
+    hull: ClassVar[str | None] = "the box between its envelopes"
+    exact_volume_up_to: ClassVar[float] = 0
     score: NegativeLogDensity
 
     @property
@@ -287,13 +290,28 @@ class DensitySet(CredalSet):
         return entropy_of_valid(point), point
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        bound = majorization_bound(*self._envelope())
-        drawn, _ = self._draw(ENTROPY_DRAWS, np.random.default_rng(0))
-        points = np.concatenate([drawn, self.center[:, None]], axis=1)
+        points = self._known_members()
         entropies = entropy_of_valid(points)
-        best = entropies.argmin(axis=1)
-        rows = np.arange(len(self))
-        return np.minimum(bound, entropies[rows, best]), entropies[rows, best], points[rows, best]
+        best = np.arange(len(self)), entropies.argmin(axis=1)
+        return np.minimum(majorization_bound(*self._envelope()), entropies[best]), entropies[best], points[best]
+
+    def _known_members(self) -> FloatArray:
+        return self._members_drawn
+
+    @cached_property
+    def _members_drawn(self) -> FloatArray:
+        drawn, _ = self._draw(N_KNOWN, np.random.default_rng(0))
+        return np.concatenate([drawn, self.center[:, None]], axis=1)
+
+    def _can_be_top(self) -> BoolArray:
+        """Rule out the classes that no point at which they are most probable has the density for."""
+        result = np.empty(self.center.shape, dtype=bool)
+
+        def one_block(rows: slice) -> None:
+            result[rows] = geometry.reaches_with_top(self._mixture.rows(rows), -self.threshold[rows])
+
+        for_each_block(one_block, len(self), int(np.prod(self.prediction.shape[1:])) * 4)
+        return result | (self.center == self.center.max(axis=1, keepdims=True))
 
     def _smallest_peak(self) -> FloatArray:
         return box.flattest(*self._envelope()).max(axis=1)

@@ -137,6 +137,7 @@ class ReverseKullbackLeiblerBall(CredalSet):
     """
 
     shape: ClassVar[str] = "reverse-KL ball"
+    exact_volume_up_to: ClassVar[float] = np.inf
 
     def _smallest_peak(self) -> FloatArray:
         return capped_peak(self, "reverse")

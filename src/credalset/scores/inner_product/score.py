@@ -68,6 +68,7 @@ class HalfSpace(CredalSet):
     """
 
     shape: ClassVar[str] = "half-space"
+    exact_volume_up_to: ClassVar[float] = np.inf
 
     def is_empty(self) -> BoolArray:
         """Tell which sets have no member: those whose best corner scores above the threshold."""

@@ -103,6 +103,7 @@ class KullbackLeiblerBall(CredalSet):
     """
 
     shape: ClassVar[str] = "Kullback–Leibler ball"
+    exact_volume_up_to: ClassVar[float] = 3
 
     def _smallest_peak(self) -> FloatArray:
         return capped_peak(self, "forward")

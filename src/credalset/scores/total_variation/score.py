@@ -59,6 +59,7 @@ class TotalVariationBall(CredalSet):
     """
 
     shape: ClassVar[str] = "total-variation ball"
+    exact_volume_up_to: ClassVar[float] = volume.MAX_CLASSES
 
     def _smallest_peak(self) -> FloatArray:
         return geometry.smallest_peak(self.center, self.radius)

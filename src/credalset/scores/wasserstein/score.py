@@ -117,6 +117,7 @@ class WassersteinBall(CredalSet):
     """
 
     shape: ClassVar[str] = "Wasserstein ball"
+    exact_volume_up_to: ClassVar[float] = volume.MAX_CLASSES
 
     gaps: FloatArray = field(kw_only=True)
 
@@ -137,6 +138,9 @@ class WassersteinBall(CredalSet):
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         return wasserstein_groups.min_entropy(self.center, self.radius, self.gaps, attaining)
+
+    def _has_exact_entropies(self) -> bool:
+        return self.n_classes <= wasserstein_groups.EXACT_CLASSES
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
         if self.n_classes > volume.MAX_CLASSES:

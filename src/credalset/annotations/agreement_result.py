@@ -19,7 +19,7 @@ TITLES = {
 }
 MOST_CLASSES = 12
 MOST_WORKERS = 5
-WIDEST_NAME = 28
+WIDEST_NAME = 24
 
 
 class Statistic(float):

@@ -291,7 +291,7 @@ class Building:
             matrix = as_matrix(counts, "counts")
             # as_counts refuses empty items, which are welcome here, and fractions, which weights may be.
             plain = np.where(matrix.any(axis=1, keepdims=True), matrix, 1.0)
-            as_counts(np.ceil(plain) if weighted else plain, "counts")
+            as_counts(np.where(plain > 0, np.ceil(plain), plain) if weighted else plain, "counts")
         except (TypeError, ValueError) as error:
             refuse_wide(counts, "counts", error)
             raise

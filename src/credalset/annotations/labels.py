@@ -38,7 +38,7 @@ class SingleLabels:
         """Return one label per vote, None where there is none; ``where`` names a row in messages."""
         if self.wanted is not None:
             return [self._answer(label) for label in labels]
-        if not any(isinstance(label, SEVERAL) for label in labels):
+        if not any(issubclass(kind, SEVERAL) for kind in set(map(type, labels))):
             return labels
         return [_only(label, row, where) if isinstance(label, SEVERAL) else label for row, label in enumerate(labels)]
 

@@ -246,6 +246,7 @@ class Annotations(Building):
         if not isinstance(other, Annotations):
             return NotImplemented
         named_alike = self.classes == other.classes and self.items == other.items
+        named_alike = named_alike and self._positions == other._positions
         alike = self.has_counts == other.has_counts and self._weighted == other._weighted
         return named_alike and alike and np.array_equal(self._matrix, other._matrix)
 

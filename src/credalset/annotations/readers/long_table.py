@@ -37,8 +37,11 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
     names = [str(name) for name in roles.values()]
     log.notes.append(", ".join(f"{role} from {name!r}" for role, name in zip(roles, names, strict=True)))
     for batch in source.batches(names):
-        for name in names:
-            if any(isinstance(value, dict) for value in batch[name]):
+        for name, column in batch.items():
+            kinds = set(map(type, column))
+            if float in kinds:
+                batch[name] = [None if value != value else value for value in column]  # NaN
+            if dict in kinds:
                 raise FileFormatError(f"{source.name}: column {name!r} holds objects, not names or numbers.")
         yield {role: batch[name] for role, name in zip(roles, names, strict=True)}
 

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from typing import IO, Any
 
 from credalset.exceptions import FileFormatError
@@ -137,22 +138,24 @@ def delimited_batches(stream: IO[str], name: str, delimiter: str, size: int) -> 
         if len(set(header)) < len(header):
             repeated = next(cell for cell in header if header.count(cell) > 1)
             raise FileFormatError(f"{name} has several columns called {repeated!r}. Give each a name of its own.")
-        kept: list[list[str]] = []
-        for row in rows:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise FileFormatError(
-                    f"{name} has {len(row)} fields in line {rows.line_num}, but {len(header)} column names. A text "
-                    "that holds the delimiter must stand in quotes."
-                )
-            kept.append(row)
-            if len(kept) == size:
-                yield {key: list(column) for key, column in zip(header, zip(*kept, strict=True), strict=True)}
-                kept = []
-        columns = zip(*kept, strict=True) if kept else ([] for _ in header)
-        yield {key: list(column) for key, column in zip(header, columns, strict=True)}
+        first = True
+        while (lines := list(islice(rows, size))) or first:
+            kept = [row for row in lines if row] if [] in lines else lines
+            if set(map(len, kept)) - {len(header)}:
+                raise _uneven(name, header, kept, rows.line_num)
+            columns = zip(*kept, strict=True) if kept else ([] for _ in header)
+            yield {key: list(column) for key, column in zip(header, columns, strict=True)}
+            first = False
     except csv.Error as error:
         raise FileFormatError(f"{name} is no table: {error}, in line {rows.line_num}.") from None
     finally:
         csv.field_size_limit(largest)
+
+
+def _uneven(name: str, header: list[str], rows: list[list[str]], last_line: int) -> FileFormatError:
+    row = next(row for row in rows if len(row) != len(header))
+    start = ", ".join(row)[:40]
+    return FileFormatError(
+        f"{name} has {len(row)} fields in the row that starts with {start!r}, before line {last_line + 1}, but "
+        f"{len(header)} column names. A text that holds the delimiter must stand in quotes."
+    )

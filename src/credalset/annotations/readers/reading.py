@@ -129,11 +129,11 @@ class VoteFile:
     def batches(self) -> Iterator[Batch]:
         """Yield columns task, worker, label[, time][, weight] with one label per row, as the file holds them."""
         for batch in self._labelled():
-            kept = [row for row, label in enumerate(batch["label"]) if label is not None]
-            if self.missing == "error" and len(kept) < len(batch["label"]):
+            if self.missing == "error" and None in batch["label"]:
                 raise ValueError(f"{self.source.name} has a vote without a label. Pass missing='drop' to leave it out.")
-            if kept:
-                yield {role: [column[row] for row in kept] for role, column in batch.items()}
+            labelled = _with_labels(batch)
+            if labelled["label"]:
+                yield labelled
 
     def _labelled(self) -> Iterator[Batch]:
         """Yield batches with single labels; rows without one are still there, and say which items there are."""
@@ -222,28 +222,34 @@ def read_annotations(cls: type[A], path: str | Path, kind: str | None, options: 
     return cls._counted(counted, "weight" in columns, given["ordered"], given["positions"], inferred, votes.describe())
 
 
+def _with_labels(batch: Batch) -> Batch:
+    """Return the rows that have a label."""
+    labels = batch["label"]
+    if None not in labels:
+        return batch
+    kept = [row for row, label in enumerate(labels) if label is not None]
+    return {role: [column[row] for row in kept] for role, column in batch.items()}
+
+
 def _collect(votes: VoteFile) -> tuple[dict[str, Column], list[Any]]:
     """Read all votes, as codes; return the columns that hold anything, and every task, with votes or without."""
     growing: dict[str, GrowingColumn] = {role: GrowingColumn(role) for role in ("task", "label")}
     tasks: dict[Any, None] = {}
     for batch in votes._labelled():
         try:
-            tasks.update(dict.fromkeys(task for task in batch["task"] if not is_missing(task)))
+            tasks.update(dict.fromkeys(batch["task"]))
         except TypeError as error:
             raise TypeError(
                 f"{votes.source.name}: a task cannot be named by {error}. Name another field: task=..."
             ) from None
-        labels = batch["label"]
-        kept = (
-            range(len(labels))
-            if votes.missing == "error"
-            else [r for r, label in enumerate(labels) if label is not None]
-        )
-        for role, column in batch.items():
-            growing.setdefault(role, GrowingColumn(role)).add([column[row] for row in kept])
+        kept = batch if votes.missing == "error" else _with_labels(batch)
+        for role, column in kept.items():
+            growing.setdefault(role, GrowingColumn(role)).add(column)
     columns = {role: growing[role].finish() for role in ROLES if role in growing}
     optional = [role for role in ("worker", "time") if role in columns and not columns[role].present()]
-    return {role: column for role, column in columns.items() if role not in optional}, list(tasks)
+    return {role: column for role, column in columns.items() if role not in optional}, [
+        task for task in tasks if not is_missing(task)
+    ]
 
 
 def _settled(column: Column, votes: VoteFile, role: str, names: Iterable[Any] | None) -> ColumnType:

@@ -19,8 +19,8 @@ from credalset.annotations.readers.common import (
     Vote,
     Wanted,
     as_name,
-    chosen_field,
     in_batches,
+    task_of,
 )
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
@@ -48,11 +48,7 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
     question = OneQuestion(wanted.label, "questions", source.name)
     _declare(source, wanted, log)
     for _, number, row in source.records():
-        task = as_name(
-            number
-            if wanted.task is None and row.get("id") is None and row.get("external_id") is None
-            else chosen_field(row, wanted.task, "id", "external_id")
-        )
+        task = task_of(row, wanted, number, "id", "external_id")
         yield Vote(task, None, None)
         for name, responses in _questions(row):
             if not responses or not question(name):
@@ -126,4 +122,4 @@ def _declare(source: Source, wanted: Wanted, log: Log) -> None:
         log.notes.append("settings.json could not be understood, so labels that nobody chose are not known")
 
 
-READER = Reader("argilla", "Argilla records (Hugging Face dataset or JSON)", recognise, read)
+READER = Reader("argilla", "Argilla records (Hugging Face dataset or JSON)", recognise, read, ("task", "label"))

@@ -68,8 +68,8 @@ class Reader:
         Source to Guess, or None if it is certainly something else.
     read : callable
         Source, Wanted and Log to batches of columns task, worker, label[, time][, weight].
-    weight : bool
-        Whether votes may have weights.
+    takes : tuple of str
+        What a user may name: of task, worker, label, time, weight.
     missing : str
         What to make of votes without a label: an error, or no votes.
     """
@@ -78,7 +78,7 @@ class Reader:
     title: str
     recognise: Callable[[Source], Guess | None]
     read: Callable[[Source, Wanted, Log], Iterator[Batch]]
-    weight: bool = False
+    takes: tuple[str, ...]
     missing: str = "drop"
 
 
@@ -116,6 +116,14 @@ def chosen_field(record: dict[str, Any], wanted: Hashable | None, *usual: str) -
     if wanted is not None:
         return dig(record, wanted)
     return next((record[name] for name in usual if record.get(name) is not None), None)
+
+
+def task_of(record: dict[str, Any], wanted: Wanted, number: int, *usual: str) -> Any:
+    """Return the name of the item: the field that was asked for, a usual one, or else its number."""
+    value = chosen_field(record, wanted.task, *usual)
+    if value is None and wanted.task is not None:
+        raise ValueError(f"Record {number} has no field {wanted.task!r}, only {list(record)}. Name another: task=...")
+    return as_name(number if value is None else value)
 
 
 def as_name(value: Any) -> Any:

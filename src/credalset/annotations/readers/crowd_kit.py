@@ -34,4 +34,4 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
     yield from long_table.read(source, usual, log)
 
 
-READER = Reader("crowd-kit", "crowd-kit table", recognise, read, weight=True, missing="error")
+READER = Reader("crowd-kit", "crowd-kit table", recognise, read, long_table.TAKES, missing="error")

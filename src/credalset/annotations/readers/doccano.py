@@ -8,33 +8,48 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.readers.common import Guess, Log, Reader, Vote, Wanted, as_name, chosen_field, in_batches
+from credalset.annotations.readers.common import (
+    Guess,
+    Log,
+    Reader,
+    Vote,
+    Wanted,
+    as_name,
+    chosen_field,
+    in_batches,
+    task_of,
+)
 from credalset.annotations.readers.files import File
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
 LABELS = ("label", "labels", "cats", "annotations")
-DATA = {"text", "data", "filename"}
 #: name of the file in which the labels of all annotators are mixed
 SHARED = "all"
 
 
 def recognise(source: Source) -> Guess | None:
     """Recognise documents with an id, a text or file name, and a list of labels."""
-    rows = [row for row in source.sample if isinstance(row, dict)]
-    if not rows or len(rows) < len(source.sample) or not all("id" in row and DATA & set(row) for row in rows):
+    rows = source.sample
+    if not rows or not all(isinstance(row, dict) and "id" in row and _shown(row) for row in rows):
         return None
-    lists = [row[name] for row in rows for name in LABELS if isinstance(row.get(name), list)]
-    if len(lists) < len(rows) or not all(map(_is_category, (label for labels in lists for label in labels))):
+    if all(_are(row.get("annotations"), dict) for row in rows) and any(row["annotations"] for row in rows):
+        old = all(
+            set(one) >= {"label", "user"} and "start_offset" not in one for row in rows for one in row["annotations"]
+        )
+        return Guess(0.9, "its documents have annotations with a label and a user") if old else None
+    if not all(any(_are(row.get(name), str) for name in LABELS) for row in rows):
         return None
-    if any(isinstance(row.get("annotations"), list) for row in rows):
-        return Guess(0.9, "its documents have annotations with a label and a user")
     files = "a file per annotator" if len(source.files) > 1 else "documents with a list of labels"
     return Guess(0.9 if len(source.files) > 1 else 0.75, f"it holds {files}")
 
 
-def _is_category(label: Any) -> bool:
-    return isinstance(label, str | int) or (isinstance(label, dict) and "user" in label and "start_offset" not in label)
+def _shown(row: dict[str, Any]) -> bool:
+    return any(isinstance(row.get(name), str) for name in ("text", "data", "filename"))
+
+
+def _are(values: Any, kind: type) -> bool:
+    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
 
 
 @in_batches
@@ -42,9 +57,7 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
     """Yield a vote per document and annotator: the name of the file is that of the annotator."""
     log.no_workers = wanted.worker is None and [file.stem for file in source.files] == [SHARED]
     for file, number, row in source.records():
-        task = as_name(
-            number if wanted.task is None and row.get("id") is None else chosen_field(row, wanted.task, "id")
-        )
+        task = task_of(row, wanted, number, "id")
         labels = chosen_field(row, wanted.label, *LABELS)
         if isinstance(labels, str) and source.is_text:
             labels = labels.split("#")  # the CSV export joins the labels of a document
@@ -80,4 +93,4 @@ def _old_votes(task: Any, annotations: list[Any], file: File) -> Iterator[Vote]:
         yield Vote(task, file.stem if user is None else user, labels)
 
 
-READER = Reader("doccano", "doccano JSONL, JSON or CSV", recognise, read)
+READER = Reader("doccano", "doccano JSONL, JSON or CSV", recognise, read, ("task", "worker", "label"))

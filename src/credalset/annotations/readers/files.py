@@ -140,7 +140,11 @@ def _unpacked(stream: IO[bytes], name: str) -> io.BufferedReader:
     elif start.startswith(b"\xfd7zXZ\x00"):
         packed = lzma.LZMAFile(buffered)  # noqa: SIM115 - closed with what it unpacks
     elif start.startswith(b"\x28\xb5\x2f\xfd"):
-        packed = _zstd(buffered, name)
+        try:
+            packed = _zstd(buffered, name)
+        except MissingExtraError:
+            buffered.close()
+            raise
     return buffered if packed is None else io.BufferedReader(_Both(packed, buffered))
 
 

@@ -19,6 +19,7 @@ from credalset.annotations.readers.common import (
     chosen_field,
     dig,
     in_batches,
+    task_of,
 )
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
@@ -52,9 +53,7 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
         found = annotations_of(task)
         if not isinstance(found, list):
             raise FileFormatError(f"{source.name}: task {number} has no list of annotations, only {list(task)}.")
-        name = as_name(
-            number if wanted.task is None and task.get("id") is None else chosen_field(task, wanted.task, "id")
-        )
+        name = task_of(task, wanted, number, "id")
         yield Vote(name, None, None)
         for annotation in found:
             if not isinstance(annotation, dict):
@@ -111,4 +110,4 @@ def leaf(choice: Any) -> Any:
     return " / ".join(map(str, choice)) if isinstance(choice, list) else choice
 
 
-READER = Reader("label-studio", "Label Studio JSON", recognise, read)
+READER = Reader("label-studio", "Label Studio JSON", recognise, read, ("task", "worker", "label", "time"))

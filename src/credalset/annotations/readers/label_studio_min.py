@@ -9,7 +9,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.readers.common import Guess, Log, Reader, Vote, Wanted, as_name, chosen_field, in_batches
+from credalset.annotations.readers.common import (
+    Guess,
+    Log,
+    Reader,
+    Vote,
+    Wanted,
+    as_name,
+    chosen_field,
+    in_batches,
+    task_of,
+)
 from credalset.annotations.readers.label_studio import leaf
 from credalset.annotations.readers.source import Source
 
@@ -31,9 +41,7 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
     log.notes.append(f"answers from {label!r}; ground truth cannot be told apart in this kind of export")
     seen: set[Any] = set()
     for _, number, row in source.records():
-        name = as_name(
-            number if wanted.task is None and row.get("id") is None else chosen_field(row, wanted.task, "id")
-        )
+        name = task_of(row, wanted, number, "id")
         identity = row.get("annotation_id")
         if identity is not None and identity in seen:
             log.left_out["listed again"] += 1
@@ -84,4 +92,6 @@ def _answer(value: Any, log: Log) -> Any:
     return [leaf(choice) for choice in value[key] or []]
 
 
-READER = Reader("label-studio-min", "Label Studio JSON-MIN, CSV or TSV", recognise, read)
+READER = Reader(
+    "label-studio-min", "Label Studio JSON-MIN or CSV", recognise, read, ("task", "worker", "label", "time")
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.readers.common import Guess, Log, Reader, Vote, Wanted, as_name, chosen_field, in_batches
+from credalset.annotations.readers.common import Guess, Log, Reader, Vote, Wanted, in_batches, task_of
 from credalset.annotations.readers.source import Source
 from credalset.annotations.table import NUMBER_TEXT
 from credalset.exceptions import FileFormatError
@@ -42,8 +42,7 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
         for identity, item in _items(document):
             if not isinstance(item, dict) or "annotations" not in item:
                 raise FileFormatError(f"{source.name}: item {identity!r} has no annotations.")
-            named = chosen_field(item, wanted.task) if wanted.task is not None else identity
-            task = as_name(number if named is None else named)
+            task = identity if wanted.task is None and identity is not None else task_of(item, wanted, number)
             number += 1
             soft: Any = item.get("soft_label") or {}
             log.declare(map(_level, soft))
@@ -77,4 +76,4 @@ def _level(label: Any) -> str:
     return text.split(".")[0] if NUMBER_TEXT.fullmatch(text) and float(text).is_integer() else text
 
 
-READER = Reader("lewidi", "LeWiDi JSON", recognise, read)
+READER = Reader("lewidi", "LeWiDi JSON", recognise, read, ("task",))

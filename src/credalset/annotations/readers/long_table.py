@@ -10,6 +10,8 @@ from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
+TAKES = ("task", "worker", "label", "time", "weight")
+
 
 def recognise(source: Source) -> Guess | None:
     """Recognise a table by the names of its columns, and by values that are no lists or objects."""
@@ -29,7 +31,7 @@ def recognise(source: Source) -> Guess | None:
 
 def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
     """Yield the columns that were asked for or guessed."""
-    given = {role: getattr(wanted, role) for role in ("task", "worker", "label", "time", "weight")}
+    given = {role: getattr(wanted, role) for role in TAKES}
     try:
         roles = guess_columns(source.columns, given)
     except ValueError as error:
@@ -46,4 +48,4 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
         yield {role: batch[name] for role, name in zip(roles, names, strict=True)}
 
 
-READER = Reader("long", "a table with a row per vote", recognise, read, weight=True, missing="error")
+READER = Reader("long", "a table with a row per vote", recognise, read, TAKES, missing="error")

@@ -9,7 +9,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.readers.common import Guess, Log, Reader, Vote, Wanted, as_name, chosen_field, in_batches
+from credalset.annotations.readers.common import (
+    Guess,
+    Log,
+    Reader,
+    Vote,
+    Wanted,
+    as_name,
+    chosen_field,
+    in_batches,
+    task_of,
+)
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
@@ -33,8 +43,7 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
     question = _Question(wanted, source.name)
     named = False
     for _, number, row in source.records():
-        task = chosen_field(row, wanted.task, "_input_hash", "_task_hash", "text")
-        name = as_name(number if task is None else task)
+        name = task_of(row, wanted, number, "_input_hash", "_task_hash", "text")
         worker = as_name(chosen_field(row, wanted.worker, "_annotator_id", "_session_id"))
         time = chosen_field(row, wanted.time, "_timestamp")
         named = named or not UNNAMED.match(str(worker))
@@ -91,4 +100,4 @@ class _Question:
         return [] if self.label is None or self.chosen else [f"not {self.label}", self.label]
 
 
-READER = Reader("prodigy", "Prodigy JSONL", recognise, read)
+READER = Reader("prodigy", "Prodigy JSONL", recognise, read, ("task", "worker", "time"))

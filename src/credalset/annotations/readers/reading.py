@@ -94,8 +94,9 @@ def open_votes(
     source = Source.open(path, encoding=encoding, delimiter=delimiter, empty=tuple(empty))
     recognised = recognise(source) if kind is None else None
     reader = find_reader(recognised.kind if recognised is not None else str(kind))
-    if weight is not None and not reader.weight:
-        raise ValueError(f"weight={weight!r}: votes of kind {reader.kind!r} have no weights. Leave weight out.")
+    for role, name in zip(ROLES, (task, worker, label, time, weight), strict=True):
+        if name is not None and role not in reader.takes:
+            raise ValueError(f"{role}={name!r}: files of kind {reader.kind!r} have no choice of {role}. Leave it out.")
     missing = reader.missing if missing is None else missing
     check_option(missing, "missing", ("error", "drop"))
     wanted = Wanted(task, worker, label, time, weight, one_vs_rest)
@@ -129,16 +130,19 @@ class VoteFile:
     def batches(self) -> Iterator[Batch]:
         """Yield columns task, worker, label[, time][, weight] with one label per row, as the file holds them."""
         for batch in self._labelled():
-            if self.missing == "error" and None in batch["label"]:
-                raise ValueError(f"{self.source.name} has a vote without a label. Pass missing='drop' to leave it out.")
-            labelled = _with_labels(batch)
-            if labelled["label"]:
-                yield labelled
+            complete = _complete(batch)
+            if self.missing == "error" and len(complete["label"]) < len(batch["label"]):
+                raise ValueError(
+                    f"{self.source.name} has a vote without task, worker or label. Pass missing='drop' to leave it out."
+                )
+            if complete["label"]:
+                yield complete
 
     def _labelled(self) -> Iterator[Batch]:
         """Yield batches with single labels; rows without one are still there, and say which items there are."""
         self.log = log = Log(number_texts=frozenset(ROLES if self.source.is_text else ()))
         single = SingleLabels(self.wanted.one_vs_rest)
+        found: set[str] = set()
         unknown = count(1)
         for batch in self.reader.read(self.source, self.wanted, log):
             batch["label"] = labels = single(batch["label"], partial(self._where, batch))
@@ -146,6 +150,7 @@ class VoteFile:
                 del batch["worker"]
             elif self.reader.missing == "drop":
                 workers = batch["worker"]
+                found.update(role for role in ("worker", "label") if any(value is not None for value in batch[role]))
                 log.left_out["without a label"] += sum(
                     label is None and worker is not None for label, worker in zip(labels, workers, strict=True)
                 )
@@ -156,7 +161,15 @@ class VoteFile:
                 ]
             yield batch
         log.left_out += Counter()  # without those that are zero
+        if self.reader.missing == "drop" and not log.no_workers:
+            self._check_found(found)
         single.check()
+
+    def _check_found(self, found: set[str]) -> None:
+        for role in ("worker", "label"):
+            name = getattr(self.wanted, role)
+            if name is not None and role not in found:
+                raise ValueError(f"{self.source.name} has nothing under {role}={name!r}. Check the name.")
 
     def _where(self, batch: Batch, row: int) -> str:
         who = f" by {batch['worker'][row]!r}" if "worker" in batch and batch["worker"][row] is not None else ""
@@ -222,12 +235,12 @@ def read_annotations(cls: type[A], path: str | Path, kind: str | None, options: 
     return cls._counted(counted, "weight" in columns, given["ordered"], given["positions"], inferred, votes.describe())
 
 
-def _with_labels(batch: Batch) -> Batch:
-    """Return the rows that have a label."""
-    labels = batch["label"]
-    if None not in labels:
+def _complete(batch: Batch) -> Batch:
+    """Return the rows that have a task, a worker, a label and a weight, as far as there are such columns."""
+    gaps = [column for role, column in batch.items() if role != "time" and None in column]
+    if not gaps:
         return batch
-    kept = [row for row, label in enumerate(labels) if label is not None]
+    kept = [row for row in range(len(batch["label"])) if all(column[row] is not None for column in gaps)]
     return {role: [column[row] for row in kept] for role, column in batch.items()}
 
 
@@ -242,7 +255,7 @@ def _collect(votes: VoteFile) -> tuple[dict[str, Column], list[Any]]:
             raise TypeError(
                 f"{votes.source.name}: a task cannot be named by {error}. Name another field: task=..."
             ) from None
-        kept = batch if votes.missing == "error" else _with_labels(batch)
+        kept = batch if votes.missing == "error" else _complete(batch)
         for role, column in kept.items():
             growing.setdefault(role, GrowingColumn(role)).add(column)
     columns = {role: growing[role].finish() for role in ROLES if role in growing}

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from credalset.annotations.naming import plain
-from credalset.annotations.readers.common import Guess, Log, Reader, Vote, Wanted, as_name, chosen_field, in_batches
+from credalset.annotations.readers.common import (
+    Guess,
+    Log,
+    Reader,
+    Vote,
+    Wanted,
+    as_name,
+    chosen_field,
+    in_batches,
+    task_of,
+)
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
@@ -59,8 +69,7 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
     log.declare(names or [])
     log.no_workers = workers is None
     for _, number, row in source.records():
-        task = chosen_field(row, wanted.task, *IDS)
-        name = as_name(number if task is None else task)
+        name = task_of(row, wanted, number, *IDS)
         votes = _as_list(chosen_field(row, labels), labels, source)
         who = _as_list(chosen_field(row, workers), workers, source) if workers is not None else [None] * len(votes)
         if len(who) != len(votes):
@@ -89,4 +98,4 @@ def _class_names(source: Source, column: str) -> list[str] | None:
     return names if isinstance(names, list) else None
 
 
-READER = Reader("lists", "rows with lists of labels and annotators", recognise, read)
+READER = Reader("lists", "rows with lists of labels and annotators", recognise, read, ("task", "worker", "label"))

@@ -169,7 +169,7 @@ def _format(file: File, encoding: str | None) -> str:
     elif b"\x00" in start and encoding is None:
         raise FileFormatError(f"{file.name} is a binary file of no known format. Export it as JSON, CSV or Parquet.")
     else:
-        text = start.decode(encoding or "utf-8", errors="replace").removeprefix("\ufeff")
+        text = start.decode("utf-8", errors="replace").removeprefix("\ufeff")
     if not text.strip():
         raise FileFormatError(f"{file.name} is empty.")
     return "json" if text.lstrip()[0] in "[{" else "text"

@@ -87,4 +87,4 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
             yield {"task": [items[row] for row in filled], "worker": [name] * len(filled), "label": labels}
 
 
-READER = Reader("wide", "a table with a row per item and a column per annotator", recognise, read)
+READER = Reader("wide", "a table with a row per item and a column per annotator", recognise, read, ("task", "worker"))

@@ -555,6 +555,16 @@ def test_lewidi_third_edition_keeps_unused_levels():
     assert votes.counts.tolist() == [[0, 0, 2, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1]]
 
 
+def test_lewidi_scales_that_the_soft_label_hides(tmp_path):
+    item = {"annotations": "-3,0,1", "annotators": "Ann1,Ann2,Ann3", "soft_label": {"0.0": 0.67, "1.0": 0.33}}
+    votes = Annotations.read(written(tmp_path, "convabuse.json", {"7": item}))
+    assert votes.positions == (-3.0, 0.0, 1.0)
+    two = {**item, "annotations": "0,0,1", "soft_label": {"0": 0.67, "1": 0.33}}
+    assert not Annotations.read(
+        written(tmp_path, "mp.json", {"7": item | two, "8": {**two, "soft_label": {"0.0": 1}}})
+    ).ordered
+
+
 def test_lewidi_several_labels():
     with pytest.raises(
         ValueError, match=r"vote by 'Ann2' on task '138448' holds 2 labels.*one_vs_rest='contradiction'"
@@ -696,6 +706,9 @@ def test_nan_in_parquet_is_missing(tmp_path):
     pq.write_table(pa.table({"task": [1, 1], "worker": [1, 2], "label": [1.0, float("nan")]}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match="missing"):
         Annotations.read(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="without task, worker or label"):
+        votes_of(tmp_path / "t.parquet")
+    assert votes_of(tmp_path / "t.parquet", missing="drop") == [(1, 1, 1.0)]
     votes = Annotations.read(tmp_path / "t.parquet", missing="drop", classes=[0, 1])
     assert votes.counts.tolist() == [[0, 1]]
 

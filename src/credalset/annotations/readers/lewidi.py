@@ -38,23 +38,25 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
     """Yield a vote per annotation; the levels of the soft label stay, whether anybody chose them or not."""
     log.number_texts = frozenset({"label"})
     number = 0
+    levels: set[str] = set()
     for _, _, document in source.records():
         for identity, item in _items(document):
             if not isinstance(item, dict) or "annotations" not in item:
                 raise FileFormatError(f"{source.name}: item {identity!r} has no annotations.")
             task = identity if wanted.task is None and identity is not None else task_of(item, wanted, number)
             number += 1
-            soft: Any = item.get("soft_label") or {}
-            log.declare(map(_level, soft))
+            soft = item["soft_label"] if isinstance(item.get("soft_label"), dict) else {}
+            log.declare(soft)
+            levels.update(soft)
             several = any(isinstance(share, dict) for share in soft.values())
             yield Vote(task, None, None)
             for worker, label in _annotations(item, identity, source):
                 if label in ("", "nan", None):
                     yield Vote(task, worker, None)
                 else:
-                    yield Vote(task, worker, list(map(_level, label.split(","))) if several else _level(label))
-    numbers = [label for label in log.classes if NUMBER_TEXT.fullmatch(str(label))]
-    log.ordered = len(numbers) == len(log.classes) > 2
+                    levels.add(label)
+                    yield Vote(task, worker, [one.strip() for one in label.split(",")] if several else label)
+    log.ordered = all(map(NUMBER_TEXT.fullmatch, levels)) and len(set(map(float, levels))) > 2
 
 
 def _annotations(item: dict[str, Any], identity: Any, source: Source) -> list[tuple[Any, Any]]:
@@ -68,12 +70,6 @@ def _annotations(item: dict[str, Any], identity: Any, source: Source) -> list[tu
             f"{source.name}: item {identity!r} has {len(labels)} annotations, but {len(workers)} annotators."
         )
     return list(zip(workers, labels, strict=False))
-
-
-def _level(label: Any) -> str:
-    """Write a level in one way: 0.0 in soft labels is 0 among the annotations."""
-    text = str(label).strip()
-    return text.split(".")[0] if NUMBER_TEXT.fullmatch(text) and float(text).is_integer() else text
 
 
 READER = Reader("lewidi", "LeWiDi JSON", recognise, read, ("task",))

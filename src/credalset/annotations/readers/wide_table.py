@@ -10,7 +10,7 @@ from credalset.annotations.naming import TASK_NAMES, candidates, plain
 from credalset.annotations.readers.common import Guess, Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.source import Source
-from credalset.annotations.table import is_missing
+from credalset.annotations.table import is_missing, is_number_text
 from credalset.annotations.wide import ANNOTATOR
 
 INDEX_NAMES = {"", "unnamed_0", "index"}
@@ -27,16 +27,14 @@ def recognise(source: Source) -> Guess | None:
         return None
     if all(ANNOTATOR.fullmatch(plain(name)) for name in columns):
         return Guess(0.9, f"its columns are annotators: {', '.join(map(repr, columns[:3]))}")
-    values = [{row[name] for row in source.sample if row.get(name) is not None} for name in columns]
-    shared = set.intersection(*values) if values else set()
+    values = {name: {row[name] for row in source.sample if row.get(name) is not None} for name in columns}
+    holders = Counter(value for distinct in values.values() for value in distinct)
+    shared = {value for value, n in holders.items() if n > 1}
     empty = any(row.get(name) is None for row in source.sample for name in columns)
-    texts = any(
-        isinstance(value, str) and not value.lstrip("-").replace(".", "").isdigit() for value in set().union(*values)
-    )
-    if shared and (texts or empty):
-        return Guess(
-            0.7, f"the columns {', '.join(map(repr, columns[:3]))} share labels such as {min(shared, key=str)!r}"
-        )
+    texts = not all(isinstance(value, int | float) or is_number_text(value) for value in holders)
+    if all(distinct & shared for distinct in values.values()) and (texts or empty):
+        label = min(shared, key=str)
+        return Guess(0.7, f"the columns {', '.join(map(repr, columns[:3]))} share labels such as {label!r}")
     return None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from credalset._parallel import for_each_block
-from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from credalset._typing import AnyArray, BoolArray, FloatArray
 from credalset._validation import as_numbers
 from credalset.annotations.labels import Labels
 from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame

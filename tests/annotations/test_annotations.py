@@ -361,9 +361,11 @@ def test_a_name_that_stands_for_two_columns():
         Annotations.from_table(frame)
 
 
-def test_values_that_do_not_hash():
-    with pytest.raises(TypeError, match=r"label holds values that do not hash .*list.*numbers or strings"):
-        Annotations.from_table([("t", "w", ["a", "b"])])
+@pytest.mark.parametrize("column", ["task", "worker", "label"])
+def test_values_that_do_not_hash(column):
+    row = {"task": "t", "worker": "w", "label": "a"} | {column: {"a": 1}}
+    with pytest.raises(TypeError, match=rf"{column} holds values that do not hash .*dict.*numbers or strings"):
+        Annotations.from_table([tuple(row.values())])
 
 
 @pytest.mark.parametrize(

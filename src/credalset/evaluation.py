@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from credalset import metrics
+from credalset._text import number_text, table_text
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked
 from credalset.annotations.labels import Labels, row_names
@@ -25,14 +26,12 @@ class Evaluation(list[dict[str, Any]]):
         return {name: [row.get(name) for row in self] for name in names}
 
     def __str__(self) -> str:
-        texts = {name: [name, *cells] for name, cells in self._cells().items()}
-        widths = {name: max(map(len, cells)) for name, cells in texts.items()}
-        lines = ["  ".join(texts[name][i].rjust(widths[name]) for name in texts) for i in range(len(self) + 1)]
-        return "\n".join([lines[0], "  ".join("-" * widths[name] for name in texts), *lines[1:]])
+        cells = self._cells()
+        return table_text(list(cells), list(zip(*cells.values(), strict=True)))
 
     def _cells(self) -> dict[str, list[str]]:
         """Columns as text, narrow enough for a terminal: the interval in one column, one measure of size."""
-        columns = {name: [_format(value) for value in values] for name, values in self.to_dict().items()}
+        columns = {name: [number_text(value) for value in values] for name, values in self.to_dict().items()}
         low, high = columns.pop("coverage_low", None), columns.pop("coverage_high", None)
         columns.pop("efficiency", None)
         cells: dict[str, list[str]] = {}
@@ -43,14 +42,6 @@ class Evaluation(list[dict[str, Any]]):
         return cells
 
     __repr__ = __str__
-
-
-def _format(value: Any) -> str:
-    if value is None:
-        return "-"
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:.4f}"
 
 
 def evaluate_predictions(

@@ -20,10 +20,7 @@ from credalset.predictors.torch.torch_predictor import TorchPredictor
 
 #: estimators that can be saved; a new learner adds itself here
 SAVEABLE: dict[str, type[TorchEstimator]] = {
-    "DirichletMixtureNetwork": DirichletMixtureNetwork,
-    "FirstOrderNetwork": FirstOrderNetwork,
-    "SecondOrderNetwork": SecondOrderNetwork,
-    "TorchPredictor": TorchPredictor,
+    kind.__name__: kind for kind in (DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork, TorchPredictor)
 }
 FLAGS = ("early_stopping", "warm_start", "verbose", "prefit")
 
@@ -132,7 +129,7 @@ def _build(kind: type[TorchEstimator], params: Any, module: nn.Module | None, pa
         hidden = {"hidden": tuple(params["hidden"])} if "hidden" in params else {}
         estimator = kind(**{**params, **hidden, **own})
         estimator._head()
-        estimator._options()
+        estimator._check_options()
     return estimator
 
 

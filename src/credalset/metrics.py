@@ -181,9 +181,14 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
     """
     if len(sets) == 0:
         return mean([], level)
-    step = max(1, -(-len(sets) // as_positive_int(max_sets, "max_sets")))
-    chosen = sets if sets.answers()["volume"] == "exact" else sets[::step]
+    chosen, _ = volume_sample(sets, as_positive_int(max_sets, "max_sets"))
     return mean(chosen.volume(n_rays=n_rays), level)  # type: ignore[arg-type]
+
+
+def volume_sample(sets: CredalSet, max_sets: int) -> tuple[CredalSet, bool]:
+    """Return the sets to measure, and whether their volumes are exact: all of them, or ``max_sets`` spread evenly."""
+    is_exact = sets.answers()["volume"] == "exact"
+    return sets if is_exact else sets[:: max(1, -(-len(sets) // max_sets))], is_exact
 
 
 def _covered(sets: CredalSet, Y: Any) -> BoolArray:

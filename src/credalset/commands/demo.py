@@ -42,7 +42,7 @@ def demo(
     """Train on synthetic votes, calibrate every first-order score, compare coverage, write the sets."""
     if math.isnan(alpha):
         raise typer.BadParameter("must be a number", param_hint="'--alpha'")
-    _make_directory(out)
+    make_directory(out)
     with warnings.catch_warnings():
         # The table has a column for empty sets, and shows infinite thresholds; no need to warn of them as well.
         warnings.simplefilter("ignore", CredalSetWarning)
@@ -70,7 +70,7 @@ def _run(parts: Split, votes: int, alpha: float, path: Path) -> None:
     typer.echo(f"Wrote the {len(test)} predicted sets of every score at alpha={alpha:g} to {path}")
 
 
-def _make_directory(path: Path) -> None:
+def make_directory(path: Path) -> None:
     """Create the directory and see that files can be written there, before anything is computed."""
     try:
         path.mkdir(parents=True, exist_ok=True)

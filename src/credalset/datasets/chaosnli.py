@@ -127,8 +127,10 @@ def load_chaosnli(
 
 def _files(folder: Path, may_download: bool) -> Mapping[str, bytes]:
     """Return both files by name: from the folder or, if one of them is missing there, from the public source."""
-    there = {n: p for n in SHA256 for p in (folder / n, folder / FOLDER / n) if p.is_file()}
-    missing = [name for name in SHA256 if name not in there]
+    paths = {name: path for name in SHA256 for path in (folder / name, folder / FOLDER / name) if path.is_file()}
+    complaint = "{} is not the file of ChaosNLI 1.0"
+    files = {name: _check(path.read_bytes(), name, complaint.format(path)) for name, path in paths.items()}
+    missing = [name for name in SHA256 if name not in files]
     if missing:
         fetched = fetch(
             "ChaosNLI",
@@ -140,8 +142,8 @@ def _files(folder: Path, may_download: bool) -> Mapping[str, bytes]:
             unpack=lambda archive: {f"{FOLDER}/{name}": _unpack(archive, name) for name in SHA256},
             may_download=may_download,
         )
-        return {name: fetched[f"{FOLDER}/{name}"] for name in SHA256}
-    return {n: _check(there[n].read_bytes(), n, f"{there[n]} is not the file of ChaosNLI 1.0") for n in SHA256}
+        files = {name: fetched[f"{FOLDER}/{name}"] for name in SHA256}
+    return files
 
 
 def _unpack(archive: bytes, name: str) -> bytes:

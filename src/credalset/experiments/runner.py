@@ -8,10 +8,9 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
@@ -74,23 +73,22 @@ def _outcomes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) -> Gen
         workers = 1 if alone else max(1, min(jobs, len(chosen)))
         start = {"initializer": _start_worker, "initargs": (os.getpid(), workers)}
         pool = Parallel(workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs", **start)
-        with ExitStack() as stack:
-            with _interrupts_ignored():
-                running = pool(delayed(_compute_named)(batch, data_dir) for batch in chosen)
-                stack.callback(_stop, running)
+        with _interrupts_ignored():
+            running = pool(delayed(_compute_named)(batch, data_dir) for batch in chosen)
+        try:
             yield from running
-
-
-def _stop(running: Generator[Any, None, None]) -> None:
-    """End the workers of batches that nobody waits for any more; joblib would also warn that they did not finish."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        running.close()
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # joblib warns of workers that were ended before they had finished
+                running.close()
 
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Start processes inside that never see Ctrl-C: they inherit that it is ignored."""
+    """Start processes inside that never see Ctrl-C, which is for this one: they inherit that it is ignored."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread sees it anyway
+        yield
+        return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -103,7 +101,8 @@ def _compute_named(batch: Batch, data_dir: Path | None) -> tuple[str, Outcome]:
 
 
 def _start_worker(main: int, workers: int) -> None:
-    """Share the cores among the workers, and leave when the main process is gone."""
+    """Ignore Ctrl-C, share the cores among the workers, and leave when the main process is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["CREDALSET_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // workers))
 
     def watch() -> None:

@@ -9,19 +9,30 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+UNFINISHED = ".part"  # end of the hidden names
+
+
+@contextmanager
+def staged(path: Path) -> Iterator[Path]:
+    """Give a hidden name to write a file to; once it is written, it replaces an older file at ``path``."""
+    staging = _hidden_name(path)
+    try:
+        yield staging
+        _sync(staging)
+        staging.replace(path)
+    finally:
+        staging.unlink(missing_ok=True)
 
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a file, replacing an older one; folders above it are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    staging = _hidden_name(path)
-    try:
-        _write_synced(staging, data)
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)
+    with staged(path) as staging:
+        staging.write_bytes(data)
 
 
 def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
@@ -31,20 +42,20 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     staging.mkdir()
     try:
         for name, data in files.items():
-            _write_synced(staging / name, data)
+            (staging / name).write_bytes(data)
+            _sync(staging / name)
         _swap_in(staging, path)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
 def _hidden_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{UNFINISHED}")
 
 
-def _write_synced(path: Path, data: bytes) -> None:
-    with path.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
+def _sync(path: Path) -> None:
+    """Wait until a file is on the disk, so that a name never comes before the contents."""
+    with path.open("r+b") as stream:
         os.fsync(stream.fileno())
 
 

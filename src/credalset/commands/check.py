@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from credalset import metrics
+from credalset._text import number_text, table_text
 from credalset.calibration import Calibration, CoverageDistribution, conformal_rank
 from credalset.commands import shared
 from credalset.commands.shared import Columns, Format, Id, Json, Label, Logits, ShowPython, Task, Votes, Worker
@@ -86,13 +84,13 @@ def _row(model: Any, matched: Matched, alpha: float, level: float, options: dict
 
 
 def _print(rows: list[dict[str, Any]], n: int, level: float) -> None:
-    title = f"Coverage of {n} held-out items, and the {level:.0%} band in which it should fall"
-    table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in ("alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"):
-        table.add_column(heading, justify="left" if heading == "verdict" else "right", no_wrap=True)
+    headings = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
+    lines = []
     for row in rows:
-        band = f"{row['band_low']:.3f}-{row['band_high']:.3f}"
-        numbers = [f"{row[key]:.3f}" for key in ("promised", "observed")]
-        sizes = [f"{row['width']:.3f}", f"{row['labels']:.2f}", str(row["empty"])]
-        table.add_row(f"{row['alpha']:g}", *numbers, band, row["verdict"], *sizes)
-    Console(highlight=False, soft_wrap=True).print(table)
+        names = ("promised", "observed", "band_low", "band_high", "width", "labels")
+        promised, observed, low, high, *sizes = (number_text(row[name], decimals=3) for name in names)
+        lines.append(
+            [f"{row['alpha']:g}", promised, observed, f"{low}-{high}", row["verdict"], *sizes, str(row["empty"])]
+        )
+    typer.echo(f"Coverage of {n} held-out items, and the {level:.0%} band in which it should fall:\n")
+    typer.echo(table_text(headings, lines))

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import all_estimators
 
+from credalset._progress import progress
 from credalset.classifier import ConformalCredalClassifier
 from credalset.commands import shared
 from credalset.commands.shared import Columns, Format, Id, Label, ShowPython, Task, Votes, Worker
@@ -50,7 +51,7 @@ def fit(
     table = read_numbers(features, format, id=id, columns=shared.split_names(columns), what="features")
     matched = shared.read_matched(table, shared.read_votes(votes, task, worker, label), by_class=False)
     clf = ConformalCredalClassifier(estimator, score or suited)
-    with shared.stderr().status(f"Training {learner} on {len(matched.table)} items"):
+    with progress(f"Training {learner} on {len(matched.table)} items", None):
         clf.fit_conformalize(matched.table.values, matched.votes, calibration_size, random_state=seed)
     clf.save(out)
     shared.stderr().print(f"{clf.calibration_!r}\nWrote {out}")

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from credalset._progress import progress as bar
 from credalset.annotations import Annotations
 from credalset.exceptions import CredalSetWarning
 from credalset.tables.files import read_table
@@ -138,10 +138,10 @@ def check_output(path: str, *, folder: bool = False) -> None:
 
 def progress(things: Iterable[Any], total: int | None, what: str) -> Iterator[Any]:
     """Show a bar on stderr while things are worked through; nothing where stderr is not a terminal."""
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = stderr()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield from bar.track(things, total=total)
+    with bar(what, total) as advance:
+        for thing in things:
+            yield thing
+            advance(1, "")
 
 
 def quoted(*paths: str) -> str:

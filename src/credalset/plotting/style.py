@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ VOTES: dict[str, Any] = {"marker": "^", "color": BLUE, "markersize": 6.5, "zorde
 PREDICTION: dict[str, Any] = {"marker": "o", "color": BLACK, "markersize": 4.5, "zorder": 6}
 #: of a set without members, the same everywhere
 CROSSED = PREDICTION | {"marker": "x", "color": GREY, "markeredgecolor": GREY, "markeredgewidth": 1.0}
+#: points, the name they have in a legend, and how they look
+Mark = tuple[FloatArray, str, dict[str, Any]]
 MARK: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.7, "clip_on": False}
 
 
@@ -136,6 +138,21 @@ def draw_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **optio
             handle.set_markersize(max(handle.get_markersize(), 4.0))
             handle.set_linewidth(max(handle.get_linewidth(), 4.0))
     return legend
+
+
+def write(ax: Axes, text: str, place: ArrayLike, shift: tuple[float, float] = (0.0, 0.0), **options: Any) -> None:
+    """Write a text at a place of a picture, moved by some points; it may stand outside the axes."""
+    x, y = np.asarray(place, dtype=np.float64).tolist()
+    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TINY, "annotation_clip": False} | options
+    ax.annotate(text, (x, y), xytext=shift, textcoords="offset points", **look)
+
+
+def given_marks(
+    check: Callable[[ArrayLike, str], FloatArray], truth: ArrayLike | None, votes: ArrayLike | None
+) -> list[Mark]:
+    """Check the truth and the votes that are there; what to mark, with its name and looks."""
+    both = ((truth, "truth", TRUTH), (votes, "votes", VOTES))
+    return [(check(points, name), name, look) for points, name, look in both if points is not None]
 
 
 def note_empty(ax: Axes, name: str, colour: Any) -> str:

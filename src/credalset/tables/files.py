@@ -6,13 +6,13 @@ import glob
 import io
 import json
 import math
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from credalset._files import staged
 from credalset.sets.columns import need
 
 if TYPE_CHECKING:
@@ -241,16 +241,10 @@ def table_writer(path: str, schema: pa.Schema, format: str | None = None) -> Ite
             yield sink.write
         sys.stdout.buffer.flush()
         return
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with pa.OSFile(str(temporary), "wb") as raw:
-            stream = raw if kind.compression is None else pa.CompressedOutputStream(raw, kind.compression)
-            with stream, _Sink(stream, schema, kind.format) as sink:
-                yield sink.write
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with staged(Path(path)) as staging, pa.OSFile(str(staging), "wb") as raw:
+        stream = raw if kind.compression is None else pa.CompressedOutputStream(raw, kind.compression)
+        with stream, _Sink(stream, schema, kind.format) as sink:
+            yield sink.write
 
 
 class _Sink:

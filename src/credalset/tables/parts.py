@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from credalset._files import UNFINISHED, write_file
 from credalset.sets.columns import need
 from credalset.tables.files import find_files, table_writer
 from credalset.tables.scorer import Scorer
@@ -197,7 +197,7 @@ def _start(folder: Path, plan: dict[str, Any], resume: bool) -> None:
 
 def _sweep(folder: Path) -> None:
     """Remove what workers that died left half-written."""
-    for file in folder.glob(".*.part"):
+    for file in folder.glob(f".*{UNFINISHED}"):
         file.unlink(missing_ok=True)
 
 
@@ -212,6 +212,4 @@ def _on_disk(scorer: Scorer, folder: Path) -> Scorer:
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_file(path, (json.dumps(value, indent=1) + "\n").encode())

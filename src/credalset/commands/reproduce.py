@@ -1,4 +1,4 @@
-"""``credalset reproduce``: the paper's experiments, from data to tables and figures; stops and goes on at will."""
+"""``credalset reproduce``: the paper's experiments, from data to tables and figures; it can be stopped and continued at any time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPELLINGS = {
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="synthetic, chaosnli, cifar10h, or all of them.")],
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds: 10, or 2 with --quick.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: does everything work?")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes, to check that everything works.")] = False,
     out: Annotated[Path, typer.Option(file_okay=False, help="Directory for results.")] = Path("reproduction"),
     jobs: Annotated[int, typer.Option(min=1, help="Processes to use.")] = 1,
     data: Annotated[
@@ -51,7 +51,7 @@ def reproduce(
         bool, typer.Option("--published-data", help="Synthetic: the authors' own points, from the data folder.")
     ] = False,
 ) -> None:
-    """Reproduce the paper's experiments. Stop at any time; starting again goes on where it stopped."""
+    """Reproduce the paper's experiments. Stop at any time; the same command continues where it stopped."""
     if experiment not in (*NAMES, "all"):
         raise typer.BadParameter(f"must be one of {', '.join(NAMES)}, all", param_hint="'EXPERIMENT'")
     choices = {"features": features, "encoder": encoder, "published_data": published_data}
@@ -79,7 +79,7 @@ def reproduce(
 
 
 def _check_choices(experiment: str, choices: dict[str, Any]) -> None:
-    """Refuse options that another experiment has, and features that are not there."""
+    """Refuse options of another experiment, and feature files that do not exist."""
     for name, owner in OWNERS.items():
         if choices[name] and experiment not in (owner, "all"):
             option = f"'--{name.replace('_', '-')}'"
@@ -91,14 +91,14 @@ def _check_choices(experiment: str, choices: dict[str, Any]) -> None:
 
 
 def _check_packages() -> None:
-    """Name the extra before anything is written: the parts that need it would each name their own."""
+    """Say which extra to install before anything is written."""
     missing = [package for package in PACKAGES if find_spec(package) is None]
     if missing:
         sys.exit(str(MissingExtraError("credalset reproduce", missing[0], "reproduce")))
 
 
 def _in_options(error: Exception) -> str:
-    """Return the message of an error with the arguments of loaders as the options that they are here."""
+    """Return the message of an error, with options of this command in place of the loaders' arguments."""
     text = str(error)
     for argument, option in SPELLINGS.items():
         text = text.replace(argument, option)

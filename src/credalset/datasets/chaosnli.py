@@ -92,7 +92,7 @@ def load_chaosnli(
         Folder with the data; by default ``CREDALSET_DATA``, or a cache in the home folder.
     encoder : str, optional
         Instead of ``features``: a model of the Hugging Face hub that reads the pairs (extra ``nli``), such as the
-        paper's ``"cross-encoder/nli-deberta-base"``. What it says is kept in the data folder.
+        paper's ``"cross-encoder/nli-deberta-base"``. Its features are kept in the data folder.
     download : bool
         Whether to fetch the votes (about 4 MB) when the folder does not have them.
 

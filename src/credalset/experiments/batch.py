@@ -35,7 +35,7 @@ class Batch:
     n_runs : int
         Trained learners or splits in the batch.
     alone : bool
-        Whether nothing else may run at the same time, because the batch takes times.
+        Whether nothing else may run at the same time, because the batch measures time.
     """
 
     experiment: str
@@ -47,7 +47,7 @@ class Batch:
 
     @property
     def n_seeds(self) -> int:
-        """Number of seeds, none for a batch that does not repeat anything."""
+        """Number of seeds; zero for a batch without repetitions."""
         return len(self.options.get("seeds", ()))
 
     def head(self, seed: int, n_classes: int, n_votes: int, n_train: int) -> Row:

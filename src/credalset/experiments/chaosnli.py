@@ -24,8 +24,8 @@ def settings(
 ) -> dict[str, Any]:
     """Return what all batches share; without features or an encoder, whatever the data folder has.
 
-    Features are standardised on the training items. The MiniLM features are many and say little: a network learns
-    them by heart within ten epochs, so it gets no more.
+    Features are standardised on the training items. There are many MiniLM features, and they carry little information:
+    a network memorises the training items within ten epochs, so it is not trained longer.
     """
     inputs = _inputs(data_dir, features, encoder)
     loaded = {name: load(name, data_dir) for name in inputs}
@@ -75,7 +75,7 @@ def _inputs(data_dir: Path | None, features: list[str] | None, encoder: str | No
 
 
 def _check_encoder(folder: Path) -> None:
-    """Say at once what is missing, votes and features, where no encoder can compute the features."""
+    """Name everything that is missing, votes and features, if there is no encoder to compute the features."""
     if find_spec("transformers") is not None:
         return
     files = " or ".join(file for file, _ in FEATURE_FILES.values())

@@ -1,4 +1,4 @@
-"""What the published way of doing the same work costs: a measured training loop, and costs per set measured before.
+"""How long the authors' own code takes for the same work: a timed training loop, and costs per set measured before.
 
 The costs per set are those of the authors' notebooks on a machine with two cores: membership of the 19 969 points of
 the grid, and upper and lower entropy by SLSQP. Only what was measured is counted (total variation and Kullback–Leibler;

@@ -31,9 +31,9 @@ def run_all(
     Parameters
     ----------
     batches : sequence of Batch
-        What there is to do.
+        The batches to compute.
     store : Store
-        Where finished batches are kept; those that are there already are not computed again.
+        Where finished batches are kept; batches that it has already are not computed again.
     data_dir : path or None
         Folder with third-party data.
     jobs : int

@@ -30,7 +30,7 @@ TRUTH: dict[str, Any] = {"marker": "s", "color": ORANGE, "markersize": 6.5, "zor
 VOTES: dict[str, Any] = {"marker": "^", "color": BLUE, "markersize": 6.5, "zorder": 5}
 #: the smallest mark lies on top, so that what it coincides with shows around it
 PREDICTION: dict[str, Any] = {"marker": "o", "color": BLACK, "markersize": 4.5, "zorder": 6}
-#: of a set without members, the same everywhere
+#: the prediction of an empty set
 CROSSED = PREDICTION | {"marker": "x", "color": GREY, "markeredgecolor": GREY, "markeredgewidth": 1.0}
 #: points, the name they have in a legend, and how they look
 Mark = tuple[FloatArray, str, dict[str, Any]]
@@ -45,7 +45,7 @@ def colors(n: int) -> list[Any]:
 
 
 def mark(look: Mapping[str, Any], size: float | None = None) -> dict[str, Any]:
-    """Options of ``plot`` for a kind of mark; small ones go without the white rim, which would swallow them."""
+    """Options of ``plot`` for a kind of mark; small ones have no white rim, which would hide them."""
     options = MARK | dict(look) | ({} if size is None else {"markersize": size})
     if options["markersize"] < 3.5 and options["markeredgecolor"] == "white":
         options["markeredgewidth"] = 0.0
@@ -53,7 +53,7 @@ def mark(look: Mapping[str, Any], size: float | None = None) -> dict[str, Any]:
 
 
 def axes_or_new(ax: Axes | None, width: float = SINGLE, height: float = 2.6) -> Axes:
-    """Return the axes given, or those of a new pyplot figure; never the current ones of somebody else's picture."""
+    """Return the axes given, or those of a new pyplot figure; never pyplot's current axes."""
     if ax is None:
         import matplotlib.pyplot as plt
 

@@ -50,8 +50,8 @@ class NetworkEstimator(TorchEstimator):
         there = self.module_.state_dict()
         if {name: value.shape for name, value in asked.items()} != {name: value.shape for name, value in there.items()}:
             raise ValueError(
-                "warm_start goes on with the network of the last fit, but its shape does not fit the parameters any "
-                "more (hidden, or the number of components or networks). Restore them, or set warm_start=False."
+                "warm_start continues with the network of the last fit, but its shape no longer fits the parameters "
+                "(hidden, or the number of components or networks). Restore them, or set warm_start=False."
             )
 
     def _trainee(self, jobs: Sequence[Job]) -> Trainee:
@@ -93,7 +93,7 @@ class FirstOrderNetwork(NetworkEstimator):
     tol : float
         What counts as an improvement.
     warm_start : bool
-        Let ``fit`` go on from the weights of the last ``fit`` (with a fresh optimiser).
+        Let ``fit`` start from the weights of the last ``fit`` (with a fresh optimiser).
     random_state : int, Generator or None
         Source of the first weights, the order of items and the dropout. On the CPU, the same seed gives the same
         network. The global random state of PyTorch is not touched.

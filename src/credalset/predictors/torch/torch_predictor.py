@@ -193,7 +193,7 @@ class ModuleTrainee:
         self.parameters: Sequence[Tensor] = [parameter for parameter in module.parameters() if parameter.requires_grad]
         if not self.parameters:
             raise ValueError("the module has no parameters to train. Pass prefit=True to predict with it as it is.")
-        # Plain feature vectors meet each weight about once. With images or tokens the work is anybody's guess.
+        # Plain feature vectors meet each weight about once. With images or tokens the work is not known.
         is_plain = x.ndim == 2 and x.is_floating_point()
         self.work = float(sum(p.numel() for p in module.parameters())) if is_plain else math.inf
         self._kept: dict[str, Tensor] = {}

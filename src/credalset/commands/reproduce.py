@@ -1,4 +1,4 @@
-"""``credalset reproduce``: the paper's experiments, from data to tables and figures; it can be stopped and continued at any time."""
+"""``credalset reproduce``: the paper's experiments, from data to tables and figures; can be stopped and continued."""
 
 from __future__ import annotations
 

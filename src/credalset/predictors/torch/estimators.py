@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
@@ -17,11 +17,12 @@ from credalset.predictors.torch.networks import ACTIVATIONS, StackedNetworks, bu
 from credalset.predictors.torch.training import Trainee
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class NetworkEstimator(TorchEstimator):
     """Base of the estimators that build a fully connected network of their own."""
 
-    hidden: Sequence[int] = field(default=(256, 64, 16), kw_only=False)
+    hidden: Sequence[int] = (256, 64, 16)
+    _: KW_ONLY
     activation: str = "relu"
     dropout: float = 0.3
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from credalset.predictors.torch.heads import DirichletMixture, Head
 from credalset.predictors.torch.networks import Committee
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class DirichletMixtureNetwork(NetworkEstimator):
     r"""Predict mixtures of Dirichlet densities over label distributions.
 
@@ -74,7 +74,8 @@ class DirichletMixtureNetwork(NetworkEstimator):
     #: tells `ConformalCredalClassifier` to pass on counts where it has them
     accepts_counts = True
 
-    hidden: Sequence[int] = field(default=(64, 64), kw_only=False)
+    hidden: Sequence[int] = (64, 64)
+    _: KW_ONLY
     n_components: int = 8
     n_networks: int = 1
     pull: float = 1e-3

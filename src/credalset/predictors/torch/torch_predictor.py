@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -30,7 +30,7 @@ def _is_second_order(predictor: TorchPredictor) -> bool:
     return predictor.order == "second"
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class TorchPredictor(TorchEstimator):
     """Train a PyTorch module of your own on label distributions, or predict with one that is already trained.
 
@@ -82,9 +82,10 @@ class TorchPredictor(TorchEstimator):
     >>> clf = cs.ConformalCredalClassifier(prefit, score="kl").conformalize(data.X, data.counts)
     """
 
-    module: nn.Module = field(kw_only=False)
-    order: Literal["first", "second"] = field(kw_only=False)
-    output: str = field(kw_only=False)
+    module: nn.Module
+    order: Literal["first", "second"]
+    output: str
+    _: KW_ONLY
     prefit: bool = False
     label_clip: float = 1e-6
     output_l2: float = 1e-4

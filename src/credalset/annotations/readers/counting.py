@@ -33,8 +33,15 @@ def count_file(
         raise ValueError("one_vs_rest sets the two classes itself: leave classes out.")
     names = {"label": None if classes is None else list(classes), "task": None if items is None else list(items)}
     columns, tasks = _collect(votes)
-    kinds = {role: _settled(column, votes, role, names.get(role)) for role, column in columns.items()}
-    columns = {role: _retyped(column, kinds[role]) for role, column in columns.items()}
+    more = {"label": votes.log.classes, "task": tasks}
+    kinds = {
+        role: _settled([*column.values, *more.get(role, ())], role in votes.log.number_texts, names.get(role))
+        for role, column in columns.items()
+    }
+    columns = {
+        role: column if role == "label" and votes.wanted.one_vs_rest is not None else _retyped(column, kinds[role])
+        for role, column in columns.items()
+    }
     _drop_unreadable_times(columns, votes)
     wanted = SingleLabels(votes.wanted.one_vs_rest).classes or names["label"]
     counted = count_votes(
@@ -70,13 +77,11 @@ def _collect(votes: VoteFile) -> tuple[dict[str, Column], list[Any]]:
     ]
 
 
-def _settled(column: Column, votes: VoteFile, role: str, names: Iterable[Any] | None) -> ColumnType:
+def _settled(values: Iterable[Any], number_texts: bool, names: Iterable[Any] | None) -> ColumnType:
     """Find the type of a column; names that the caller gives as texts keep it text."""
     keep_text = names is not None and all(isinstance(name, str) for name in names)
-    kind = ColumnType(role in votes.log.number_texts, keep_text)
-    kind.see(column.values)
-    if role == "label":
-        kind.see(votes.log.classes)
+    kind = ColumnType(number_texts, keep_text)
+    kind.see(values)
     return kind
 
 

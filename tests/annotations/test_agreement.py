@@ -208,6 +208,23 @@ def test_statistics_are_their_definitions(counts, ordered):
                 np.testing.assert_allclose(got, value, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize(("origin", "unit"), [(0.0, 1e-9), (2000.0, 1.0), (1e6, 0.1), (-0.1, 1e12)])
+def test_origin_and_unit_of_a_scale_do_not_matter(origin, unit):
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(5, rng.dirichlet([1.0] * 4, 50_000))
+    x = np.array([0.0, 1.0, 4.0, 9.0])
+    plain = quick(Annotations.from_counts(counts, positions=x))
+    moved = quick(Annotations.from_counts(counts, positions=origin + unit * x))
+    assert (moved.alpha_interval, moved.ac2) == pytest.approx((plain.alpha_interval, plain.ac2), rel=1e-9)
+
+
+def test_one_level_leaves_nothing_to_explain_whatever_rounding_says():
+    result = quick(Annotations.from_counts([[0, 3, 0], [0, 7, 0]], positions=[0.1, 0.2, 0.7]))
+    assert np.isnan(result.alpha_interval)
+    assert np.isnan(result.alpha_ordinal)
+    assert result.ac2 == 1.0
+
+
 def test_nominal_data_have_no_ordinal_statistics():
     result = quick(Annotations.from_counts(SIX_RATERS))
     assert (result.alpha_ordinal, result.alpha_interval, result.ac2) == (None, None, None)

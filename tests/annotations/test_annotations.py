@@ -338,6 +338,11 @@ def test_missing_column(kind, argument):
         Annotations.from_table(BUILDERS[kind](CROWD), **{argument: "annotator"})
 
 
+def test_a_wide_table_is_told_where_to_go():
+    with pytest.raises(ValueError, match=r"no column 'task', only \['ann', 'bob'\].*Annotations.from_wide"):
+        Annotations.from_table({"ann": ["a"], "bob": ["b"]})
+
+
 @pytest.mark.parametrize("table", [None, 3, "votes.csv", iter([("t", "w", "a")]), pl.DataFrame(CROWD).lazy()])
 def test_what_is_no_table(table):
     with pytest.raises(TypeError, match=r"table cannot be a \w+. Pass a pandas, polars or pyarrow table"):

@@ -175,6 +175,7 @@ class Explosive:
             b"task,worker,label\n1,a,b\n1,a,b,c\n",
             r"ragged.csv has 4 fields in the row that starts with '1, a, b, c'",
         ),
+        ("ragged2.csv", b"task,worker,label\n1,a,b\n1,a,b,c\n2,a,b\n2,b,b\n", r"ragged2.csv has 4 fields in the row"),
         ("prose.csv", b"It was a dark and stormy night.\n", r"prose.csv starts with 'It was a dark"),
         ("page.json", b"<!DOCTYPE html><html>\n<p>Please log in</p>\n", r"page.json starts with '<!DOCTYPE html>"),
     ],
@@ -278,6 +279,8 @@ def test_numbers_in_texts(save):
         ([True, False], False, "bool", [True, False]),
         ([True, 2], False, "str", ["True", "2"]),
         ([None, float("nan")], True, "bool", [None, None]),
+        ([2**63, 1], False, "str", ["9223372036854775808", "1"]),
+        ([-(2**63), 1], False, "int", [-(2**63), 1]),
     ],
 )
 def test_one_type_per_column(values, texts, name, converted):

@@ -679,6 +679,23 @@ def test_columns_that_stay_open(tmp_path, columns, options, message):
         Annotations.read(path, kind="long", **options)
 
 
+@pytest.mark.parametrize(
+    ("header", "roles"),
+    [
+        ("INPUT:image\tOUTPUT:result\tASSIGNMENT:task_id\tASSIGNMENT:worker_id", "task_id worker_id result"),  # Toloka
+        ("_unit_id\t_worker_id\t_created_at\tsentiment", "unit_id worker_id sentiment created_at"),  # Appen
+        ("Item ID\tRater\tScore", "ID Rater Score"),
+        ("doc\tsubmitted_at\tcategory", "doc category submitted_at"),
+    ],
+)
+def test_column_names_of_other_platforms(tmp_path, header, roles):
+    path = written(tmp_path, "t.tsv", header + "\n" + "\t".join("1" * len(header.split("\t"))) + "\n")
+    votes = open_votes(path)
+    assert votes.kind == "long"
+    list(votes.batches())
+    assert all(part in note for part, note in zip(roles.split(), votes.log.notes[0].split(", "), strict=True))
+
+
 def test_the_only_column_left_is_the_label(tmp_path):
     path = written(tmp_path, "t.csv", "uid,rater,Stimmung\nx,1,gut\nx,2,schlecht\n")
     assert Annotations.read(path).classes == ("gut", "schlecht")
@@ -711,6 +728,21 @@ def test_nan_in_parquet_is_missing(tmp_path):
     assert votes_of(tmp_path / "t.parquet", missing="drop") == [(1, 1, 1.0)]
     votes = Annotations.read(tmp_path / "t.parquet", missing="drop", classes=[0, 1])
     assert votes.counts.tolist() == [[0, 1]]
+
+
+def test_tasks_without_votes_have_a_say_in_their_type(tmp_path):
+    path = written(tmp_path, "t.csv", "task,worker,label\n1,a,x\n2,a,y\nx7,a,\n")
+    assert Annotations.read(path, missing="drop").items == ("1", "2", "x7")
+
+
+def test_a_question_about_a_number(tmp_path):
+    path = written(tmp_path, "t.jsonl", [{"task": 1, "worker": w, "label": x} for w, x in enumerate([3, 4, 3])])
+    votes = Annotations.read(path, one_vs_rest=3)
+    assert votes.classes == ("not 3", 3)
+    assert votes.counts.tolist() == [[1, 2]]
+    assert [str(batch["label"].to_pylist()) for batch in open_votes(path, one_vs_rest=3).record_batches()] == [
+        "['3', 'not 3', '3']"
+    ]
 
 
 def test_wide_table():

@@ -86,6 +86,13 @@ def test_where_the_items_are_named():
         Annotations.from_wide(pd.DataFrame({"a": ["u", "v"], "b": ["v", "u"]}, index=["x", "x"]))
 
 
+def test_nan_beside_texts_is_an_empty_cell():
+    for table in ([["cat", nan], ["dog", "cat"]], (("cat", nan), ("dog", "cat"))):
+        assert Annotations.from_wide(table).counts.tolist() == [[1, 0], [1, 1]]
+    with pytest.raises(ValueError, match="row per item and a column per annotator"):
+        Annotations.from_wide([["cat"], ["dog", "cat"]])
+
+
 @pytest.mark.parametrize("mark", [-1, "NA", ""])
 def test_marks_of_empty_cells(mark):
     labels = ("a", "b") if isinstance(mark, str) else (0, 1)
@@ -96,7 +103,7 @@ def test_marks_of_empty_cells(mark):
 @pytest.mark.parametrize(
     ("table", "error", "message"),
     [
-        ([1, 2, 3], ValueError, r"row per item and a column per annotator, but has shape \(3,\)"),
+        ([1, 2, 3], ValueError, r"row per item and a column per annotator, .* which this list has not"),
         ("abc", ValueError, r"row per item and a column per annotator"),
         ({"a": [1], "b": [1, 2]}, ValueError, r"columns of one length, but they have \[1, 2\]"),
         ({"task": [1, 2]}, ValueError, r"no column besides 'task'"),

@@ -176,11 +176,13 @@ class Patterns:
         self, weight: FloatArray, x: FloatArray, share: FloatArray, votes: FloatArray, pairs: FloatArray
     ) -> Statistics:
         """Compute the statistics that know how far classes are apart."""
-        middle = np.cumsum(votes, axis=1) - votes / 2  # mean rank of each level among all votes
+        # Statistics do not change with origin and unit; numbers around one half keep their digits.
+        x = (x - x.min()) / (x.max() - x.min())
+        middle = (np.cumsum(votes, axis=1) - votes / 2) / votes.sum(axis=1, keepdims=True)  # mean rank of each level
         m = self.counts.sum(axis=1)
         spread = self._spread(x[None, :])
-        agreed = 1 - (weight @ (spread[0] / m)) / pairs / (x[-1] - x[0]) ** 2
-        quadratic = 1 - (x[:, None] - x) ** 2 / (x[-1] - x[0]) ** 2
+        agreed = 1 - (weight @ (spread[0] / m)) / pairs
+        quadratic = 1 - (x[:, None] - x) ** 2
         chance = quadratic.sum() / (len(x) * (len(x) - 1)) * (share * (1 - share)).sum(axis=1)
         return {
             "alpha_ordinal": _scaled_alpha((weight * self._spread(middle)).sum(axis=1), votes, middle),
@@ -202,7 +204,8 @@ def _beyond(observed: FloatArray, chance: FloatArray) -> FloatArray:
 def _scaled_alpha(observed: FloatArray, votes: FloatArray, x: FloatArray) -> FloatArray:
     total = votes.sum(axis=1)
     expected = 2 * (total * (votes * x**2).sum(axis=1) - (votes * x).sum(axis=1) ** 2)
-    return 1 - (total - 1) * observed / expected
+    varied = (votes > 0).sum(axis=1) > 1  # votes for one class only do not differ, whatever rounding says
+    return np.where(varied, 1 - (total - 1) * observed / expected, np.nan)
 
 
 def per_worker(

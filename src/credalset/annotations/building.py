@@ -1,4 +1,4 @@
-"""Ways to make `Annotations`: tables, wide tables, records, counts, distributions, files.
+"""Ways to make `Annotations`: tables, wide tables, records, counts, distributions.
 
 Tables are read by duck typing, so pandas, polars and pyarrow are never imported here.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -124,12 +123,8 @@ class Building:
         raw = find_columns(table, names)
         single = _question(one_vs_rest, classes)
         labels = raw["label"]
-        try:
-            columns = {role: Column.encode(role, column) for role, column in raw.items() if role != "label"}
-            columns["label"] = Column.encode("label", single(as_list(labels), lambda row: f"Row {row} of label"))
-        except TypeError as error:
-            refuse_wide(table, "table", error)
-            raise
+        columns = {role: Column.encode(role, column) for role, column in raw.items() if role != "label"}
+        columns["label"] = Column.encode("label", single(as_list(labels), lambda row: f"Row {row} of label"))
         single.check()
         wanted = single.classes or classes
         counted = count_votes(
@@ -336,43 +331,6 @@ class Building:
         matrix = as_distributions(distributions, "distributions")
         values = matrix if n_votes is None else recover_counts(matrix, n_votes)
         return cls._named(distributions, values, classes, items, ordered, positions)
-
-    @classmethod
-    def read(cls, path: str | Path, kind: str | None = None, **options: Any) -> Self:
-        r"""Read the votes in an export of an annotation tool, or in a table.
-
-        The kind is recognised from the file; what it was taken for, and what was left out, is in `origin`.
-
-        Parameters
-        ----------
-        path : path
-            A file, a folder or a pattern of files, a zip archive; compressed by gzip, bzip2, xz or zstd; "-" is
-            standard input.
-        kind : str, optional
-            "label-studio", "label-studio-min", "doccano", "argilla", "lists", "prodigy", "lewidi", "crowd-kit", "long"
-            or "wide".
-        **options
-            What to look for: ``task``, ``worker``, ``label``, ``time``, ``weight`` name columns, or fields of a record
-            ("data.uid"), and ``label`` also the question, where an export has several; ``empty`` lists texts that mark
-            an empty cell; ``encoding`` is UTF-8 by default, ``delimiter`` is found. What to make of it: ``classes``,
-            ``items``, ``ordered``, ``positions``, ``one_vs_rest``, ``duplicates``, ``unknown`` and ``missing`` as in
-            `from_table`; a vote without a label is an error in long tables only.
-
-        Examples
-        --------
-        >>> from credalset.annotations import Annotations
-        >>> from pathlib import Path
-        >>> path = Path(getfixture("tmp_path")) / "votes.csv"
-        >>> _ = path.write_text("item,rater,rating\na,1,good\na,2,bad\nb,1,good\n")
-        >>> votes = Annotations.read(path)
-        >>> votes
-        Annotations(2 items, 2 classes: 'bad', 'good'; 3 votes, 1 to 2 per item)
-        >>> print(votes.origin)
-        votes.csv, probably long: its columns have names of tasks and labels, and of workers; task from 'item', ...
-        """
-        from credalset.annotations.readers.reading import read_annotations
-
-        return read_annotations(cls, path, kind, options)
 
     @classmethod
     def _counted(

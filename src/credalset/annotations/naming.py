@@ -9,14 +9,15 @@ from typing import Any
 #: names by role, the surest first, as `plain` writes them
 KNOWN: dict[str, list[set[str]]] = {
     "task": [
-        {"task", "task_id", "taskid"},
+        {"task", "task_id", "taskid", "assignment_task_id"},
         {"item", "item_id", "itemid", "hitid", "hit_id", "unit", "unit_id", "units"},
         {"example", "example_id", "document", "document_id", "doc", "doc_id", "instance", "instance_id", "sample"},
         {"sample_id", "image", "image_id", "img_id", "record", "record_id", "question", "question_id", "subject"},
         {"uid", "uuid", "id", "key"},
     ],
     "worker": [
-        {"worker", "worker_id", "workerid", "performer", "annotator", "annotator_id", "annotatorid"},
+        {"worker", "worker_id", "workerid", "assignment_worker_id", "performer"},
+        {"annotator", "annotator_id", "annotatorid"},
         {"rater", "rater_id", "raterid", "coder", "coder_id", "judge", "judge_id", "labeler", "labeller", "labeler_id"},
         {"user", "user_id", "userid", "username", "contributor", "contributor_id", "participant", "participant_id"},
         {"completed_by", "expert", "expert_id", "reviewer", "reviewer_id", "who", "session_id"},
@@ -24,7 +25,7 @@ KNOWN: dict[str, list[set[str]]] = {
     "label": [
         {"label", "annotation", "annotated_label"},
         {"class", "category", "choice", "vote", "judgment", "judgement", "response", "answer", "answer_label"},
-        {"rating", "score", "value", "code", "sentiment", "annotation_label", "label_id"},
+        {"rating", "score", "value", "code", "sentiment", "annotation_label", "label_id", "labels"},
     ],
     "time": [
         {"time", "timestamp", "created_at", "submitted_at", "submittime", "submit_time"},
@@ -52,8 +53,8 @@ def candidates(columns: Sequence[Hashable], role: str) -> list[Hashable]:
         found = [column for column in columns if plain(column) in names]
         if found:
             return found
-    if role == "label":  # Amazon Mechanical Turk: Answer.<field>
-        return [column for column in columns if plain(column).startswith("answer_")]
+    if role == "label":  # Amazon Mechanical Turk writes Answer.<field>, Toloka OUTPUT:<field>
+        return [column for column in columns if plain(column).startswith(("answer_", "output_"))]
     return []
 
 

@@ -96,7 +96,11 @@ def find_columns(table: Any, names: dict[str, Hashable | None]) -> dict[str, Any
         del wanted["worker"]
     for argument, name in wanted.items():
         if name not in available:
-            raise ValueError(f"table has no column {name!r}, only {available}. Name the right one: {argument}=...")
+            neither = wanted["task"] not in available and wanted["label"] not in available
+            wide = " A table with a column per annotator goes to Annotations.from_wide." if neither else ""
+            raise ValueError(
+                f"table has no column {name!r}, only {available}. Name the right one: {argument}=...{wide}"
+            )
     columns = {argument: table[name] for argument, name in wanted.items()}
     for argument, column in columns.items():
         if getattr(column, "ndim", 1) != 1:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray, RandomS
 from credalset.annotations.agreement import measure_agreement
 from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.building import Building
-from credalset.annotations.table import as_names, check_option, positions
+from credalset.annotations.counting import Duplicates, Fault
+from credalset.annotations.table import Names, as_names, check_option
+from credalset.annotations.table import positions as places_of
 
 __all__ = ["Annotations"]
 
@@ -49,6 +52,83 @@ class Annotations(Building):
     array([[0.67, 0.33],
            [0.  , 1.  ]])
     """
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        kind: str | None = None,
+        *,
+        task: Hashable | None = None,
+        worker: Any = None,
+        label: Hashable | None = None,
+        time: Hashable | None = None,
+        weight: Hashable | None = None,
+        classes: Names | None = None,
+        items: Names | None = None,
+        ordered: bool | None = None,
+        positions: Sequence[float] | None = None,
+        one_vs_rest: Hashable | None = None,
+        duplicates: Duplicates = "last",
+        unknown: Fault = "error",
+        missing: Fault | None = None,
+        empty: Sequence[str] = ("",),
+        encoding: str | None = None,
+        delimiter: str | None = None,
+    ) -> Self:
+        r"""Read the votes in an export of an annotation tool, or in a table.
+
+        The kind is recognised from the file; what it was taken for, and what was left out, is in `origin`.
+
+        Parameters
+        ----------
+        path : path
+            A file, a folder or a pattern of files, a zip archive; compressed by gzip, bzip2, xz or zstd; "-" is
+            standard input.
+        kind : str, optional
+            "label-studio", "label-studio-min", "doccano", "argilla", "lists", "prodigy", "lewidi", "crowd-kit", "long"
+            or "wide".
+        task, worker, label, time, weight : name, optional
+            Columns of a table, or fields of a record ("data.uid"); ``label`` also the question of an export that has
+            several. Found by their usual names by default. A wide table takes a list of columns as ``worker``.
+        classes, items, ordered, positions, one_vs_rest, duplicates, unknown
+            As in `from_table`.
+        missing : {"error", "drop"}, optional
+            As in `from_table`; by default an error in long tables, while exports leave out votes without a label.
+        empty : sequence of str
+            Texts that mark an empty cell of a table.
+        encoding, delimiter : str, optional
+            Of text files: UTF-8, and found from the first lines, by default.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> path = Path(getfixture("tmp_path")) / "votes.csv"
+        >>> _ = path.write_text("item,rater,rating\na,1,good\na,2,bad\nb,1,good\n")
+        >>> votes = Annotations.read(path)
+        >>> votes
+        Annotations(2 items, 2 classes: 'bad', 'good'; 3 votes, 1 to 2 per item)
+        >>> print(votes.origin)
+        votes.csv, probably long: its columns have names of tasks and labels, and of workers; task from 'item', ...
+        """
+        from credalset.annotations.readers.counting import count_file
+        from credalset.annotations.readers.reading import open_votes
+
+        votes = open_votes(
+            path,
+            kind,
+            task=task,
+            worker=worker,
+            label=label,
+            time=time,
+            weight=weight,
+            one_vs_rest=one_vs_rest,
+            missing=missing,
+            empty=empty,
+            encoding=encoding,
+            delimiter=delimiter,
+        )
+        return count_file(cls, votes, classes, items, ordered, positions, duplicates, unknown)
 
     @property
     def has_counts(self) -> bool:
@@ -169,7 +249,7 @@ class Annotations(Building):
         if len(set(self.items)) < len(self):
             raise ValueError("items repeat here, so names do not tell them apart. Take positions: votes[...].")
         wanted = as_names(items, "items")
-        rows = positions(wanted, self.items)
+        rows = places_of(wanted, self.items)
         if (rows < 0).any():
             raise ValueError(
                 f"items has {(rows < 0).sum()} name(s) that are not among the {len(self)} annotated items "
@@ -191,7 +271,7 @@ class Annotations(Building):
                 f"classes must be the names {list(self.classes)} in some order, but is {list(names)}. "
                 "To rename classes, pass the counts to Annotations.from_counts."
             )
-        order = positions(names, self.classes)
+        order = places_of(names, self.classes)
         return replace(
             self,
             classes=names,

@@ -67,10 +67,11 @@ def _columns(table: Any) -> tuple[list[Any] | None, list[Any]]:
     if hasattr(table, "columns"):
         names = list(getattr(table, "column_names", table.columns))
         return names, [table[name] for name in names] if len(set(names)) == len(names) else []
-    try:
-        matrix = np.asarray(table)
-    except ValueError:
-        return None, []
+    if isinstance(table, list | tuple):  # not by way of an array, which would turn NaN beside texts into a text
+        rows = [list(row) for row in table if isinstance(row, list | tuple | np.ndarray)]
+        even = len(rows) == len(table) and len(set(map(len, rows))) == 1
+        return None, [list(column) for column in zip(*rows, strict=True)] if even else []
+    matrix = np.asarray(table)
     return None, list(matrix.T) if matrix.ndim == 2 else []
 
 
@@ -78,8 +79,13 @@ def _why_cells_are_labels(columns: list[Any]) -> str:
     empty = False
     rows = max(1, MOST_CELLS_READ // len(columns))
     for column in columns:
-        if getattr(getattr(column, "dtype", None), "kind", "O") in "iub" and not np.any(np.asarray(column) < 0):
+        kind = getattr(getattr(column, "dtype", None), "kind", "O")
+        if kind in "iub" and not np.any(np.asarray(column) < 0):
             continue
+        if kind == "f":
+            numbers = np.asarray(column)
+            empty = empty or bool(np.isnan(numbers).any())
+            column = np.unique(numbers[~np.isnan(numbers)])[:rows]
         for value in islice(as_list(column[:rows]), rows):
             if is_missing(value):
                 empty = True
@@ -114,8 +120,8 @@ def melt(table: Any, task: Hashable | None, empty: Iterable[Any]) -> tuple[dict[
     names, columns = _columns(table)
     if names is None and not columns:
         raise ValueError(
-            f"table must have a row per item and a column per annotator, but has shape {np.shape(table)}. "
-            "Pass a data frame, a dict of columns or a 2-d array."
+            "table must have a row per item and a column per annotator, all rows of one length, which this "
+            f"{type(table).__name__} has not. Pass a data frame, a dict of columns or a 2-d array."
         )
     annotators = list(range(len(columns))) if names is None else names
     lengths = {len(column) for column in columns}

@@ -79,13 +79,7 @@ def _questions(row: dict[str, Any]) -> Iterator[tuple[str, list[Response]]]:
     for name, value in row.items():
         if name.endswith(ENDING):
             users, statuses = row.get(f"{name}.users"), row.get(f"{name}.status")
-            values = value or []
-            yield (
-                name.removesuffix(ENDING),
-                [(user, one, status) for one, user, status in zip_longest(values, users or [], statuses or [])][
-                    : len(values)
-                ],
-            )
+            yield name.removesuffix(ENDING), _aligned(users, value, statuses)
         elif _is_old(value):
             yield name, _old_responses(value)
 
@@ -99,9 +93,13 @@ def _is_old(value: Any) -> bool:
 
 def _old_responses(value: Any) -> list[Response]:
     if isinstance(value, dict):
-        rows = zip_longest(value["user_id"], value["value"], value.get("status") or [])
-        return list(rows)[: len(value["value"])]
+        return _aligned(value["user_id"], value["value"], value.get("status"))
     return [(one["user_id"], one["value"], one.get("status")) for one in value]
+
+
+def _aligned(users: Any, values: Any, statuses: Any) -> list[Response]:
+    """Return responses from lists side by side, of which those of users and statuses may be missing."""
+    return list(zip_longest(users or [], values or [], statuses or []))[: len(values or [])]
 
 
 def _declare(source: Source, wanted: Wanted, log: Log) -> None:

@@ -27,7 +27,7 @@ PACKED_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
 #: what stands beside data in folders that tools write
 NOT_DATA = {"dataset_info.json", "dataset_dict.json", "state.json", "settings.json", "dataset.json", "readme.txt"}
 #: what reading damaged or foreign data raises, apart from our own sentences
-UNREADABLE = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, UnicodeError, RecursionError)
+UNREADABLE = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, UnicodeError, RuntimeError)
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class JsonStream:
 
 
 def guess_delimiter(start: str, name: str) -> str:
-    """Return the delimiter that splits the first lines into the most fields, the same number in each."""
+    """Return the delimiter that splits the first line into the most fields, and most other lines into as many."""
     best, fields = "", 1
     for delimiter in DELIMITERS:
         try:
@@ -118,13 +118,13 @@ def guess_delimiter(start: str, name: str) -> str:
         except csv.Error:
             continue
         complete = rows[:-1] if len(rows) > 1 else rows  # the last line may be cut
-        if complete and len(set(complete)) == 1 and complete[0] > fields:
+        if complete and complete[0] > fields and 2 * complete.count(complete[0]) > len(complete):
             best, fields = delimiter, complete[0]
     if not best:
         first = start.splitlines()[0][:60] if start.strip() else ""
         raise FileFormatError(
-            f"{name} starts with {first!r}, which is neither JSON nor lines of the same number of fields split by "
-            "commas, tabs, semicolons or bars. Name the delimiter: delimiter=..."
+            f"{name} starts with {first!r}, which is neither JSON nor a line of names split by commas, tabs, "
+            "semicolons or bars, with lines like it below. Name the delimiter: delimiter=..."
         )
     return best
 

@@ -1,19 +1,15 @@
-"""Open a file of votes, look at it, and read it piece by piece, as plain columns, Arrow batches or `Annotations`."""
+"""Open a file of votes, look at it, and read it piece by piece, as plain columns or Arrow batches."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-
-from credalset.annotations.building import Building
-from credalset.annotations.counting import as_seconds, check_options, count_votes
 from credalset.annotations.readers.arrow import import_arrow
 from credalset.annotations.readers.common import Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
@@ -21,9 +17,8 @@ from credalset.annotations.readers.registry import Recognition, find_reader, rec
 from credalset.annotations.readers.source import EMPTY, Source
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
-from credalset.annotations.table import Column, GrowingColumn, check_option, default_classes, is_missing
+from credalset.annotations.table import check_option, is_missing
 
-A = TypeVar("A", bound=Building)
 ROLES = ("task", "worker", "label", "time", "weight")
 
 
@@ -130,7 +125,7 @@ class VoteFile:
     def batches(self) -> Iterator[Batch]:
         """Yield columns task, worker, label[, time][, weight] with one label per row, as the file holds them."""
         for batch in self._labelled():
-            complete = _complete(batch)
+            complete = complete_rows(batch)
             if self.missing == "error" and len(complete["label"]) < len(batch["label"]):
                 raise ValueError(
                     f"{self.source.name} has a vote without task, worker or label. Pass missing='drop' to leave it out."
@@ -207,94 +202,10 @@ class VoteFile:
             yield pyarrow.record_batch(arrays, schema=schema)
 
 
-def read_annotations(cls: type[A], path: str | Path, kind: str | None, options: dict[str, Any]) -> A:
-    """Read and count the votes of a file; see `Annotations.read`."""
-    counting = {name: options.pop(name, default) for name, default in (("duplicates", "last"), ("unknown", "error"))}
-    given = {name: options.pop(name, None) for name in ("classes", "items", "ordered", "positions")}
-    classes, items = (None if given[name] is None else list(given[name]) for name in ("classes", "items"))
-    check_options(counting["duplicates"], counting["unknown"], "drop")
-    votes = open_votes(path, kind, **options)
-    if votes.wanted.one_vs_rest is not None and classes is not None:
-        raise ValueError("one_vs_rest sets the two classes itself: leave classes out.")
-    columns, tasks = _collect(votes)
-    kinds = {
-        role: _settled(column, votes, role, {"label": classes, "task": items}.get(role))
-        for role, column in columns.items()
-    }
-    columns = {role: _retyped(column, kinds[role]) for role, column in columns.items()}
-    _drop_unreadable_times(columns, votes)
-    wanted = SingleLabels(votes.wanted.one_vs_rest).classes or classes
-    counted = count_votes(
-        columns,
-        _classes(columns["label"], votes, kinds["label"]) if wanted is None else wanted,
-        list(dict.fromkeys(map(kinds["task"], tasks))) if items is None else items,
-        missing=votes.missing,
-        **counting,
-    )
-    inferred = votes.log.ordered and votes.wanted.one_vs_rest is None
-    return cls._counted(counted, "weight" in columns, given["ordered"], given["positions"], inferred, votes.describe())
-
-
-def _complete(batch: Batch) -> Batch:
+def complete_rows(batch: Batch) -> Batch:
     """Return the rows that have a task, a worker, a label and a weight, as far as there are such columns."""
     gaps = [column for role, column in batch.items() if role != "time" and None in column]
     if not gaps:
         return batch
     kept = [row for row in range(len(batch["label"])) if all(column[row] is not None for column in gaps)]
     return {role: [column[row] for row in kept] for role, column in batch.items()}
-
-
-def _collect(votes: VoteFile) -> tuple[dict[str, Column], list[Any]]:
-    """Read all votes, as codes; return the columns that hold anything, and every task, with votes or without."""
-    growing: dict[str, GrowingColumn] = {role: GrowingColumn(role) for role in ("task", "label")}
-    tasks: dict[Any, None] = {}
-    for batch in votes._labelled():
-        try:
-            tasks.update(dict.fromkeys(batch["task"]))
-        except TypeError as error:
-            raise TypeError(
-                f"{votes.source.name}: a task cannot be named by {error}. Name another field: task=..."
-            ) from None
-        kept = batch if votes.missing == "error" else _complete(batch)
-        for role, column in kept.items():
-            growing.setdefault(role, GrowingColumn(role)).add(column)
-    columns = {role: growing[role].finish() for role in ROLES if role in growing}
-    optional = [role for role in ("worker", "time") if role in columns and not columns[role].present()]
-    return {role: column for role, column in columns.items() if role not in optional}, [
-        task for task in tasks if not is_missing(task)
-    ]
-
-
-def _settled(column: Column, votes: VoteFile, role: str, names: Iterable[Any] | None) -> ColumnType:
-    """Find the type of a column; names that the caller gives as texts keep it text."""
-    keep_text = names is not None and all(isinstance(name, str) for name in names)
-    kind = ColumnType(role in votes.log.number_texts, keep_text)
-    kind.see(column.values)
-    if role == "label":
-        kind.see(votes.log.classes)
-    return kind
-
-
-def _retyped(column: Column, kind: ColumnType) -> Column:
-    code: dict[Any, int] = {}
-    codes = np.array([code.setdefault(kind(value), len(code)) for value in column.values], dtype=np.int64)
-    return Column(column.name, codes[column.codes], list(code))
-
-
-def _classes(labels: Column, votes: VoteFile, kind: ColumnType) -> list[Any]:
-    """Return the labels that could be chosen in the order of the export, then others; sorted if they are numbers."""
-    seen = default_classes(None, labels)
-    declared = list(dict.fromkeys(map(kind, votes.log.classes)))
-    every = declared + [label for label in seen if label not in declared]
-    return default_classes(None, Column.encode("label", every)) if kind.name in ("int", "float") else every
-
-
-def _drop_unreadable_times(columns: dict[str, Column], votes: VoteFile) -> None:
-    """Go by the order of the file if times that nobody asked for cannot be understood."""
-    if "time" not in columns or votes.wanted.time is not None:
-        return
-    try:
-        as_seconds(columns["time"])
-    except ValueError:
-        del columns["time"]
-        votes.log.notes.append("times were not understood: of several votes on one task, the last in the file counts")

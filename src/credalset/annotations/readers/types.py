@@ -51,7 +51,8 @@ class ColumnType:
             whole = self.number_texts and WHOLE_TEXT.fullmatch(value) is not None
             return whole, whole or (self.number_texts and DECIMAL_TEXT.fullmatch(value) is not None)
         if isinstance(value, int):
-            return True, True
+            fits = -(2**63) <= value < 2**63
+            return fits, fits
         return isinstance(value, float) and value.is_integer(), isinstance(value, float)
 
     @property

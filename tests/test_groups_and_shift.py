@@ -94,6 +94,7 @@ def test_small_groups_share_a_threshold() -> None:
     assert pool(sizes, "one", 10) == (["one", "two", "middle"], True), "too few together: the next smallest joins"
     assert pool(sizes, "unseen", 4) == (["one", "two"], True)
     assert pool({"a": 9, "b": 50}, "a", 10) == (["a"], False), "the new item is counted in"
+    assert pool({"a": 8, "b": 50}, "a", 10) == (["a", "b"], True), "and one more would have done"
     assert pool({"a": 9, "b": 50}, "unseen", 10) == (["a"], True)
     assert pool({"a": 40, "b": 50}, "unseen", 10) == (["a"], True)
 
@@ -124,6 +125,54 @@ def test_pooling_is_announced() -> None:
         values = calibration.thresholds(g[:4], 0.1, groups=["rare", "common", "rare", "common"])
     assert values[0] == cs.conformalize(g[:12], counts[:12]).threshold(0.1)
     assert values[1] == cs.conformalize(g[12:], counts[12:]).threshold(0.1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asked", "message"),
+    [
+        (
+            {"rare": 3, "seldom": 9, "common": 88},
+            ["rare"],
+            "the groups 'rare', 'seldom' are too small for alpha=0.1 and share one threshold. The guarantee holds",
+        ),
+        (
+            {"rare": 3, "seldom": 9, "common": 88},
+            ["seldom"],
+            "the group 'rare' is too small for alpha=0.1 and shares one threshold with 'seldom', large enough but next",
+        ),
+        (
+            {"rare": 3, "common": 97},
+            ["common", "common"],
+            "the group 'rare' is too small for alpha=0.1 and shares one threshold with 'common', large enough but next",
+        ),
+        (
+            {"common": 60, "frequent": 40},
+            ["unseen"],
+            "the group 'unseen' is too small for alpha=0.1 and shares one threshold with 'frequent', large enough",
+        ),
+    ],
+)
+def test_who_is_too_small_and_who_only_shares(sizes: dict[str, int], asked: list[str], message: str) -> None:
+    g, counts = draw(cs.get_score("tv"), 100, np.random.default_rng(3))
+    keys = np.repeat(list(sizes), list(sizes.values()))
+    split = cs.conformalize(g, counts, groups=keys)
+    cross = cs.cross_conformalize(g, counts, np.arange(100) % 2, groups=keys)
+    for ask in (
+        lambda: split.thresholds(g[: len(asked)], 0.1, groups=asked),
+        lambda: cross.thresholds([g[: len(asked)]] * 2, 0.1, groups=asked),
+    ):
+        with pytest.warns(cs.CredalSetWarning, match=message) as caught:
+            ask()
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+
+
+def test_a_group_with_nobody_to_share_with() -> None:
+    g, counts = draw(cs.get_score("tv"), 5, np.random.default_rng(3))
+    calibration = cs.conformalize(g, counts, groups=["a"] * 5)
+    with pytest.warns(cs.CredalSetWarning, match="too few items for alpha=0.1 in the group") as caught:
+        calibration.thresholds(g[:1], 0.1, groups=["a"])
+    assert len(caught) == 1, "an infinite threshold is not announced as a shared one"
 
 
 def test_what_groups_refuse() -> None:

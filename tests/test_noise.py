@@ -70,18 +70,11 @@ def applies(model: str, score: Score) -> bool:
     return model != "unbiased" or score.is_convex
 
 
-@pytest.mark.parametrize("votes", [1, 10, 100])
-@pytest.mark.parametrize("model", MODELS)
-def test_the_true_distribution_is_covered(model: str, votes: int, score: Score) -> None:
-    if applies(model, score):
-        check_coverage(model, score, 3, votes, repetitions=3, n_calib=200, n_test=100)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [3, 10])
 @pytest.mark.parametrize("votes", [1, 3, 5, 10, 100])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_true_distribution_is_covered_long(model: str, votes: int, n_classes: int, score: Score) -> None:
+def test_the_true_distribution_is_covered(model: str, votes: int, n_classes: int, score: Score) -> None:
     if applies(model, score):
         check_coverage(model, score, n_classes, votes, repetitions=25, n_calib=400, n_test=300)
 

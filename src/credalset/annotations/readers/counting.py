@@ -9,9 +9,9 @@ import numpy as np
 
 from credalset.annotations.building import Building
 from credalset.annotations.counting import as_seconds, check_options, count_votes
-from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.readers.reading import ROLES, VoteFile, complete_rows
 from credalset.annotations.readers.types import ColumnType
+from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import Column, GrowingColumn, Names, default_classes, is_missing
 
 A = TypeVar("A", bound=Building)

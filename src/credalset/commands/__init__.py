@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from credalset._version import __version__
+from credalset.commands.agree import agree
 from credalset.commands.calibrate import calibrate
 from credalset.commands.check import check
 from credalset.commands.demo import demo
 from credalset.commands.fit import fit
+from credalset.commands.import_votes import import_votes
 from credalset.commands.predict import predict
 from credalset.commands.reproduce import reproduce
 
@@ -22,7 +24,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for _command in (demo, fit, calibrate, predict, check, reproduce):
+app.command()(demo)
+app.command("import")(import_votes)
+for _command in (agree, fit, calibrate, predict, check, reproduce):
     app.command()(_command)
 
 

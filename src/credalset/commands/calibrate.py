@@ -32,9 +32,9 @@ def calibrate(
     columns: Columns = None,
     logits: Logits = False,
     format: Format = None,
-    task: Task = "task",
-    worker: Worker = "worker",
-    label: Label = "label",
+    task: Task = None,
+    worker: Worker = None,
+    label: Label = None,
     show_python: ShowPython = False,
 ) -> None:
     """Calibrate a score on predictions and votes that the model has not been trained on."""

@@ -29,9 +29,9 @@ def check(
     columns: Columns = None,
     logits: Logits = False,
     format: Format = None,
-    task: Task = "task",
-    worker: Worker = "worker",
-    label: Label = "label",
+    task: Task = None,
+    worker: Worker = None,
+    label: Label = None,
     as_json: Json = False,
     show_python: ShowPython = False,
 ) -> None:

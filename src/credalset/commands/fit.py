@@ -34,9 +34,9 @@ def fit(
     id: Id = "task",
     columns: Columns = None,
     format: Format = None,
-    task: Task = "task",
-    worker: Worker = "worker",
-    label: Label = "label",
+    task: Task = None,
+    worker: Worker = None,
+    label: Label = None,
     show_python: ShowPython = False,
 ) -> None:
     """Train a learner on one part of the items, calibrate it on the other, and save both."""

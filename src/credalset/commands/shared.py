@@ -19,7 +19,6 @@ from rich.console import Console
 from credalset._progress import progress as bar
 from credalset.annotations import Annotations
 from credalset.exceptions import CredalSetWarning
-from credalset.tables.files import read_table
 from credalset.tables.matching import Matched, NumberTable, match
 
 SCHEMA_VERSION = 1
@@ -33,9 +32,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 ShowPython = Annotated[bool, typer.Option("--show-python", help="Print the Python that does the same, and stop.")]
 Alpha = Annotated[float, typer.Option("--alpha", help="Miscoverage rate: 0.1 asks for 90 % coverage.")]
 Votes = Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label) or an annotation export.")]
-Label = Annotated[str, typer.Option("--label", help="Column of the votes that holds the labels.")]
-Worker = Annotated[str, typer.Option("--worker", help="Column of the votes that names the annotators.")]
-Task = Annotated[str, typer.Option("--task", help="Column of the votes that names the items.")]
+Label = Annotated[str | None, typer.Option("--label", help="Column of the votes (or question of an export) that holds the labels.")]
+Worker = Annotated[str | None, typer.Option("--worker", help="Column of the votes that names the annotators.")]
+Task = Annotated[str | None, typer.Option("--task", help="Column of the votes that names the items.")]
 
 
 def stderr() -> Console:
@@ -104,14 +103,12 @@ def split_names(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
-def read_votes(path: str, task: str = "task", worker: str = "worker", label: str = "label") -> Annotations:
-    """Read votes from a long table or an annotation export."""
-    table = read_table(path, text=[task, worker, label])
-    import pyarrow as pa
-
-    return Annotations.from_table(
-        pa.Table.from_batches(list(table.batches), table.schema), task=task, worker=worker, label=label
-    )
+def read_votes(path: str, task: str | None = None, worker: str | None = None, label: str | None = None) -> Annotations:
+    """Read votes from a long table or an annotation export, and say what it was taken for."""
+    votes = Annotations.read(path, task=task, worker=worker, label=label)
+    if votes.origin is not None:
+        note(f"{votes.origin}.")
+    return votes
 
 
 def read_matched(numbers: NumberTable, votes: Annotations, *, by_class: bool = True) -> Matched:

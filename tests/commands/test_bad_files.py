@@ -122,8 +122,8 @@ PREDICTION_FAULTS["wrong delimiter"] = (semicolons, "no column 'task'")
 VOTE_FAULTS: dict[str, tuple[Change, str]] = {
     "missing file": (remove("votes.csv"), "votes.csv"),
     "empty file": (text("")("votes.csv"), "votes.csv is empty"),
-    "no label column": (table(lambda f: f.rename(columns={"label": "answer"}))("votes.csv"), "label"),
-    "no task column": (table(lambda f: f.rename(columns={"task": "item"}))("votes.csv"), "task"),
+    "no label column": (table(lambda f: f.drop(columns="label"))("votes.csv"), "votes.csv"),
+    "no task column": (table(lambda f: f.drop(columns="task"))("votes.csv"), "votes.csv"),
     "a label that no column has": (table(set_cell("label", "maybe"))("votes.csv"), "'maybe'"),
     "a missing label": (table(set_cell("label", None))("votes.csv"), "missing"),
     "other ids": (table(lambda f: f.assign(task="z" + f.task))("votes.csv"), "no item is in both tables"),

@@ -33,9 +33,7 @@ def import_votes(
         return
     kind_of(out, out_format)
     shared.check_output(out)
-    votes = open_votes(
-        export, kind, task=task, worker=worker, label=label, weight=weight, one_vs_rest=one_vs_rest
-    )
+    votes = open_votes(export, kind, task=task, worker=worker, label=label, weight=weight, one_vs_rest=one_vs_rest)
     n_votes = 0
     with table_writer(out, votes.schema, out_format) as write:
         for batch in shared.progress(votes.record_batches(), None, "Reading"):

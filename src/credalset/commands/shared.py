@@ -32,7 +32,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 ShowPython = Annotated[bool, typer.Option("--show-python", help="Print the Python that does the same, and stop.")]
 Alpha = Annotated[float, typer.Option("--alpha", help="Miscoverage rate: 0.1 asks for 90 % coverage.")]
 Votes = Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label) or an annotation export.")]
-Label = Annotated[str | None, typer.Option("--label", help="Column of the votes (or question of an export) that holds the labels.")]
+Label = Annotated[str | None, typer.Option("--label", help="Column, or question of an export, with the labels.")]
 Worker = Annotated[str | None, typer.Option("--worker", help="Column of the votes that names the annotators.")]
 Task = Annotated[str | None, typer.Option("--task", help="Column of the votes that names the items.")]
 

@@ -8,7 +8,7 @@ INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types bench docs slow format clean
+.PHONY: help demo test lint types bench docs slow minimum format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,12 +36,19 @@ docs: $(VENV)/.ready-docs ## Build the documentation site into site/, warnings a
 slow: $(VENV)/.ready-test ## Run the long statistical tests
 	$(BIN)/python -m pytest -m slow -n $(WORKERS)
 
+minimum: ## Run the tests with the oldest versions that pyproject.toml allows (without PyTorch)
+	$(PYTHON) -m venv $(VENV)-minimum
+	$(PYTHON) tools/minimum_versions.py torch > $(VENV)-minimum/pins.txt
+	$(VENV)-minimum/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)-minimum/pins.txt \
+		-r $(VENV)-minimum/pins.txt -e '.[fast,cli,io,plot,tables]'
+	$(VENV)-minimum/bin/python -m pytest -n $(WORKERS) tests
+
 format: $(VENV)/.ready-test ## Rewrite the code to the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## Remove the environment, caches and everything built
-	rm -rf $(VENV) .venv-probly site dist build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-minimum .venv-probly site dist build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import warnings
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy import stats
 
 import credalset as cs
 from credalset.calibration import conformal_rank, pac_rank
+from credalset.calibration.quantile import exact_level
 
 
 def calibrated(scores: list[float] | np.ndarray) -> cs.Calibration:
@@ -125,7 +127,7 @@ def test_labels_may_be_counts_distributions_or_annotations() -> None:
     assert from_annotations.classes == ("a", "b", "c")
 
 
-def test_class_order_is_checked() -> None:
+def test_classes_are_matched_by_name() -> None:
     import pandas as pd
 
     rng = np.random.default_rng(0)
@@ -133,12 +135,19 @@ def test_class_order_is_checked() -> None:
     counts = rng.multinomial(7, [0.2, 0.3, 0.5], 30)
     calibration = cs.conformalize(prediction, counts)
     assert calibration.predict_set(prediction, 0.2).classes == ("a", "b", "c")
-    with pytest.raises(ValueError, match="in another order"):
-        calibration.predict_set(prediction[["b", "a", "c"]], 0.2)
-    with pytest.raises(ValueError, match=r"has classes \['x', 'b', 'c'\]"):
+    expected = calibration.predict_set(prediction, 0.2)
+    for swapped in (
+        calibration.predict_set(prediction[["b", "a", "c"]], 0.2),
+        calibration.predict_set(prediction[["b", "a", "c"]].to_numpy(), 0.2, classes=["b", "a", "c"]),
+    ):
+        assert swapped.center.tobytes() == expected.center.tobytes()
+        assert swapped.classes == ("a", "b", "c")
+    message = "name different classes .*: prediction has no 'a' and the calibration data has no 'x'"
+    with pytest.raises(ValueError, match=message):
         calibration.predict_set(prediction.to_numpy(), 0.2, classes=["x", "b", "c"])
-    with pytest.raises(ValueError, match="labels has the classes of prediction in another order"):
-        cs.conformalize(prediction, cs.Annotations.from_counts(counts, classes=["b", "a", "c"]))
+    votes = cs.Annotations.from_counts(counts, classes=["a", "b", "c"])
+    for labels in (votes, votes.reorder(["b", "c", "a"]), pd.DataFrame(counts, columns=list("abc"))[["c", "a", "b"]]):
+        assert np.array_equal(cs.conformalize(prediction, labels).scores, calibration.scores)
     with pytest.raises(ValueError, match="names 2 classes"):
         cs.conformalize(prediction.to_numpy(), counts, classes=["a", "b"])
 
@@ -170,3 +179,61 @@ def test_frames_without_names_and_names_given_twice() -> None:
     assert named.classes == ("a", "b", "c")
     with pytest.raises(ValueError, match="classes names a class twice"):
         cs.conformalize(prediction, counts, classes=["a", "a", "b"])
+
+
+# --- levels ---
+
+
+@pytest.mark.parametrize(
+    ("level", "meant"),
+    [
+        (0.3, "3/10"),
+        (1 - 0.7, "3/10"),
+        (1 - 0.9, "1/10"),
+        (1 - 0.9999, "1/10000"),
+        (0.1 + 0.2, "3/10"),
+        (1 / 3, "1/3"),
+        (6e-10, "6/10000000000"),
+        (np.float32(0.3), "3/10"),
+        (np.float32(1) - np.float32(0.9), "1/10"),
+        (np.float32(6e-6), "6/1000000"),
+        (np.float16(0.3), "3/10"),
+        (np.float16(0.006), "6/1000"),
+        (np.float16(0.0006), "6/10000"),
+        (Fraction(3, 7), "3/7"),
+        (0.12345678901234, str(Fraction(0.12345678901234))),  # meant as nothing but itself
+    ],
+    ids=repr,
+)
+def test_levels_are_what_was_meant(level: float, meant: str) -> None:
+    assert exact_level(level) == Fraction(meant)
+
+
+@given(
+    mantissa=st.floats(0.1, 1.0, exclude_max=True),
+    size=st.integers(0, 12),
+    kind=st.sampled_from([np.float16, np.float32, np.float64]),
+    nudge=st.integers(-40, 40),
+)
+def test_no_level_moves_by_more_than_its_precision(mantissa: float, size: int, kind: Any, nudge: int) -> None:
+    level = kind(round(mantissa, 2) * 10.0**-size)  # near a short decimal, where rounding tempts
+    for _ in range(abs(nudge)):
+        level = np.nextafter(level, kind(nudge))
+    if not np.finfo(kind).tiny < level < 1:
+        return
+    moved = abs(exact_level(level) - Fraction(float(level)))
+    confidence = kind(1) - level
+    is_difference = kind(1) - confidence == level
+    precision = max(np.spacing(level), np.spacing(confidence)) if is_difference else np.spacing(level)
+    assert moved <= 2 * Fraction(float(precision))
+
+
+@given(digits=st.integers(1, 9), numerator=st.integers(1, 10**9 - 1))
+def test_short_decimals_and_their_complements_are_exact(digits: int, numerator: int) -> None:
+    meant = Fraction(numerator % 10**digits, 10**digits)
+    if 0 < meant < 1:
+        assert exact_level(float(meant)) == meant
+        assert exact_level(1 - float(1 - meant)) == meant
+        assert exact_level(1 - (1 - float(meant))) == meant
+        if digits <= 4:
+            assert exact_level(np.float32(float(meant))) == meant

@@ -145,10 +145,12 @@ def test_class_names_and_their_order() -> None:
     votes = cs.Annotations.from_counts(DATA.counts, classes=names)
     clf = ConformalCredalClassifier(LogisticRegression()).fit(DATA.X[TRAIN], votes[TRAIN])
     assert clf.classes_.tolist() == names
-    frame = pd.DataFrame(DATA.counts, columns=["maybe", "no", "yes"])
-    with pytest.raises(ValueError, match="in another order"):
-        clf.conformalize(DATA.X[CALIB], frame[CALIB])
     clf.conformalize(DATA.X[CALIB], votes[CALIB])
+    expected = clf.calibration_.scores
+    frame = pd.DataFrame(DATA.counts, columns=names)[["maybe", "no", "yes"]]
+    assert np.array_equal(clf.conformalize(DATA.X[CALIB], frame[CALIB]).calibration_.scores, expected)
+    with pytest.raises(ValueError, match="Y has no 'yes' and the fitted estimator has no 'perhaps'"):
+        clf.conformalize(DATA.X[CALIB], frame.rename(columns={"yes": "perhaps"})[CALIB])
     assert clf.calibration_.classes == tuple(names)
     assert set(clf.predict(DATA.X)) <= set(names)
     assert clf.predict_set(DATA.X[:2]).to_dict().keys() >= {"prediction_no", "prediction_yes"}

@@ -100,7 +100,7 @@ def test_rows_and_columns_for_tables() -> None:
         (np.full((3, 1, 3), 1 / 3), False, "candidates for each of the 2 sets"),
         (np.full(3, 1 / 3), False, r"has shape \(3,\). Use array\[None, :\]"),
         (np.full((2, 1, 3), 1 / 3), True, "must have shape"),
-        (np.full((2, 3), 0.5), False, "do not sum to one"),
+        (np.full((2, 3), 0.5), False, "are neither .row 0 sums to 1.5"),
         (np.full((2, 3), np.nan), False, "NaN or infinity"),
         ([[0.5, 0.6, -0.1]] * 2, False, "negative values"),
     ],

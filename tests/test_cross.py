@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import credalset as cs
-from credalset.calibration.enclosing import common_center, enclosing_threshold
 from credalset.exceptions import FileFormatError
 from credalset.persistence.bundle import ARRAYS, _pack_arrays
 from credalset.scores import Score
@@ -41,7 +40,8 @@ def fold_models(name: str, n_folds: int, n: int, rng: np.random.Generator) -> np
 
 def votes(calibration: Any, new: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """Which items let each candidate in, (n, N, M), straight from the definition."""
-    score, bounds = calibration.score, calibration._bounds
+    score, rule = calibration.score, calibration.rule
+    bounds = rule.bounds[0] + rule.noise.margin
     result = np.empty((len(bounds), new.shape[1], len(candidates)), dtype=bool)
     for i, (bound, fold) in enumerate(zip(bounds, calibration.folds, strict=True)):
         for j in range(new.shape[1]):
@@ -60,13 +60,13 @@ def models_for(score: Score, n_folds: int, n: int, rng: np.random.Generator) -> 
 def test_balls_enclose_balls(score: Score) -> None:
     rng = np.random.default_rng(0)
     models = models_for(score, 4, 30, rng)
-    center = common_center(score, list(models))
+    center = score.common_center(list(models))
     candidates = np.vstack([rng.dirichlet(np.ones(3), 400), rng.dirichlet(np.full(3, 0.2), 100), np.eye(3)])
     for model in models:
         for i in range(30):
             own = score(np.tile(model[i], (len(candidates), 1)), candidates)
             other = score(np.tile(center[i], (len(candidates), 1)), candidates)
-            bound = enclosing_threshold(score, model[i : i + 1], center[i : i + 1], own)
+            bound = score.enclosing_threshold(model[i : i + 1], center[i : i + 1], own)
             assert (other <= bound + 1e-9 * (1 + np.abs(bound))).all()
 
 
@@ -173,7 +173,7 @@ def test_refusals() -> None:
     calibration = cs.cross_conformalize(g, labels, [0, 1, 0, 1])
     with pytest.raises(ValueError, match=r"predictions must have shape \(2, n_items, 2\)"):
         calibration.predict_set(g, 0.5)
-    with pytest.warns(cs.CredalSetWarning, match="4 items are too few for alpha=0.1"):
+    with pytest.warns(cs.CredalSetWarning, match="4 calibration items are too few for alpha=0.1"):
         assert (calibration.thresholds([g, g], 0.1) == math.inf).all()
 
 
@@ -284,7 +284,9 @@ def test_groups_vote_among_themselves() -> None:
     mixed = together.predict_set(new, 0.1, groups=["a", "b"] * 3)
     assert len(np.unique(mixed.threshold)) == 2
     assert together.guaranteed_coverage(0.1) == pytest.approx(1 - 2 * (0.1 * 21 + 3) / 24)
-    with pytest.warns(cs.CredalSetWarning, match="1 groups are too small"):
+    with pytest.warns(
+        cs.CredalSetWarning, match="the group 'unseen' is too small for alpha=0.1 and shares one threshold with 'a'"
+    ):
         together.thresholds(new[:, :1], 0.1, groups=["unseen"])
 
 
@@ -321,7 +323,7 @@ def test_noise_moves_the_scores() -> None:
     for region in ("exact", "tv", "kl"):
         noise = cs.AnnotatorSampling(0.05, region)
         sampled = cs.cross_conformalize(g, counts, folds, noise=noise)
-        assert (sampled._bounds > plain.scores).all()
+        assert (sampled.rule.bounds[0] > plain.scores).all()
         assert (sampled.thresholds(new, 0.15) > plain.thresholds(new, 0.1)).all()
     assert plain.guaranteed_coverage(0.1) == pytest.approx(1 - min(0.2 + 0.9 / 6, 2 * (5.1 + 4) / 55))
     assert bounded.guaranteed_coverage(0.15) == pytest.approx(1 - 2 * (5.1 + 4) / 55 - 0.1)

@@ -234,7 +234,7 @@ def test_named_features(tmp_path: Path) -> None:
     [
         ({"features": np.zeros((2, 4))}, "features has 2 rows, but there are 3 pairs"),
         ({"features": np.zeros((3, 4)), "uid": np.array(["p", "q", "r"])}, "belongs to none of the pairs"),
-        ({"other": np.zeros((3, 4))}, "cannot be read as features: .*It needs the arrays features and uid"),
+        ({"other": np.zeros((3, 4))}, "cannot be read: .*It needs the arrays features and uid"),
         ({"features": np.full((3, 4), np.nan), "uid": np.array(["a", "b", "x"])}, "own.npz holds no finite feature"),
         (
             {"features": np.array([[1.0, np.nan]] * 3), "uid": np.array(["a", "b", "x"])},
@@ -242,7 +242,7 @@ def test_named_features(tmp_path: Path) -> None:
         ),
         ({"features": np.zeros((3, 4)), "uid": np.array(["a", "b"])}, r"3 rows, but uid has shape \(2,\)"),
         ({"features": np.zeros(3), "uid": np.array(["a", "b", "x"])}, r"one row per pair, but has shape \(3,\)"),
-        ({"features": np.array([object()] * 3)}, "cannot be read as features: Object arrays cannot be loaded"),
+        ({"features": np.array([object()] * 3)}, "cannot be read: Object arrays cannot be loaded"),
     ],
 )
 def test_bad_features(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -421,7 +421,7 @@ def test_cifar10h_with_a_model(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="one row of logits, features and labels per image"):
         load_cifar10h(tmp_path)
     np.savez(path, counts=counts())
-    with pytest.raises(ValueError, match="It needs counts, logits, features and labels"):
+    with pytest.raises(ValueError, match="It needs the arrays counts, logits, features and labels"):
         load_cifar10h(tmp_path)
 
 

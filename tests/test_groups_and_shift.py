@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import credalset as cs
 from credalset.calibration.groups import Groups
-from credalset.calibration.quantile import conformal_rank
-from credalset.calibration.shift import quantiles
+from credalset.calibration.part import Part
+from credalset.calibration.quantile import conformal_rank, exact_level
 from credalset.scores import Score
 
 from .conftest import random_predictions
@@ -82,8 +82,8 @@ def test_predicted_classes_follow_from_the_prediction() -> None:
 def pool(sizes: dict[Any, int], key: Any, min_size: int) -> tuple[list[Any], bool]:
     keys = tuple(sizes)
     codes = np.repeat(np.arange(len(keys)), list(sizes.values()))
-    found, is_pool = Groups(keys, codes).pool(key, min_size, np.ones(len(codes), dtype=bool))
-    return [keys[code] for code in found], is_pool
+    found = Groups(keys, codes).pool(key, min_size, np.ones(len(codes), dtype=bool))
+    return [keys[code] for code in found.codes], bool(found.small)
 
 
 def test_small_groups_share_a_threshold() -> None:
@@ -94,6 +94,7 @@ def test_small_groups_share_a_threshold() -> None:
     assert pool(sizes, "one", 10) == (["one", "two", "middle"], True), "too few together: the next smallest joins"
     assert pool(sizes, "unseen", 4) == (["one", "two"], True)
     assert pool({"a": 9, "b": 50}, "a", 10) == (["a"], False), "the new item is counted in"
+    assert pool({"a": 8, "b": 50}, "a", 10) == (["a", "b"], True), "and one more would have done"
     assert pool({"a": 9, "b": 50}, "unseen", 10) == (["a"], True)
     assert pool({"a": 40, "b": 50}, "unseen", 10) == (["a"], True)
 
@@ -118,10 +119,60 @@ def test_pooling_is_announced() -> None:
     g, counts = draw(cs.get_score("tv"), 100, rng)
     groups = ["rare"] * 3 + ["seldom"] * 9 + ["common"] * 88
     calibration = cs.conformalize(g, counts, groups=groups)
-    with pytest.warns(cs.CredalSetWarning, match=r"1 groups are too small for alpha=0.1 .*: 'rare'\."):
+    with pytest.warns(
+        cs.CredalSetWarning, match=r"the groups 'rare', 'seldom' are too small for alpha=0.1 and share one"
+    ):
         values = calibration.thresholds(g[:4], 0.1, groups=["rare", "common", "rare", "common"])
     assert values[0] == cs.conformalize(g[:12], counts[:12]).threshold(0.1)
     assert values[1] == cs.conformalize(g[12:], counts[12:]).threshold(0.1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asked", "message"),
+    [
+        (
+            {"rare": 3, "seldom": 9, "common": 88},
+            ["rare"],
+            "the groups 'rare', 'seldom' are too small for alpha=0.1 and share one threshold. The guarantee holds",
+        ),
+        (
+            {"rare": 3, "seldom": 9, "common": 88},
+            ["seldom"],
+            "the group 'rare' is too small for alpha=0.1 and shares one threshold with 'seldom', large enough but next",
+        ),
+        (
+            {"rare": 3, "common": 97},
+            ["common", "common"],
+            "the group 'rare' is too small for alpha=0.1 and shares one threshold with 'common', large enough but next",
+        ),
+        (
+            {"common": 60, "frequent": 40},
+            ["unseen"],
+            "the group 'unseen' is too small for alpha=0.1 and shares one threshold with 'frequent', large enough",
+        ),
+    ],
+)
+def test_who_is_too_small_and_who_only_shares(sizes: dict[str, int], asked: list[str], message: str) -> None:
+    g, counts = draw(cs.get_score("tv"), 100, np.random.default_rng(3))
+    keys = np.repeat(list(sizes), list(sizes.values()))
+    split = cs.conformalize(g, counts, groups=keys)
+    cross = cs.cross_conformalize(g, counts, np.arange(100) % 2, groups=keys)
+    for ask in (
+        lambda: split.thresholds(g[: len(asked)], 0.1, groups=asked),
+        lambda: cross.thresholds([g[: len(asked)]] * 2, 0.1, groups=asked),
+    ):
+        with pytest.warns(cs.CredalSetWarning, match=message) as caught:
+            ask()
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+
+
+def test_a_group_with_nobody_to_share_with() -> None:
+    g, counts = draw(cs.get_score("tv"), 5, np.random.default_rng(3))
+    calibration = cs.conformalize(g, counts, groups=["a"] * 5)
+    with pytest.warns(cs.CredalSetWarning, match="too few items for alpha=0.1 in the group") as caught:
+        calibration.thresholds(g[:1], 0.1, groups=["a"])
+    assert len(caught) == 1, "an infinite threshold is not announced as a shared one"
 
 
 def test_what_groups_refuse() -> None:
@@ -142,7 +193,7 @@ def test_what_groups_refuse() -> None:
         cs.conformalize(g, counts).predict_set(g, 0.5, groups=[0] * 20)
     with pytest.raises(ValueError, match="the calibration has none"):
         cs.conformalize(g, counts).predict_set(g, 0.5, weights=[1] * 20)
-    with pytest.raises(ValueError, match="knows none"):
+    with pytest.raises(ValueError, match="the calibration has none"):
         cs.conformalize(g, counts, weights=np.ones(20)).predict_set(g, 0.5, groups=[0] * 20, weights=np.ones(20))
 
 
@@ -153,6 +204,10 @@ def test_vote_bands() -> None:
 
 
 # --- weights ---
+
+
+def quantiles(scores: Any, level: float, n_new: int, weights: Any, new_weights: Any) -> np.ndarray:
+    return Part(scores[None], np.empty((1, 0)), weights).quantiles(exact_level(level), n_new, new_weights)
 
 
 @given(n=st.integers(1, 80), numerator=st.integers(1, 99), seed=st.integers(0, 1000), scale=st.floats(1e-9, 1e9))
@@ -272,7 +327,7 @@ def test_p_values_exceed_alpha_exactly_on_members(
         inside = calibration.predict_set(new, numerator / 100, **asked).contains(labels)
     p = calibration.p_values(new, labels, **asked)
     alone = np.ones(20, dtype=bool)
-    if any("share one threshold" in str(warning.message) for warning in caught):
+    if any("one threshold" in str(warning.message) for warning in caught):
         sizes = np.bincount(options["groups"], minlength=3)
         alone = np.array([sizes[key] >= n for key in asked["groups"]])  # a group that is everybody is never pooled
     assert np.array_equal((p > numerator / 100 + 1e-9)[alone], inside[alone])
@@ -304,7 +359,6 @@ def test_p_values_in_a_group_are_those_of_its_items() -> None:
 
 
 def alone_scores(calibration: cs.Calibration) -> np.ndarray:
-    assert calibration.rule is not None
     return calibration.rule.bounds[0]
 
 
@@ -314,7 +368,7 @@ def test_coverage_within_a_group_is_beta() -> None:
     calibration = cs.conformalize(g, counts, groups=["a"] * 59 + ["b"] * 39 + ["c"] * 2)
     found = calibration.coverage_distribution(0.1, group="a")
     assert (found.rank, found.n) == (54, 59)
-    with pytest.raises(ValueError, match=r"'c' is too small for alpha=0\.1"):
+    with pytest.raises(ValueError, match=r"'c' has no threshold of its own at alpha=0\.1: 'c' is too small"):
         calibration.coverage_distribution(0.1, group="c")
     with pytest.raises(ValueError, match="group is missing"):
         calibration.coverage_distribution(0.1)

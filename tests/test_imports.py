@@ -29,25 +29,29 @@ HEAVY = [
 
 #: what may import what, function bodies included: every module imports from lines above its own, or from its own room
 LAYERS = [
-    ["_typing", "_version", "exceptions"],
-    ["_parallel", "_compiled", "persistence.bundle"],
+    ["_typing", "_version", "exceptions", "_files", "_progress", "_text"],
+    ["_parallel", "_compiled", "persistence", "persistence.bundle", "persistence.plain"],
     ["_validation"],
     ["simplex", "annotations", "datasets"],
     ["sets"],
     ["scores.base"],
     ["scores"],
+    ["sets.smallest_peak_kernels"],
     ["calibration"],
     ["metrics"],
     ["evaluation"],
     ["plotting"],
     ["predictors"],
-    ["persistence.estimator", "_splits"],
+    ["_splits"],
     ["classifier"],
-    ["persistence"],
+    ["persistence.load"],
+    ["tables"],
+    ["distributed"],
     ["credalset"],
     ["experiments"],
     ["commands"],
     ["cli"],
+    ["__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
@@ -99,18 +103,14 @@ def test_every_public_name_can_be_had() -> None:
 # --- direction ---
 
 
-def module_level(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that run on import; those for the type checker do not."""
-    for statement in statements:
-        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
-            yield from module_level(statement.orelse)
-        elif isinstance(statement, ast.If | ast.Try | ast.With):
-            for block in ("body", "handlers", "orelse", "finalbody"):
-                yield from module_level(getattr(statement, block, []))
-        elif isinstance(statement, ast.ExceptHandler):
-            yield from module_level(statement.body)
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Go through everything that may run, function bodies included; what is for the type checker does not."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            yield from (inner for other in child.orelse for inner in (other, *statements(other)))
         else:
-            yield statement
+            yield child
+            yield from statements(child)
 
 
 def part_of(module: str) -> str:
@@ -121,7 +121,7 @@ def part_of(module: str) -> str:
 
 
 def imported_parts(source: str) -> Iterator[str]:
-    for statement in module_level(ast.parse(source).body):
+    for statement in statements(ast.parse(source)):
         if isinstance(statement, ast.Import):
             yield from (part_of(alias.name) for alias in statement.names if alias.name.split(".")[0] == "credalset")
         elif isinstance(statement, ast.ImportFrom):
@@ -129,7 +129,7 @@ def imported_parts(source: str) -> Iterator[str]:
             if statement.module == "credalset":
                 yield from (alias.name if alias.name in LEVEL else "credalset" for alias in statement.names)
             elif statement.module is not None and statement.module.startswith("credalset."):
-                yield part_of(statement.module)
+                yield from (part_of(f"{statement.module}.{alias.name}") for alias in statement.names)
 
 
 def upward_imports(part: str, source: str) -> list[str]:
@@ -158,9 +158,45 @@ def test_imports_point_one_way(file: Path) -> None:
             ["calibration", "cli"],
         ),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from credalset.calibration import x", []),
-        ("def f():\n    from credalset.calibration import x", []),
+        ("def f():\n    from credalset.calibration import x", ["calibration"]),
+        ("class A:\n    def f(self):\n        import credalset.cli", ["cli"]),
+        ("if TYPE_CHECKING:\n    import credalset.cli\nelse:\n    import credalset.classifier", ["classifier"]),
+        ("from credalset.persistence import load", ["persistence.load"]),
         ("from credalset.scores.base import Score\nfrom credalset.simplex import grid\nimport numpy", []),
     ],
 )
 def test_an_upward_import_is_noticed(source: str, found: list[str]) -> None:
     assert upward_imports("scores", source) == found
+
+
+def scores_named(source: str, names: set[str]) -> set[str]:
+    """Names of scores that a module mentions in its code; texts are none."""
+    tree = ast.parse(source)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    used |= {part for node in imports for alias in node.names for part in alias.name.split(".")}
+    used |= {part for node in imports if isinstance(node, ast.ImportFrom) for part in (node.module or "").split(".")}
+    return used & names
+
+
+SCORE_NAMES = {score.__name__ for score in cs.scores.REGISTRY.values()}
+SCORE_NAMES |= {score.__module__.split(".")[2] for score in cs.scores.REGISTRY.values()}
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.parts[0] == "calibration"], ids=str)
+def test_calibration_names_no_score(file: Path) -> None:
+    assert scores_named(FILES[file].read_text(encoding="utf-8"), SCORE_NAMES) == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from credalset.scores import Score, TotalVariation", {"TotalVariation"}),
+        ("def f(score):\n    from credalset.scores.hellinger import HellingerBall", {"hellinger"}),
+        ("def f(score):\n    return isinstance(score, scores.InnerProduct)", {"InnerProduct"}),
+        ("from credalset.scores import Score\nDOC = 'TotalVariation'", set()),
+    ],
+)
+def test_a_score_that_is_named_is_noticed(source: str, found: set[str]) -> None:
+    assert scores_named(source, SCORE_NAMES) == found

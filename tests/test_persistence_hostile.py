@@ -17,10 +17,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset.persistence import bundle as _bundle
 from credalset.exceptions import FileFormatError
+from credalset.persistence import bundle as _bundle
 from credalset.persistence.bundle import ARRAYS, MANIFEST
-from credalset.persistence.estimator import ESTIMATOR_FILE
+from credalset.predictors.saved import ESTIMATOR_FILE
 
 from .saved_objects import DATA, assert_same, forge, save_calibration, save_classifier
 
@@ -233,7 +233,6 @@ def test_overlapping_members_are_refused(saved: Path) -> None:
         npy(header(), bytes(16), version=b"\x02\x00"),
         npy(header(), bytes(16), version=b"\x07\x00"),
         npy(header(), np.array([np.nan, 1.0]).tobytes()),
-        npy(header(), np.array([2.0, 1.0]).tobytes()),
         b"",
         b"\x93NUM",
     ],
@@ -349,14 +348,15 @@ def test_newer_versions_are_refused_with_advice(saved: Path) -> None:
 
 WRONG = [None, True, 0, -1, 1.5, "x", "", [], ["x"], {}, {"x": {}}, 10**400, [[]] * 3, [None, "a", "b"]]
 FIELDS = ["format", "format_version", "credalset_version", "kind", "values", "files"]
-VALUES = ["score", "n_classes", "classes"]
-CLASSIFIER_VALUES = ["score", "calibrated", "calibration", "classes", "classes_dtype", "n_features_in"]
+VALUES = ["score", "n_classes", "classes", "mixtures", "rule"]
+CLASSIFIER_VALUES = ["score", "noise", "calibration", "classes", "classes_dtype", "n_features_in"]
 LEGAL: dict[str, list[Any]] = {
     "credalset_version": ["x", ""],  # told to the reader, never used
     "classes": [None],
+    "mixtures": [None],
     "base": [1.5],
 }
-CLASSIFIER_LEGAL = {"calibrated": [True]}
+CLASSIFIER_LEGAL = {"calibration": [None]}
 CALIBRATION_KEYS = [
     *[(name,) for name in FIELDS],
     *[("values", name) for name in VALUES],
@@ -485,9 +485,10 @@ def test_names_that_are_missing_repeated_or_different(saved_classifier: Path) ->
 
 
 def test_a_classifier_and_its_calibration_must_have_one_noise(tmp_path: Path) -> None:
+    none = {"name": "none", "params": {}}
     noise = {"name": cs.AnnotatorSampling.name, "params": cs.AnnotatorSampling(0.05).params()}
     other = {"name": cs.AnnotatorSampling.name, "params": cs.AnnotatorSampling(0.06).params()}
-    for own, forged in ((None, noise), (cs.AnnotatorSampling(0.05), None), (cs.AnnotatorSampling(0.05), other)):
+    for own, forged in ((None, noise), (cs.AnnotatorSampling(0.05), none), (cs.AnnotatorSampling(0.05), other)):
         classifier = cs.ConformalCredalClassifier(LogisticRegression(), noise=own).fit(DATA.X[:45], DATA.counts[:45])
         classifier.conformalize(DATA.X[45:], DATA.counts[45:]).save(tmp_path / "c")
         assert cs.load(tmp_path / "c").noise == own  # type: ignore[union-attr]

@@ -609,6 +609,27 @@ def test_uncertainty_map_shows_the_two_parts(ax: Axes) -> None:
     np.testing.assert_allclose(note.xy, [parts.aleatoric[3], parts.epistemic[3]])  # type: ignore[attr-defined]
 
 
+def test_pictures_show_how_far_bounds_may_be_off() -> None:
+    """A density set is answered for by its box: the other ends, of members, are drawn too and the doubt is written."""
+    mixture = np.array([[[0.6, 12.0, 3.0, 0.4], [0.4, 0.5, 2.0, 9.0]], [[0.6, 0.5, 12.0, 3.0], [0.4, 9.0, 0.5, 2.0]]])
+    sets = cs.scores.NegativeLogDensity().region(mixture, threshold=-0.5)
+    parts, bounds = sets.uncertainty(), sets.entropy_bounds("K")
+    assert parts.epistemic_gap.min() > 0.05
+    ax = plotting.uncertainty_map(sets, ax=Figure().subplots())
+    (gaps,) = [part for part in ax.collections if isinstance(part, LineCollection)]
+    ends = np.array(gaps.get_segments())
+    np.testing.assert_allclose(ends[:, 0], np.stack([parts.aleatoric, parts.epistemic], axis=1))
+    inner = np.stack([parts.aleatoric + parts.aleatoric_gap, parts.epistemic - parts.epistemic_gap], axis=1)
+    np.testing.assert_allclose(ends[:, 1], inner)
+    assert f"off by up to {parts.epistemic_gap.max():.2g}" in ax.get_title(loc="right")
+    ax = plotting.entropy_intervals(sets, order=None, ax=Figure().subplots())
+    solid, low, high = [np.array(part.get_segments())[..., 1] for part in ax.collections]
+    np.testing.assert_allclose(solid, np.stack([bounds.lower + bounds.lower_gap, bounds.upper - bounds.upper_gap], 1))
+    np.testing.assert_allclose(low, np.stack([bounds.lower, solid[:, 0]], axis=1))
+    np.testing.assert_allclose(high, np.stack([solid[:, 1], bounds.upper], axis=1))
+    assert "not ruled out" in legend_of(ax)
+
+
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_notes_cover_neither_each_other_nor_the_numbers_of_totals(own: bool, seed: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -28,7 +27,7 @@ from credalset.datasets import chaosnli as chaosnli_data
 from credalset.datasets import cifar10h as cifar10h_data
 from credalset.experiments import chaosnli, runner, synthetic
 from credalset.experiments.batch import Batch, Outcome, Row
-from credalset.experiments.measure import first_order_scores
+from credalset.experiments.measure import ALL_FIRST_ORDER
 from credalset.experiments.store import COLUMNS, Store
 
 needs_data = pytest.mark.skipif(not os.environ.get("CREDALSET_DATA"), reason="CREDALSET_DATA is not set")
@@ -91,7 +90,7 @@ def test_everything_quickly_without_data(tmp_path: Path) -> None:
         for needed in (advice, NOWHERE, "with --data or"):
             assert needed in line
         assert "data_dir" not in line
-    shown = [line for line in result.output.splitlines() if line[:6].strip() in first_order_scores(0.0)]
+    shown = [line for line in result.output.splitlines() if line[:6].strip() in ALL_FIRST_ORDER]
     assert len(shown) >= 8
     assert max(map(len, shown)) <= 100
     assert "…" not in result.output
@@ -114,7 +113,7 @@ def check_quick_rows(path: Path) -> None:
     by_part: dict[str, set[str]] = {}
     for row in rows:
         by_part.setdefault(row["part"], set()).add(row["score"])
-    first = set(first_order_scores(0.0))
+    first = set(ALL_FIRST_ORDER)
     mixtures = {"mixture": {"mixture"}, "mixture-counts": {"mixture-counts"}}
     assert by_part == {"first-order": first, "second-order": {"so", "density"}, "training-size": first, **mixtures}
     grid = {(r["n_classes"], r["n_votes"], r["seed"]) for r in rows if r["part"] == "first-order"}
@@ -152,7 +151,7 @@ def test_points_of_the_authors() -> None:
     batches = synthetic.batches(settings, 1)
     assert "training-size" not in {one.part for one in batches}, "too few points for that"
     outcome = runner.compute(next(one for one in batches if one.part == "first-order"), None)
-    assert {row["score"] for row in outcome.rows} == set(first_order_scores(0.0))
+    assert {row["score"] for row in outcome.rows} == set(ALL_FIRST_ORDER)
     assert {row["item"] for row in outcome.examples} <= set(range(30))
 
 
@@ -225,14 +224,12 @@ def test_votes_without_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_without_matplotlib(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results do not need pictures."""
-    from rich.console import Console
-
     from credalset.experiments import report
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    console = Console(record=True, width=100, file=io.StringIO())
-    report.write("synthetic", Store(tiny, TINY), synthetic.batches(TINY, 1), tmp_path, console)
-    assert "Figures were skipped" in console.export_text()
+    printed: list[str] = []
+    report.write("synthetic", Store(tiny, TINY), synthetic.batches(TINY, 1), tmp_path, printed.append)
+    assert "Figures were skipped" in printed[-1]
     assert (tmp_path / "synthetic.csv").exists()
 
 
@@ -291,26 +288,31 @@ def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupted(jobs: int, tmp_path: Path) -> None:
-    """Ctrl-C, which every process of the group gets: one line, status 130, nothing left running."""
+    """Ctrl-C, which every process of the group gets: one line, status 130, nothing lost, nothing left running."""
     command = [sys.executable, "-m", "credalset.cli", "reproduce", "synthetic", "--quick", "--out", str(tmp_path)]
     process = subprocess.Popen(
         [*command, "--jobs", str(jobs)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     )
     deadline = time.monotonic() + 120
-    is_begun = (lambda: len(children_of(process.pid)) > 2) if jobs > 1 else (tmp_path / "batches").exists
-    while not is_begun() and time.monotonic() < deadline and process.poll() is None:
+    while len(kept := results_in(tmp_path)) < 3 and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     children = children_of(process.pid)
+    assert jobs == 1 or len(children) >= jobs
     os.killpg(process.pid, signal.SIGINT)
     try:
         _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 130
-    assert errors.strip() == "stopped; the same command goes on from here"
+    assert errors.strip() == "stopped; run the same command again to continue"
     while any(is_alive(pid) for pid in children) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [pid for pid in children if is_alive(pid)]
+    assert kept <= results_in(tmp_path)
+
+
+def results_in(folder: Path) -> set[Path]:
+    return set(folder.rglob("[!.]*.parquet"))
 
 
 def test_workers_do_not_outlive_their_parent(tmp_path: Path) -> None:

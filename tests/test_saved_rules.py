@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import credalset as cs
 from credalset.calibration.noise import Noise
 from credalset.exceptions import FileFormatError
-from credalset.persistence.bundle import ARRAYS, MANIFEST
+from credalset.persistence.bundle import ARRAYS, MANIFEST, _pack_arrays
 
 from .conftest import SCORES, random_predictions
 from .saved_objects import forge
@@ -81,7 +79,6 @@ def test_groups_and_weights_are_split_with_the_items() -> None:
     keys, weights = np.arange(300) % 2, np.arange(300.0)
     clf.fit_conformalize(DATA.X, DATA.counts, random_state=0, groups=keys, weights=weights)
     rule = clf.calibration_.rule
-    assert rule is not None
     assert rule.groups is not None
     assert rule.weights is not None
     assert len(rule.weights) == 75
@@ -129,9 +126,9 @@ def rule_of(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "no rule": (lambda m: m["values"].pop("rule"), "parts of a rule and no rule"),
+    "no rule": (lambda m: m["values"].pop("rule"), "how thresholds are found"),
     "rule is a list": (lambda m: m["values"].update(rule=[]), "how thresholds are found"),
-    "unknown noise": (lambda m: rule_of(m)["noise"].update(name="hope"), "does not know"),
+    "unknown noise": (lambda m: rule_of(m)["noise"].update(name="hope"), "noise model 'hope', which is not registered"),
     "noise is text": (lambda m: rule_of(m).update(noise="hope"), "description of its noise"),
     "odd parameter": (lambda m: rule_of(m)["noise"]["params"].update(tuning=7.0), "unusable parameters"),
     "parameter as text": (lambda m: rule_of(m)["noise"]["params"].update(s="0.1"), "unusable parameters"),
@@ -161,33 +158,39 @@ def test_forged_rules_are_refused(name: str, saved: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "array", "message"),
     [
-        ("rule_bounds", np.full((1, 300), np.nan), "calibration bounds"),
-        ("rule_bounds", np.zeros((1, 7)), "calibration bounds"),
-        ("rule_tuning", np.zeros(300), "how it takes part"),
+        ("rule_bounds", np.zeros((11, 300)), "calibration bounds"),
+        ("scores", np.full(300, np.nan), "no numbers"),
+        ("scores", np.zeros((300, 1)), "calibration scores"),
         ("rule_weights", np.full(300, -1.0), "finite and not negative"),
         ("rule_groups", np.full(300, 9), "do not match"),
-        ("rule_groups", np.zeros(7, dtype=np.int64), "how it takes part"),
+        ("rule_groups", np.zeros(7, dtype=np.int64), "which group it is in"),
     ],
 )
 def test_forged_arrays_are_refused(name: str, array: np.ndarray, message: str, saved: Path) -> None:
     arrays = dict(np.load(saved / ARRAYS)) | {name: array}
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for key, value in arrays.items():
-            with archive.open(f"{key}.npy", "w") as member:
-                np.lib.format.write_array(member, value, version=(1, 0))
-    forge(saved, **{ARRAYS: buffer.getvalue()})
+    forge(saved, **{ARRAYS: _pack_arrays(arrays)})
     with pytest.raises(FileFormatError, match=message):
         cs.load(saved)
 
 
-def test_plain_calibrations_are_written_as_they_always_were(tmp_path: Path) -> None:
-    """Files from before there were rules differ in nothing, so they load."""
+@pytest.mark.parametrize("array", [None, np.zeros((1, 300)), np.zeros((11, 7)), np.full((11, 300), np.nan)], ids=str)
+def test_forged_bounds_are_refused(array: Any, tmp_path: Path) -> None:
+    calibration = cs.conformalize(DATA.distributions, DATA.counts, noise=cs.AnnotatorSampling())
+    calibration.save(tmp_path / "c")
+    arrays = dict(np.load(tmp_path / "c" / ARRAYS)) | {"rule_bounds": array}
+    forge(tmp_path / "c", **{ARRAYS: _pack_arrays({key: value for key, value in arrays.items() if value is not None})})
+    with pytest.raises(FileFormatError, match="calibration bounds"):
+        cs.load(tmp_path / "c")
+
+
+def test_a_plain_calibration_is_a_rule_like_any_other(tmp_path: Path) -> None:
     cs.conformalize(DATA.distributions, DATA.counts).save(tmp_path / "c")
     manifest = json.loads((tmp_path / "c" / MANIFEST).read_text())
-    assert set(manifest["values"]) == {"score", "n_classes", "classes"}
+    assert manifest["values"]["rule"] == {"noise": {"name": "none", "params": {}}, "groups": None}
     assert list(np.load(tmp_path / "c" / ARRAYS)) == ["scores"]
-    assert cs.load(tmp_path / "c").rule is None  # type: ignore[union-attr]
+    rule = cs.load(tmp_path / "c").rule  # type: ignore[union-attr]
+    assert rule.is_plain
+    assert rule.describe() == ""
 
 
 def test_keys_that_cannot_be_saved(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_warm_start_needs_the_same_shape(changed: dict[str, Any]) -> None:
     for n_networks in (1, 3):
         network = DirichletMixtureNetwork((4,), n_networks=n_networks, epochs=1, warm_start=True, random_state=0)
         network.fit(data.X, data.counts).set_params(**changed)
-        with pytest.raises(ValueError, match="warm_start goes on with the network of the last fit"):
+        with pytest.raises(ValueError, match="warm_start continues with the network of the last fit"):
             network.fit(data.X, data.counts)
 
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import credalset as cs
 from credalset.exceptions import FileFormatError, MissingExtraError
 from credalset.persistence.bundle import MANIFEST
-from credalset.persistence.estimator import ESTIMATOR_FILE, WEIGHTS_FILE
+from credalset.predictors.saved import ESTIMATOR_FILE, WEIGHTS_FILE
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402

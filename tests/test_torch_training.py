@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import credalset as cs
-from credalset.exceptions import MissingExtraError
 
 torch = pytest.importorskip("torch")
 
@@ -208,20 +207,26 @@ def test_warm_start_goes_on() -> None:
     assert network.n_iter_ == 4
 
 
-def test_progress_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes stderr for a terminal
     fit()
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "")
     fit(verbose=True)
-    shown = capsys.readouterr().out
-    assert "6/6" in shown
-    assert "loss" in shown
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "6/6" in shown.err
+    assert "loss" in shown.err
 
 
-def test_progress_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rich.progress", None)
-    with pytest.raises(MissingExtraError, match=r"progress bar, needs the package 'rich'.*credalset\[torch\]"):
-        fit(verbose=True)
-    fit(epochs=1)
+@pytest.mark.parametrize("missing", ["rich.progress", "a terminal"])
+def test_progress_is_silent_without(
+    missing: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing != "a terminal":
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setitem(sys.modules, missing, None)
+    fit(verbose=True)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_only_small_steps_are_kept_to_one_thread() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import credalset as cs
 from credalset import _validation as v
+from credalset.annotations.labels import Labels
 from credalset.scores import KullbackLeibler, Normalized, RelativeLikelihood, TotalVariation, Wasserstein
 
 GOOD = np.full((4, 3), 1 / 3)
@@ -45,10 +46,17 @@ def test_bad_labels(labels: object, message: str) -> None:
 
 
 def test_counts_and_distributions_are_told_apart() -> None:
-    assert v.as_label_distributions([[3, 1], [0, 4]], "Y").tolist() == [[0.75, 0.25], [0.0, 1.0]]
-    assert v.as_label_distributions([[1, 0], [2, 2]], "Y").tolist() == [[1.0, 0.0], [0.5, 0.5]]
-    assert v.as_label_distributions([[1, 0], [0, 1]], "Y").tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert v.as_label_distributions([[0.5, 0.5]], "Y").tolist() == [[0.5, 0.5]]
+    for value, shares in (
+        ([[3, 1], [0, 4]], [[0.75, 0.25], [0.0, 1.0]]),
+        ([[1, 0], [2, 2]], [[1.0, 0.0], [0.5, 0.5]]),
+        ([[1, 0], [0, 1]], [[1.0, 0.0], [0.0, 1.0]]),
+    ):
+        labels = Labels.read(value, "Y")
+        assert labels.distributions.tolist() == shares
+        assert labels.counts is not None
+        assert labels.counts.tolist() == value
+    shares_only = Labels.read([[0.5, 0.5]], "Y")
+    assert (shares_only.distributions.tolist(), shares_only.counts) == ([[0.5, 0.5]], None)
 
 
 def test_single_precision_softmax_is_accepted_and_normalised_once() -> None:
@@ -168,7 +176,7 @@ def test_frames_are_judged_by_the_precision_of_their_columns() -> None:
     assert np.abs(half.astype(float).sum(axis=1) - 1).max() > 1e-4
     frame = pandas.DataFrame(half)
     assert np.array_equal(v.as_distributions(frame, "p"), v.as_distributions(half, "p"))
-    assert np.array_equal(v.as_label_distributions(frame, "Y"), v.as_label_distributions(half, "Y"))
+    assert np.array_equal(Labels.read(frame, "Y").distributions, Labels.read(half, "Y").distributions)
     v.as_distributions(frame.astype({0: np.float64}), "p")
     with pytest.raises(ValueError, match="do not sum to one"):
         v.as_distributions(frame.astype(np.float64), "p")

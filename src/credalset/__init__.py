@@ -35,22 +35,25 @@ from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
 
 if TYPE_CHECKING:
+    from credalset import distributed as distributed
     from credalset import plotting as plotting
     from credalset import predictors
     from credalset._splits import train_conformalize_test_split
     from credalset.classifier import ConformalCredalClassifier
-    from credalset.persistence import load
+    from credalset.persistence.load import load
     from credalset.predictors import SoftLabelClassifier
+    from credalset.tables import Scorer
 
 # scikit-learn takes a while to import; whoever only has arrays does not wait for it.
 _LAZY = {
     "ConformalCredalClassifier": "credalset.classifier",
     "train_conformalize_test_split": "credalset._splits",
     "SoftLabelClassifier": "credalset.predictors",
-    "load": "credalset.persistence",
+    "Scorer": "credalset.tables",
+    "load": "credalset.persistence.load",
 }
 # Packages behind an extra, or that import one.
-_LAZY_PACKAGES = ("plotting", "predictors")
+_LAZY_PACKAGES = ("distributed", "plotting", "predictors")
 
 
 def __getattr__(name: str) -> Any:
@@ -80,6 +83,7 @@ __all__ = [
     "FileFormatError",
     "MissingExtraError",
     "Score",
+    "Scorer",
     "SoftLabelClassifier",
     "Stream",
     "UnbiasedVotes",

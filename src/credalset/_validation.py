@@ -6,7 +6,7 @@ Everything behind the door trusts its arrays: float64, C-ordered, finite where i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, cast
 
@@ -25,13 +25,17 @@ DEFAULT_SUM_TOLERANCE = 1e-6
 LARGEST_CONCENTRATION = 1e100
 
 
-def column_names(value: object) -> tuple[Any, ...] | None:
-    """Return the column labels of a data frame, or None for anything without them."""
-    columns = getattr(value, "columns", None)
-    if columns is None or callable(columns):
-        return None
-    names = tuple(columns)
-    return None if names == tuple(range(len(names))) else names  # 0, 1, … is how frames call columns without names
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Predictions that a score has validated. Public doors take them as they are, so that none are checked twice."""
+
+    prediction: Any
+    items: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array, as doors ask for it before they look inside."""
+        return np.shape(self.prediction)
 
 
 def _describe_rows(mask: AnyArray | np.bool_, limit: int = 3) -> str:
@@ -158,10 +162,13 @@ def _all_exact(array: FloatArray) -> bool:
     return not odd
 
 
-def as_distributions(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
+def as_distributions(
+    value: ArrayLike, name: str, *, n_classes: int | None = None, or_counts: bool = False
+) -> FloatArray:
     """Check that every row is a probability distribution and return a float64 matrix (N, K).
 
     Rows may miss the sum one by rounding (1e-6; 1e-5 for float32, 1e-2 for float16): they are divided by their sum.
+    ``or_counts`` tells that counts would have been welcome too.
     """
     array = as_matrix(value, name, n_classes=n_classes)
     if _all_exact(array):
@@ -171,10 +178,15 @@ def as_distributions(value: ArrayLike, name: str, *, n_classes: int | None = Non
     sums = sequential_row_sums(array)
     bad = np.abs(sums - 1.0) > _sum_tolerance(value)
     if bad.any():
-        first = int(np.argmax(bad))
+        where = f"(row {np.argmax(bad)} sums to {sums[bad][0]:.6g}). Normalise the rows"
+        if or_counts:
+            raise ValueError(
+                f"{name} must hold label distributions (rows that sum to one) or annotation counts (whole numbers), "
+                f"but {_describe_rows(bad)} are neither {where} or pass the raw counts."
+            )
         raise ValueError(
-            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one "
-            f"(row {first} sums to {sums[first]:.6g}). Normalise the rows, or apply a softmax if these are logits."
+            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}, or "
+            "apply a softmax if these are logits."
         )
     return _normalise_rows(array, sums)
 
@@ -197,36 +209,6 @@ def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None) -> F
             "An item without votes has no label distribution: drop it."
         )
     return array
-
-
-def is_count_matrix(array: FloatArray) -> bool:
-    """Tell whether a non-negative matrix holds annotation counts: whole numbers, not all rows summing to one."""
-    return bool((array == np.floor(array)).all())
-
-
-def as_label_distributions(value: Any, name: str, *, n_classes: int | None = None) -> FloatArray:
-    """Turn labels given as distributions, as counts, or as ``Annotations`` into distributions (N, K).
-
-    A matrix of whole numbers is read as counts (a one-hot row is one vote: the same distribution either way);
-    anything else must sum to one row by row.
-    """
-    value = getattr(value, "distributions", value)
-    array = as_matrix(value, name, n_classes=n_classes)
-    _check_finite(array, name)
-    _check_non_negative(array, name)
-    if is_count_matrix(array):
-        counts = as_counts(array, name)
-        return counts / sequential_row_sums(counts)[:, None]
-    sums = sequential_row_sums(array)
-    bad = np.abs(sums - 1.0) > _sum_tolerance(value)
-    if bad.any():
-        first = int(np.argmax(bad))
-        raise ValueError(
-            f"{name} must hold label distributions (rows that sum to one) or annotation counts (whole numbers), but "
-            f"{_describe_rows(bad)} are neither (row {first} sums to {sums[first]:.6g}). "
-            "Normalise the rows or pass the raw counts."
-        )
-    return _normalise_rows(array, sums)
 
 
 def as_concentrations(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
@@ -304,18 +286,6 @@ def as_finite(value: float, name: str, *, minimum: float = -math.inf) -> float:
         bound = f" of at least {minimum:g}" if minimum > -math.inf else ""
         raise ValueError(f"{name} must be a finite number{bound}, but is {value!r}.")
     return number
-
-
-def check_classes(seen: Sequence[Any] | None, expected: Sequence[Any] | None, name: str, what: str) -> None:
-    """Check that named classes agree, in order. Unnamed ones (None) cannot be checked and pass."""
-    if seen is None or expected is None or tuple(seen) == tuple(expected):
-        return
-    if set(seen) == set(expected):
-        raise ValueError(
-            f"{name} has the classes of {what} in another order: {list(seen)} instead of {list(expected)}. "
-            "Reorder the columns."
-        )
-    raise ValueError(f"{name} has classes {list(seen)}, but {what} has {list(expected)}.")
 
 
 def as_generator(random_state: object) -> np.random.Generator:

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from credalset import metrics
-from credalset._typing import FloatArray
+from credalset._text import number_text, table_text
+from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import Checked
+from credalset.annotations.labels import Labels, row_names
 from credalset.calibration import Calibration, CrossCalibration
-from credalset.calibration.quantile import exact_level
+from credalset.calibration.base import as_level
 from credalset.sets.credal_set import CredalSet
 
 
@@ -23,14 +26,12 @@ class Evaluation(list[dict[str, Any]]):
         return {name: [row.get(name) for row in self] for name in names}
 
     def __str__(self) -> str:
-        texts = {name: [name, *cells] for name, cells in self._cells().items()}
-        widths = {name: max(map(len, cells)) for name, cells in texts.items()}
-        lines = ["  ".join(texts[name][i].rjust(widths[name]) for name in texts) for i in range(len(self) + 1)]
-        return "\n".join([lines[0], "  ".join("-" * widths[name] for name in texts), *lines[1:]])
+        cells = self._cells()
+        return table_text(list(cells), list(zip(*cells.values(), strict=True)))
 
     def _cells(self) -> dict[str, list[str]]:
         """Columns as text, narrow enough for a terminal: the interval in one column, one measure of size."""
-        columns = {name: [_format(value) for value in values] for name, values in self.to_dict().items()}
+        columns = {name: [number_text(value) for value in values] for name, values in self.to_dict().items()}
         low, high = columns.pop("coverage_low", None), columns.pop("coverage_high", None)
         columns.pop("efficiency", None)
         cells: dict[str, list[str]] = {}
@@ -43,18 +44,10 @@ class Evaluation(list[dict[str, Any]]):
     __repr__ = __str__
 
 
-def _format(value: Any) -> str:
-    if value is None:
-        return "-"
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:.4f}"
-
-
 def evaluate_predictions(
     calibration: Calibration | CrossCalibration,
-    prediction: FloatArray,
-    distributions: FloatArray,
+    prediction: ArrayLike,
+    labels: Any,
     alphas: float | Sequence[float],
     groups: Any = None,
     weights: Any = None,
@@ -66,18 +59,26 @@ def evaluate_predictions(
     classes only), the ``threshold`` (the mean where they differ from item to item), the number of ``empty`` sets and
     the number of items ``n``.
     """
+    if isinstance(calibration, CrossCalibration):
+        first: Any = prediction[0] if len(prediction) else None  # type: ignore[arg-type, index]
+        checked: Any = [Checked(block, row_names(first)) for block in calibration.check_models(prediction)]
+    else:
+        first = prediction
+        checked = Checked(calibration.check(prediction), row_names(prediction))
+    found = calibration.read_labels(labels, "labels", first)
     single = isinstance(alphas, str) or not isinstance(alphas, Iterable) or getattr(alphas, "ndim", 1) == 0
-    levels: Iterable[float] = [alphas] if single else alphas  # type: ignore[assignment, list-item]
+    levels: Any = [alphas] if single else alphas
     rows = Evaluation()
     for alpha in levels:
-        sets = calibration.predict_set(prediction, alpha, groups=groups, weights=weights)
-        head = {"score": calibration.score.name, "alpha": float(alpha), "nominal": float(1 - exact_level(alpha))}
-        rows.append(head | _row(sets, distributions))
+        sets = calibration.predict_set(checked, alpha, groups=groups, weights=weights)
+        level = as_level(alpha)
+        head = {"score": calibration.score.name, "alpha": float(level), "nominal": float(1 - level)}
+        rows.append(head | _row(sets, found))
     return rows
 
 
-def _row(sets: CredalSet, distributions: FloatArray) -> dict[str, Any]:
-    observed = metrics.coverage(sets, distributions)
+def _row(sets: CredalSet, labels: Labels) -> dict[str, Any]:
+    observed = metrics.coverage(sets, labels)
     efficiency = float(metrics.mean_efficiency(sets)) if sets.n_classes == 3 else None
     return {
         "coverage": float(observed),

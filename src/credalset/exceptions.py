@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
+
 
 class CredalSetWarning(UserWarning):
     """A legal but surprising outcome, such as an infinite threshold or an empty set."""
@@ -19,3 +25,11 @@ class MissingExtraError(ImportError):
 
 class FileFormatError(ValueError):
     """A saved file is damaged, foreign, or of a newer format."""
+
+
+def warn(message: str) -> None:
+    """Give a `CredalSetWarning` at the line of the user's own code that led here."""
+    frame, depth = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(message, CredalSetWarning, stacklevel=depth)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from credalset._text import number_text
 from credalset._typing import ArrayLike, BoolArray, FloatArray
-from credalset._validation import as_label_distributions, as_positive_int, as_probability
+from credalset._validation import as_positive_int, as_probability
+from credalset.annotations.labels import Labels
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.results import Volume
 from credalset.simplex import entropy_of_valid
 
 
@@ -28,15 +30,11 @@ class Estimate(float):
         return self
 
     def __repr__(self) -> str:
-        return f"{_text(float(self))} [{_text(self.low)}, {_text(self.high)}] (n={self.n})"
+        value, low, high = (number_text(x, missing="nan") for x in (float(self), self.low, self.high))
+        return f"{value} [{low}, {high}] (n={self.n})"
 
     def __reduce__(self) -> tuple[type[Estimate], tuple[float, float, float, int]]:
         return Estimate, (float(self), self.low, self.high, self.n)
-
-
-def _text(value: float) -> str:
-    """Four decimals; four significant digits for a number, such as a volume, of which they would show next to none."""
-    return f"{value:.4g}" if 0.0 < abs(value) < 1e-3 else f"{value:.4f}"
 
 
 def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:
@@ -47,14 +45,16 @@ def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:
     >>> proportion(90, 100)
     0.9000 [0.8238, 0.9510] (n=100)
     """
-    from scipy.stats import beta
+    low, high = _exact_interval(int(successes), int(n), as_probability(level, "level"))
+    return Estimate(successes / n if n else np.nan, low, high, n)
 
-    tail = (1.0 - as_probability(level, "level")) / 2.0
-    if n == 0:
-        return Estimate(np.nan, 0.0, 1.0, 0)
-    low = beta.ppf(tail, successes, n - successes + 1) if successes > 0 else 0.0
-    high = beta.ppf(1.0 - tail, successes + 1, n - successes) if successes < n else 1.0
-    return Estimate(successes / n, low, high, n)
+
+@lru_cache(maxsize=1024)  # an interval takes milliseconds, and small groups often have equal counts
+def _exact_interval(successes: int, n: int, level: float) -> tuple[float, float]:
+    from scipy.stats import binomtest
+
+    interval = binomtest(successes, n).proportion_ci(level) if n else (0.0, 1.0)
+    return float(interval[0]), float(interval[1])
 
 
 def mean(values: ArrayLike, level: float = 0.95) -> Estimate:
@@ -181,18 +181,21 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
     """
     if len(sets) == 0:
         return mean([], level)
-    step = max(1, -(-len(sets) // as_positive_int(max_sets, "max_sets")))
-    probe = sets[:1].volume(return_error=True, n_rays=2)
-    is_exact = isinstance(probe, Volume) and probe.method == "exact"
-    chosen = sets if is_exact else sets[::step]
+    chosen, _ = volume_sample(sets, as_positive_int(max_sets, "max_sets"))
     return mean(chosen.volume(n_rays=n_rays), level)  # type: ignore[arg-type]
 
 
+def volume_sample(sets: CredalSet, max_sets: int) -> tuple[CredalSet, bool]:
+    """Return the sets to measure, and whether their volumes are exact: all of them, or ``max_sets`` spread evenly."""
+    is_exact = sets.answers()["volume"] == "exact"
+    return sets if is_exact else sets[:: max(1, -(-len(sets) // max_sets))], is_exact
+
+
 def _covered(sets: CredalSet, Y: Any) -> BoolArray:
-    distributions = as_label_distributions(Y, "Y", n_classes=sets.n_classes)
-    if len(distributions) != len(sets):
-        raise ValueError(f"Y has {len(distributions)} rows, but there are {len(sets)} sets.")
-    return sets.contains(distributions)
+    labels = Labels.read(Y, "Y", classes=sets.classes, items=sets.items, like="the sets", n_classes=sets.n_classes)
+    if len(labels) != len(sets):
+        raise ValueError(f"Y has {len(labels)} rows, but there are {len(sets)} sets.")
+    return sets.contains(labels)
 
 
 def _coverage_by_bins(sets: CredalSet, Y: Any, values: FloatArray, n_bins: int, level: float) -> list[dict[str, Any]]:

@@ -162,7 +162,7 @@ def test_everything_has_volume_one_exactly() -> None:
 
 
 def test_draws_that_repeat_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("credalset.scores.density.MIN_POOL", 4)
+    monkeypatch.setattr("credalset.scores.density.score.MIN_POOL", 4)
     monkeypatch.setattr("credalset.scores.density.POOL_PER_DRAW", 1)
     monkeypatch.setattr("credalset.scores.density.SECOND_POOL", 1)
     with pytest.warns(cs.CredalSetWarning, match="some of their 50 draws repeat"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.votes import Annotations
+from credalset.annotations.wide import looks_wide
 
-__all__ = ["Annotations"]
+__all__ = ["Agreement", "Annotations", "looks_wide"]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from credalset._typing import BoolArray, IntArray
 
 Names = Iterable[Hashable]
 
-# Recovered counts may miss a whole number by this much. A wrong n_votes misses by at least 1 / (true votes),
-# so mistakes are noticed up to a thousand votes per item, while float32 frequencies still pass.
-WHOLE_TOLERANCE = 1e-3
-LARGEST_EXACT_COUNT = 2.0**53
 TABLES = "a pandas, polars or pyarrow table, a dict of columns, or a list of (task, worker, label) tuples"
+NUMBER_TEXT = re.compile(r"-?\d+(\.\d+)?")
+SEVERAL = (list, set, frozenset, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,9 @@ class Column:
     @classmethod
     def encode(cls, name: str, column: Any) -> Column:
         """Number the values of a column in order of first appearance."""
-        entries = as_list(column)
-        try:
-            code = {value: number for number, value in enumerate(dict.fromkeys(entries))}
-        except TypeError as error:
-            raise TypeError(f"{name} holds values that do not hash ({error}). Use numbers or strings.") from None
-        return cls(name, np.fromiter(map(code.__getitem__, entries), np.int64, len(entries)), list(code))
+        growing = GrowingColumn(name)
+        growing.add(as_list(column))
+        return growing.finish()
 
     @property
     def missing(self) -> BoolArray:
@@ -58,25 +55,52 @@ class Column:
         return kept & ~bad
 
 
+class GrowingColumn:
+    """A column that arrives in pieces: what is kept is a number per row and every distinct value once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.codes = array("q")
+        self.code: dict[Any, int] = {}
+
+    def add(self, values: list[Any]) -> None:
+        """Append rows."""
+        code = self.code
+        try:
+            for value in dict.fromkeys(values):
+                code.setdefault(value, len(code))
+        except TypeError as error:
+            raise TypeError(f"{self.name} holds values that do not hash ({error}). Use numbers or strings.") from None
+        self.codes.extend(map(code.__getitem__, values))
+
+    def finish(self) -> Column:
+        """Return the whole column."""
+        return Column(self.name, np.array(self.codes, dtype=np.int64), list(self.code))
+
+
 def check_option(value: object, name: str, options: tuple[str, ...]) -> None:
     """Refuse a value that is not one of the options."""
     if value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, but is {value!r}.")
 
 
-def find_columns(table: Any, task: Hashable, worker: Hashable | None, label: Hashable) -> dict[str, Any]:
-    """Pick the columns under the names task, worker (if there is one) and label."""
+def find_columns(table: Any, names: dict[str, Hashable | None]) -> dict[str, Any]:
+    """Pick columns by name: ``names`` says which one is the task, worker, label, time or weight; None is left out."""
     if isinstance(table, str) or not hasattr(table, "__len__"):
         raise TypeError(f"table cannot be a {type(table).__name__}. Pass {TABLES}; collect a lazy frame first.")
     if not (isinstance(table, Mapping) or hasattr(table, "columns")):
-        table = columns_of_rows(table, task, worker, label)
+        table = columns_of_rows(table, *(names[role] for role in ("task", "worker", "label")))
     available = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
-    wanted = {"task": task, "worker": worker, "label": label}
-    if worker is None or (worker == "worker" and worker not in available):
+    wanted = {role: name for role, name in names.items() if name is not None}
+    if wanted.get("worker") == "worker" and "worker" not in available:
         del wanted["worker"]
     for argument, name in wanted.items():
         if name not in available:
-            raise ValueError(f"table has no column {name!r}, only {available}. Name the right one: {argument}=...")
+            neither = wanted["task"] not in available and wanted["label"] not in available
+            wide = " A table with a column per annotator goes to Annotations.from_wide." if neither else ""
+            raise ValueError(
+                f"table has no column {name!r}, only {available}. Name the right one: {argument}=...{wide}"
+            )
     columns = {argument: table[name] for argument, name in wanted.items()}
     for argument, column in columns.items():
         if getattr(column, "ndim", 1) != 1:
@@ -93,7 +117,7 @@ def columns_of_rows(rows: Any, *names: Hashable) -> dict[Hashable, Any]:
     if widths not in ({2}, {3}):
         raise ValueError(
             f"table is a {type(rows).__name__} whose elements are not all rows of 3 (or 2, without worker) values. "
-            f"Pass {TABLES}."
+            f"Pass {TABLES}; dicts go to Annotations.from_records."
         )
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     return dict(zip(names if len(columns) == 3 else names[::2], columns, strict=True))
@@ -103,7 +127,7 @@ def as_list(column: Any) -> list[Any]:
     """Turn a column of any library into a list of Python values; nulls become None, NaN, NaT or NA."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
         return list(column)  # tolist would turn nanosecond times into bare integers
-    for method in ("to_pylist", "to_list", "tolist"):
+    for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(column, method):
             values: list[Any] = getattr(column, method)()
             return values
@@ -118,22 +142,34 @@ def is_missing(value: Any) -> bool:
         return True
 
 
+def is_number_text(value: Any) -> bool:
+    """Tell whether a value is a plain decimal number written as text."""
+    return isinstance(value, str) and NUMBER_TEXT.fullmatch(value) is not None
+
+
 def default_classes(raw: Any, column: Column) -> list[Any]:
-    """Return the category order that the label column carries, else its labels sorted."""
+    """Return the category order that the label column carries, else its labels sorted; number texts as numbers."""
     categories = getattr(getattr(raw, "dtype", None), "categories", None)
     if categories is not None and hasattr(categories, "__len__"):
         return as_list(categories)
     if getattr(getattr(raw, "type", None), "ordered", False) and len(raw):
         unified = raw.unify_dictionaries().chunk(0) if hasattr(raw, "unify_dictionaries") else raw
         return as_list(unified.dictionary)
+    labels = column.present()
     try:
-        return sorted(column.present())
+        return sorted(labels, key=float) if all(map(is_number_text, labels)) else sorted(labels)
     except TypeError:
-        kinds = ", ".join(sorted({type(value).__name__ for value in column.present()}))
+        kinds = ", ".join(sorted({type(value).__name__ for value in labels}))
         raise TypeError(
             f"The label column mixes types that have no common order ({kinds}). "
             "Convert the labels to one type, or pass classes=[...] in the order you want."
         ) from None
+
+
+def has_ordered_categories(raw: Any) -> bool:
+    """Tell whether a column says that its categories are ordered: pandas categories, Arrow dictionaries."""
+    dtype = getattr(raw, "dtype", None)
+    return bool(getattr(dtype, "ordered", False) or getattr(getattr(raw, "type", None), "ordered", False))
 
 
 def as_names(names: Names, argument: str) -> tuple[Hashable, ...]:
@@ -153,53 +189,6 @@ def positions(values: Iterable[Any], names: Iterable[Hashable]) -> IntArray:
     """Place each value among the names, at -1 where it is none of them."""
     position = {name: number for number, name in enumerate(names)}
     return np.array([position.get(value, -1) for value in values], dtype=np.int64)
-
-
-def counted_rows(rows: IntArray, columns: dict[str, Column], duplicates: str) -> IntArray:
-    """Keep the votes that count where one worker has several on one task."""
-    if "worker" not in columns and duplicates == "error":
-        raise ValueError(
-            "duplicates='error' needs to know who voted, but the table has no worker column. "
-            "Name it with worker=..., or choose duplicates='keep' to count every row as a vote."
-        )
-    if "worker" not in columns or duplicates == "keep":
-        return rows
-    task, worker = columns["task"], columns["worker"]
-    if duplicates == "last":
-        rows = rows[::-1]  # np.unique reports the first occurrence
-    pairs = task.codes[rows] * len(worker.values) + worker.codes[rows]
-    first = np.unique(pairs, return_index=True)[1]
-    if duplicates == "error" and len(first) < len(rows):
-        row = np.delete(rows, first)[0]
-        raise ValueError(
-            f"The table has {len(rows) - len(first)} further vote(s) of a worker on the same task (first: worker "
-            f"{worker.values[worker.codes[row]]!r} on task {task.values[task.codes[row]]!r} in row {row}). "
-            "Pass duplicates='last', 'first' or 'keep' to say what counts."
-        )
-    return rows[first]
-
-
-def recover_counts(distributions: FloatArray, n_votes: ArrayLike) -> IntArray:
-    """Return the whole numbers of votes behind shares, refusing shares that no whole numbers give."""
-    votes, n_items = np.asarray(n_votes), len(distributions)
-    if votes.dtype.kind not in "iuf" or votes.shape not in ((), (n_items,)):
-        raise ValueError(
-            f"n_votes must be one whole number or one per item ({n_items}), but has shape {votes.shape} "
-            f"and dtype {votes.dtype}."
-        )
-    if not np.all((votes >= 1) & (votes < LARGEST_EXACT_COUNT) & (votes == np.floor(votes))):
-        raise ValueError("n_votes must hold whole numbers of at least 1. Leave out items without votes.")
-    votes = np.broadcast_to(votes, (n_items,)).astype(np.float64)
-    exact = distributions * votes[:, None]
-    counts: FloatArray = np.rint(exact)
-    wrong = (np.abs(exact - counts) > WHOLE_TOLERANCE).any(axis=1) | (counts.sum(axis=1) != votes)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(
-            f"n_votes does not fit distributions: in {wrong.sum()} row(s) their product is not whole (row {row}: "
-            f"{exact[row].round(4).tolist()}). Check n_votes, or leave it out if the shares are rounded."
-        )
-    return counts.astype(np.int64)
 
 
 def align(own: Names | None, wanted: Names | None, argument: str, size: int) -> tuple[tuple[Hashable, ...], IntArray]:

@@ -1,42 +1,32 @@
-"""Votes and counts in, label distributions out: the data every calibration starts from.
-
-Tables are read by duck typing, so pandas, polars and pyarrow are never imported here.
-"""
+"""Votes and counts in, label distributions out: the data every calibration starts from."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from credalset._validation import as_counts, as_distributions, as_matrix
-from credalset.annotations.table import (
-    LARGEST_EXACT_COUNT,
-    Column,
-    Names,
-    align,
-    as_names,
-    check_option,
-    counted_rows,
-    default_classes,
-    find_columns,
-    positions,
-    recover_counts,
-)
+from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray, RandomState
+from credalset.annotations.agreement import measure_agreement
+from credalset.annotations.agreement_result import Agreement
+from credalset.annotations.building import Building
+from credalset.annotations.counting import Duplicates, Fault
+from credalset.annotations.table import Names, as_names, check_option
+from credalset.annotations.table import positions as places_of
 
 __all__ = ["Annotations"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Annotations:
+class Annotations(Building):
     r"""Annotation counts of n items over K classes, and the label distributions they estimate.
 
     With $c_{ik}$ votes for class k on item i, the label distribution of the item is the share of votes
-    $\lambda_{ik} = c_{ik} / \sum_j c_{ij}$. Build instances with `from_table`, `from_counts` or
-    `from_distributions`; they do not change, and arrays are handed out as copies.
+    $\lambda_{ik} = c_{ik} / \sum_j c_{ij}$. Build instances with `from_table`, `from_wide`, `from_records`,
+    `from_counts`, `from_distributions` or `read`; they do not change, and arrays are handed out as copies.
 
     Attributes
     ----------
@@ -44,6 +34,8 @@ class Annotations:
         Names of the K classes, in column order.
     items : tuple
         Names of the n items, in row order.
+    origin : str or None
+        What a file was read as, how its columns were understood, and what was left out; set by `read`.
 
     Examples
     --------
@@ -61,169 +53,108 @@ class Annotations:
            [0.  , 1.  ]])
     """
 
-    classes: tuple[Hashable, ...]
-    items: tuple[Hashable, ...]
-    _matrix: AnyArray  # int64 counts, or float64 distributions when the counts are unknown
-
     @classmethod
-    def from_table(
+    def read(
         cls,
-        table: Any,
+        path: str | Path,
+        kind: str | None = None,
         *,
-        task: Hashable = "task",
-        worker: Hashable | None = "worker",
-        label: Hashable = "label",
+        task: Hashable | None = None,
+        worker: Any = None,
+        label: Hashable | None = None,
+        time: Hashable | None = None,
+        weight: Hashable | None = None,
         classes: Names | None = None,
         items: Names | None = None,
-        duplicates: Literal["last", "first", "error", "keep"] = "last",
-        unknown: Literal["error", "drop"] = "error",
-        missing: Literal["error", "drop"] = "error",
-    ) -> Annotations:
-        """Count the votes of a long table with one row per vote (the crowd-kit convention).
+        ordered: bool | None = None,
+        positions: Sequence[float] | None = None,
+        one_vs_rest: Hashable | None = None,
+        duplicates: Duplicates = "last",
+        unknown: Fault = "error",
+        missing: Fault | None = None,
+        empty: Sequence[str] = ("",),
+        encoding: str | None = None,
+        delimiter: str | None = None,
+    ) -> Self:
+        r"""Read the votes in an export of an annotation tool, or in a table.
 
-        Missing values are handled first, then unknown labels and tasks, then repeated votes, so that an unusable
-        row never overrules a usable one. An item that loses all its votes stays as an empty item.
+        The kind is recognised from the file; what it was taken for, and what was left out, is in `origin`.
 
         Parameters
         ----------
-        table : pandas, polars or pyarrow table, mapping of columns, or list of rows
-            Rows are tuples (task, worker, label), or (task, label) where the worker is not known.
-        task, worker, label : column names
-            With ``worker=None``, or in a table without a column "worker", workers are not known: every row is one
-            vote, as repeated votes cannot be told apart, and ``duplicates="error"`` is refused.
-        classes : iterable, optional
-            Class names in the wanted order. By default the categories, in their order, of a pandas
-            Categorical, polars Enum or ordered Arrow dictionary; otherwise the labels that occur, sorted.
-        items : iterable, optional
-            Item names in the wanted order; those without a vote become empty items (rows of zeros, see
-            `drop_empty`). By default the tasks in order of first appearance.
-        duplicates : {"last", "first", "error", "keep"}
-            Several votes of one worker on one task: count the last in table order (a correction), the first,
-            raise, or keep and count every one.
-        unknown : {"error", "drop"}
-            Rows whose label is not in ``classes`` or whose task is not in ``items``: raise or leave out.
-        missing : {"error", "drop"}
-            Rows where task, worker or label is None, NaN, NaT, ``pandas.NA`` or null: raise or leave out.
+        path : path
+            A file, a folder or a pattern of files, a zip archive; compressed by gzip, bzip2, xz or zstd; "-" is
+            standard input.
+        kind : str, optional
+            "label-studio", "label-studio-min", "doccano", "argilla", "lists", "prodigy", "lewidi", "crowd-kit", "long"
+            or "wide".
+        task, worker, label, time, weight : name, optional
+            Columns of a table, or fields of a record ("data.uid"); ``label`` also the question of an export that has
+            several. Found by their usual names by default. A wide table takes a list of columns as ``worker``.
+        classes, items, ordered, positions, one_vs_rest, duplicates, unknown
+            As in `from_table`.
+        missing : {"error", "drop"}, optional
+            As in `from_table`; by default an error in long tables, while exports leave out votes without a label.
+        empty : sequence of str
+            Texts that mark an empty cell of a table.
+        encoding, delimiter : str, optional
+            Of text files: UTF-8, and found from the first lines, by default.
 
         Examples
         --------
-        >>> rows = [("t1", "ann", "cat"), ("t1", "ann", "dog"), ("t2", "bob", "dog")]
-        >>> Annotations.from_table(rows, duplicates="first", items=["t2", "t1", "t3"]).counts
-        array([[0, 1],
-               [1, 0],
-               [0, 0]])
+        >>> from pathlib import Path
+        >>> path = Path(getfixture("tmp_path")) / "votes.csv"
+        >>> _ = path.write_text("item,rater,rating\na,1,good\na,2,bad\nb,1,good\n")
+        >>> votes = Annotations.read(path)
+        >>> votes
+        Annotations(2 items, 2 classes: 'bad', 'good'; 3 votes, 1 to 2 per item)
+        >>> print(votes.origin)
+        votes.csv, probably long: its columns have names of tasks and labels, and of workers; task from 'item', ...
         """
-        check_option(duplicates, "duplicates", ("last", "first", "error", "keep"))
-        check_option(unknown, "unknown", ("error", "drop"))
-        check_option(missing, "missing", ("error", "drop"))
-        raw = find_columns(table, task, worker, label)
-        columns = {name: Column.encode(name, column) for name, column in raw.items()}
-        kept = np.ones(len(columns["task"].codes), dtype=np.bool_)
-        for column in columns.values():
-            kept = column.filter(kept, column.missing, missing, "that are missing", "Fill them in, or pass missing")
-        class_names = as_names(
-            default_classes(raw["label"], columns["label"]) if classes is None else classes, "classes"
+        from credalset.annotations.readers.counting import count_file
+        from credalset.annotations.readers.reading import open_votes
+
+        votes = open_votes(
+            path,
+            kind,
+            task=task,
+            worker=worker,
+            label=label,
+            time=time,
+            weight=weight,
+            one_vs_rest=one_vs_rest,
+            missing=missing,
+            empty=empty,
+            encoding=encoding,
+            delimiter=delimiter,
         )
-        item_names = as_names(columns["task"].present() if items is None else items, "items")
-        if len(class_names) < 2:
-            raise ValueError(
-                f"classes must be at least 2, but there are {len(class_names)}: {list(class_names)}. "
-                "Pass classes=[...] with every label that could have been chosen."
-            )
-        cells = []
-        for column, names, argument in (
-            (columns["task"], item_names, "items"),
-            (columns["label"], class_names, "classes"),
-        ):
-            position = positions(column.values, names)[column.codes]
-            advice = f"Correct them, extend {argument}, or pass unknown"
-            kept = column.filter(kept, position < 0, unknown, f"that are not in {argument}", advice)
-            cells.append(position)
-        rows = counted_rows(np.flatnonzero(kept), columns, duplicates)
-        shape = (len(item_names), len(class_names))
-        flat = cells[0][rows] * shape[1] + cells[1][rows]
-        counts = np.bincount(flat, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
-        return cls(classes=class_names, items=item_names, _matrix=counts)
-
-    @classmethod
-    def from_counts(cls, counts: Any, *, classes: Names | None = None, items: Names | None = None) -> Annotations:
-        """Wrap a count matrix of shape (n, K). Rows of zeros become empty items (see `drop_empty`).
-
-        Parameters
-        ----------
-        counts : array-like or data frame of shape (n, K)
-            Non-negative whole numbers. The column names of a data frame name the classes, the index of a
-            pandas one names the items.
-        classes, items : iterable, optional
-            Names; 0, 1, 2, … by default. Columns or rows of a data frame that has the same names in another
-            order are put into the order given here; its default names 0, 1, 2, … are replaced.
-
-        Examples
-        --------
-        >>> Annotations.from_counts([[3, 1], [0, 5]], classes=["no", "yes"])
-        Annotations(2 items, 2 classes: 'no', 'yes'; 9 votes, 4 to 5 per item)
-        """
-        matrix = as_matrix(counts, "counts")
-        # as_counts refuses empty items, which are welcome here: hide them from its check.
-        as_counts(np.where(matrix.any(axis=1, keepdims=True), matrix, 1.0), "counts")
-        if matrix.size and matrix.max() >= LARGEST_EXACT_COUNT:
-            raise ValueError(f"counts holds {matrix.max():.6g}, too large for a number of votes. Check the units.")
-        return cls._named(counts, matrix.astype(np.int64), classes, items)
-
-    @classmethod
-    def from_distributions(
-        cls,
-        distributions: Any,
-        *,
-        n_votes: ArrayLike | None = None,
-        classes: Names | None = None,
-        items: Names | None = None,
-    ) -> Annotations:
-        """Wrap label distributions of shape (n, K), with or without the numbers of votes behind them.
-
-        Parameters
-        ----------
-        distributions : array-like or data frame of shape (n, K)
-            Rows sum to one. Names are read from a data frame as in `from_counts`.
-        n_votes : int or array-like of shape (n,), optional
-            Votes per item. The counts are then ``distributions * n_votes``, which must be whole numbers to
-            within 0.001. Without it the counts stay unknown and `counts` raises.
-        classes, items : iterable, optional
-            Names, as in `from_counts`.
-
-        Examples
-        --------
-        >>> Annotations.from_distributions([[0.75, 0.25], [0.5, 0.5]], n_votes=4).counts
-        array([[3, 1],
-               [2, 2]])
-        """
-        matrix = as_distributions(distributions, "distributions")
-        values = matrix if n_votes is None else recover_counts(matrix, n_votes)
-        return cls._named(distributions, values, classes, items)
-
-    @classmethod
-    def _named(cls, source: Any, matrix: AnyArray, classes: Names | None, items: Names | None) -> Annotations:
-        columns = getattr(source, "column_names", getattr(source, "columns", None))
-        index = None if columns is None else getattr(source, "index", None)
-        class_names, column_order = align(columns, classes, "classes", matrix.shape[1])
-        item_names, row_order = align(index, items, "items", matrix.shape[0])
-        # Indexing by arrays copies, so later changes to the source do not reach the annotations.
-        return cls(classes=class_names, items=item_names, _matrix=matrix[row_order][:, column_order])
+        return count_file(cls, votes, classes, items, ordered, positions, duplicates, unknown)
 
     @property
     def has_counts(self) -> bool:
-        """Whether the numbers of votes are known."""
+        """Whether the numbers of votes are known. They are not for weighted votes: two halves are not one vote more."""
         return bool(self._matrix.dtype.kind == "i")
 
     @property
     def counts(self) -> IntArray:
         """Votes per item and class, int64 of shape (n, K)."""
+        if self._weighted:
+            raise ValueError(
+                "counts are unknown: these votes have weights, and what a weight of 0.5 says about the number of "
+                "votes is not known. Use .weights or .distributions, or count the votes without their weights."
+            )
         if not self.has_counts:
             raise ValueError(
                 "counts are unknown: these annotations were built from distributions alone. "
                 "Pass n_votes to Annotations.from_distributions, or use .distributions."
             )
         return self._matrix.copy()
+
+    @property
+    def weights(self) -> FloatArray:
+        """Sum of the weights of the votes per item and class, float64 of shape (n, K); a plain vote weighs 1."""
+        weights: FloatArray = self._matrix.copy() if self._weighted else self.counts.astype(np.float64)
+        return weights
 
     @property
     def n_votes(self) -> IntArray:
@@ -233,19 +164,63 @@ class Annotations:
 
     @property
     def distributions(self) -> FloatArray:
-        """Share of votes per item and class, float64 of shape (n, K); refuses empty items."""
-        if not self.has_counts:
+        """Share of votes, or of their weights, per item and class, float64 of shape (n, K); refuses empty items."""
+        if not (self.has_counts or self._weighted):
             return self._matrix.copy()
-        votes = self.n_votes
-        empty = np.flatnonzero(votes == 0)
+        totals = self._matrix.sum(axis=1)
+        empty = np.flatnonzero(totals == 0)
         if len(empty):
             who = "1 item has" if len(empty) == 1 else f"{len(empty)} items have"
             raise ValueError(
                 f"{who} no votes (first: {self.items[empty[0]]!r}) and so no label distribution. "
                 "Leave such items out with .drop_empty()."
             )
-        shares: FloatArray = self._matrix / votes[:, None]
+        shares: FloatArray = self._matrix / totals[:, None]
         return shares
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the classes are levels of a scale."""
+        return self._positions is not None
+
+    @property
+    def positions(self) -> tuple[float, ...] | None:
+        """Where the levels of an ordered scale stand, one number per class; None if the classes have no order.
+
+        Examples
+        --------
+        >>> votes = Annotations.from_table([("t", "ann", 1), ("t", "bob", 5)], classes=[1, 2, 3, 4, 5], ordered=True)
+        >>> votes.positions
+        (1.0, 2.0, 3.0, 4.0, 5.0)
+        >>> from credalset.scores import Wasserstein
+        >>> score = Wasserstein(positions=votes.positions)
+        """
+        return self._positions
+
+    @property
+    def workers(self) -> tuple[Hashable, ...] | None:
+        """Names of the annotators in order of first appearance, None if they are not known."""
+        return None if self._ballots is None else self._ballots.workers
+
+    def agreement(self, *, level: float = 0.95, n_resamples: int = 1000, random_state: RandomState = 0) -> Agreement:
+        """Measure how much the annotators agree: overall, per class and, where they are known, per annotator.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level of the intervals: percentiles of the statistic over resampled items.
+        n_resamples : int
+            Resamples behind the intervals; 0 leaves them out.
+        random_state : int or Generator
+            Seed of the resamples.
+
+        Examples
+        --------
+        >>> votes = Annotations.from_counts([[3, 0], [2, 1], [0, 3], [0, 3]], classes=["no", "yes"])
+        >>> round(votes.agreement().alpha, 3)
+        0.686
+        """
+        return measure_agreement(self, level, n_resamples, random_state)
 
     @property
     def n_classes(self) -> int:
@@ -260,7 +235,7 @@ class Annotations:
         >>> Annotations.from_counts([[1, 1], [0, 0]], items=["a", "b"]).drop_empty().items
         ('a',)
         """
-        return self[self.n_votes > 0] if self.has_counts else self
+        return self[self._matrix.any(axis=1)]
 
     def select(self, items: Iterable[Hashable]) -> Annotations:
         """Take items by name, in the order given; ``votes[...]`` takes them by position.
@@ -274,7 +249,7 @@ class Annotations:
         if len(set(self.items)) < len(self):
             raise ValueError("items repeat here, so names do not tell them apart. Take positions: votes[...].")
         wanted = as_names(items, "items")
-        rows = positions(wanted, self.items)
+        rows = places_of(wanted, self.items)
         if (rows < 0).any():
             raise ValueError(
                 f"items has {(rows < 0).sum()} name(s) that are not among the {len(self)} annotated items "
@@ -296,7 +271,14 @@ class Annotations:
                 f"classes must be the names {list(self.classes)} in some order, but is {list(names)}. "
                 "To rename classes, pass the counts to Annotations.from_counts."
             )
-        return replace(self, classes=names, _matrix=self._matrix[:, positions(names, self.classes)])
+        order = places_of(names, self.classes)
+        return replace(
+            self,
+            classes=names,
+            _matrix=self._matrix[:, order],
+            _positions=None if self._positions is None else tuple(self._positions[old] for old in order),
+            _ballots=None if self._ballots is None else self._ballots.relabel(np.argsort(order)),
+        )
 
     def to_dict(
         self, values: Literal["counts", "distributions"] = "counts", *, item: str = "item"
@@ -333,13 +315,20 @@ class Annotations:
             if index.dtype.kind == "b" and len(index) != len(self):
                 raise ValueError(f"The mask has length {len(index)}, but there are {len(self)} items.")
             rows = rows[index]
-        return replace(self, items=tuple(self.items[row] for row in rows), _matrix=self._matrix[rows])
+        return replace(
+            self,
+            items=tuple(self.items[row] for row in rows),
+            _matrix=self._matrix[rows],
+            _ballots=None if self._ballots is None else self._ballots.take(rows),
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Annotations):
             return NotImplemented
         named_alike = self.classes == other.classes and self.items == other.items
-        return named_alike and self.has_counts == other.has_counts and np.array_equal(self._matrix, other._matrix)
+        named_alike = named_alike and self._positions == other._positions
+        alike = self.has_counts == other.has_counts and self._weighted == other._weighted
+        return named_alike and alike and np.array_equal(self._matrix, other._matrix)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -347,6 +336,10 @@ class Annotations:
         plain = [name.item() if isinstance(name, np.generic) else name for name in self.classes[:6]]
         names = ", ".join(map(repr, plain)) + (", …" if self.n_classes > 6 else "")
         size = f"{len(self)} item{'' if len(self) == 1 else 's'}, {self.n_classes} classes: {names}"
+        if self._positions is not None:
+            size = size.replace("classes:", "levels:", 1)
+        if self._weighted:
+            return f"Annotations({size}; weighted votes, total weight {self._matrix.sum():.6g})"
         if not self.has_counts:
             return f"Annotations({size}; label distributions, vote counts unknown)"
         votes = self.n_votes

@@ -8,22 +8,15 @@ import numpy as np
 
 from credalset._predictions import PredictionBatch
 from credalset._typing import Prediction
+from credalset.annotations.labels import Labels
 from credalset.calibration.groups import is_predicted, item_keys
-from credalset.calibration.noise import Noise, NoNoise
-from credalset.calibration.shift import as_weights
-from credalset.calibration.votes import vote_counts
+from credalset.calibration.noise import as_noise
+from credalset.calibration.part import as_weights
 from credalset.scores import Score
 
 
-def as_noise(noise: Any) -> Noise:
-    """Check a noise model; None stands for none."""
-    if noise is not None and not isinstance(noise, Noise):
-        raise TypeError(f"noise must be BoundedNoise, AnnotatorSampling or UnbiasedVotes, but is {noise!r}.")
-    return NoNoise() if noise is None else noise
-
-
 def check_items(
-    score: Score, prediction: Prediction, labels: Any, noise: Any = None, groups: Any = None, weights: Any = None
+    score: Score, prediction: Prediction, labels: Labels, noise: Any = None, groups: Any = None, weights: Any = None
 ) -> None:
     """Check what is known of n items before a model is trained: their votes, groups and weights.
 
@@ -32,7 +25,7 @@ def check_items(
     model = as_noise(noise)
     model.check_score(score, prediction)
     if model.needs_counts:
-        vote_counts(labels, "Y", type(model).__name__)
+        labels.votes("Y", type(model).__name__)
     if weights is not None:
         as_weights(weights, len(prediction))
     if groups is not None and not is_predicted(groups):

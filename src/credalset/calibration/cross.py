@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from credalset._validation import as_label_distributions, as_numbers, as_probability
-from credalset.calibration.checks import check_kind, kind_of
-from credalset.calibration.cross_set import ELEMENTS, Ballot, CrossSet, FoldScores
-from credalset.calibration.enclosing import common_center, enclosing_threshold, has_enclosing_ball
-from credalset.calibration.groups import item_keys
-from credalset.calibration.noise import AnnotatorSampling, BoundedNoise, Noise, NoNoise, remaining_level
-from credalset.calibration.quantile import conformal_rank, exact_level
-from credalset.calibration.rule import Rule, rows_by_key, warn_pooled
-from credalset.calibration.shift import ROUNDING
-from credalset.calibration.split import agreed_classes, build_rule, refuse_unused, warn_empty
-from credalset.exceptions import CredalSetWarning
+from credalset._validation import Checked, as_numbers
+from credalset.calibration.base import BaseCalibration, as_level, read_items
+from credalset.calibration.checks import kind_of
+from credalset.calibration.cross_set import ELEMENTS, Ballot, CrossSet
+from credalset.calibration.groups import Pool, is_predicted
+from credalset.calibration.noise import Noise, as_noise
+from credalset.calibration.part import ROUNDING, Part
+from credalset.calibration.quantile import conformal_rank
+from credalset.calibration.rule import Rule
+from credalset.persistence.bundle import Bundle
+from credalset.persistence.plain import read_array, refusing, require
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
 
@@ -39,7 +39,7 @@ _MISSING = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossCalibration:
+class CrossCalibration(BaseCalibration):
     r"""Scores of items under models that were trained without them. Made by `cross_conformalize`.
 
     With folds k(i), models $g_k$ trained without fold k and $s_i = f(g_{k(i)}(x_i), \lambda_i)$, the cross-conformal
@@ -70,8 +70,8 @@ class CrossCalibration:
         Number of classes K.
     classes : tuple or None
         Names of the classes in column order, when they are known.
-    rule : Rule or None
-        Noise, groups and weights, if there are any.
+    rule : Rule
+        Noise, groups and weights, as in `Calibration`.
     exact : bool or None
         Whether sets are cross-conformal sets themselves or balls; None for balls where the score has them.
     mixtures : bool or None
@@ -80,22 +80,15 @@ class CrossCalibration:
         Number of folds F.
     """
 
-    score: Score
-    scores: FloatArray
-    folds: IntArray
-    n_classes: int
-    classes: tuple[Any, ...] | None = field(default=None)
-    rule: Rule | None = field(default=None)
-    exact: bool | None = field(default=None)
-    mixtures: bool | None = field(default=None)
+    kind: ClassVar[str] = "cross-calibration"
+
+    folds: IntArray = field(kw_only=True)
+    exact: bool | None = field(default=None, kw_only=True)
     n_folds: int = field(init=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "n_folds", int(self.folds.max()) + 1)
-
-    def __len__(self) -> int:
-        """Number of calibration items."""
-        return len(self.scores)
 
     if not TYPE_CHECKING:  # a type checker shall still find misspelt names
 
@@ -119,24 +112,24 @@ class CrossCalibration:
         >>> round(calibration.guaranteed_coverage(0.05), 3)
         0.819
         """
-        noise = self._noise
-        level = float(exact_level(_level(noise, as_probability(alpha, "alpha"), len(self))))
-        spent = {BoundedNoise: 2.0, AnnotatorSampling: 1.0}.get(type(noise), 0.0) * noise.smallest_level
-        if self.rule is not None and self.rule.weights is not None:
+        noise, level = self.rule.noise, float(self._level(as_level(alpha)))
+        spent = (2.0 if noise.fails_by_fold else 1.0) * float(noise.spent)
+        if self.rule.weights is not None:
             return max(1.0 - 2.0 * level - spent, 0.0)
+        keys = [None] if self.rule.groups is None else self.rule.groups.keys
         misses = []
-        for part in self._parts(alpha):
-            n, f = len(part), sum(len(scores) > 0 for scores in part.scores)
+        for key in keys:
+            pool = None if key is None else self.rule.pool(key, as_level(alpha))
+            folds = self.folds[self.rule.members(pool)]
+            n, f = len(folds), len(np.unique(folds))
             misses.append(2.0 * (level * (n + 1) + f - 1) / (n + f))
         sizes = np.bincount(self.folds)
-        if len(misses) == 1 and (sizes == sizes[0]).all() and not isinstance(noise, BoundedNoise):
+        if len(misses) == 1 and (sizes == sizes[0]).all() and not noise.fails_by_fold:
             n, f = len(self), self.n_folds
             misses[0] = min(misses[0], 2.0 * level + (1 - f / n) / (f + 1))
         return max(1.0 - max(misses) - spent, 0.0)
 
-    def thresholds(
-        self, predictions: ArrayLike, alpha: float, *, groups: Any = None, weights: Any = None
-    ) -> FloatArray:
+    def thresholds(self, predictions: Any, alpha: float, *, groups: Any = None, weights: Any = None) -> FloatArray:
         """Return the threshold of each new item's set, (N,).
 
         Parameters
@@ -144,11 +137,9 @@ class CrossCalibration:
         predictions, alpha, groups, weights
             As in `predict_set`.
         """
-        return self._sets(predictions, alpha, groups, weights).threshold
+        return self._sets(self.check_models(predictions), as_level(alpha), groups, weights).threshold
 
-    def predict_set(
-        self, predictions: ArrayLike, alpha: float, *, groups: Any = None, weights: Any = None
-    ) -> CredalSet:
+    def predict_set(self, predictions: Any, alpha: float, *, groups: Any = None, weights: Any = None) -> CredalSet:
         """Predict one credal set per new item.
 
         Parameters
@@ -163,107 +154,79 @@ class CrossCalibration:
         weights : array of shape (N,), optional
             Likelihood ratio of each item, if the calibration is weighted.
         """
-        sets = self._sets(predictions, alpha, groups, weights)
-        warn_empty(sets)
-        return sets
+        sets = self._sets(self.check_models(predictions), as_level(alpha), groups, weights)
+        return self._named(sets, predictions[0])
 
-    def save(self, path: str | Path) -> None:
-        """Write the calibration to a directory; read it with `credalset.load`."""
-        from credalset.persistence.files import save_cross_calibration
-
-        save_cross_calibration(self, path)
-
-    @property
-    def _noise(self) -> Noise:
-        return NoNoise() if self.rule is None else self.rule.noise
-
-    @property
-    def _bounds(self) -> FloatArray:
-        """What a new item's scores are compared with: a bounded noise moves them by ε."""
-        epsilon = self._noise.epsilon if isinstance(self._noise, BoundedNoise) else 0.0
-        return (self.scores if self.rule is None else self.rule.bounds[0]) + epsilon
-
-    def _sets(self, predictions: ArrayLike, alpha: float, groups: Any, weights: Any) -> CredalSet:
-        models = self._check(predictions)
-        ballot = self._ballot(models[0], as_probability(alpha, "alpha"), groups, weights)
-        if self.exact or (self.exact is None and not has_enclosing_ball(self.score, models[0])):
-            sets: CredalSet = CrossSet.build(self.score, models, ballot)
-        else:
-            center = common_center(self.score, models)
-            sets = self.score.region(center, _ball_thresholds(self.score, models, center, ballot))
-        self._warn_infinite(sets.threshold, alpha)
-        return replace(sets, classes=self.classes)
-
-    def _check(self, predictions: ArrayLike) -> list[FloatArray]:
+    def check_models(self, predictions: ArrayLike) -> list[FloatArray]:
+        """Return the valid predictions of each fold's model."""
         is_list = hasattr(predictions, "__len__") and getattr(predictions, "ndim", 1) > 0
         blocks = list(predictions) if is_list else []  # type: ignore[arg-type]
-        shapes = [as_numbers(block, "predictions").shape for block in blocks]
+        shapes = [b.shape if isinstance(b, Checked) else as_numbers(b, "predictions").shape for b in blocks]
         if len(blocks) != self.n_folds or len(set(shapes)) > 1 or len(shapes[0]) < 2:
             raise ValueError(
                 f"predictions must have shape ({self.n_folds}, n_items, {self.n_classes}), one block per fold's model, "
                 f"but has {_describe_shapes(shapes)}."
             )
-        models = [self.score.check_prediction(block, "predictions", self.n_classes) for block in blocks]
-        check_kind(models[0], self.mixtures, "predictions")
+        return [self.check(block, name="predictions") for block in blocks]
+
+    def to_bundle(self) -> Bundle:
+        """Return the calibration as plain values and arrays."""
+        bundle = super().to_bundle()
+        return Bundle(self.kind, bundle.values | {"exact": self.exact}, bundle.arrays | {"folds": self.folds})
+
+    @classmethod
+    def _own_fields(cls, bundle: Bundle, rule: Rule, path: str | Path) -> dict[str, Any]:
+        exact, sentence = bundle.values.get("exact"), f"{path} does not say for each item which fold it is in."
+        folds = read_array(bundle.arrays, "folds", np.int64, rule.scores.shape, sentence)
+        require(are_numbered(folds), f"{path} has folds that are not numbered 0, 1, …")
+        is_told = exact is None or isinstance(exact, bool)
+        require(is_told, f"{path} does not say whether its sets are exact or enclosing balls.")
+        with refusing(f"{path} contradicts itself"):
+            check_options(rule.noise, "predicted" if rule.groups is not None and rule.groups.predicted else None)
+        return {"folds": folds, "exact": exact}
+
+    def _sets(self, models: Sequence[FloatArray], alpha: Fraction, groups: Any, weights: Any) -> CredalSet:
         if self.exact is False:
             check_exact(False, self.score, models[0])
-        return models
+        ballot = self._ballot(models[0], alpha, groups, weights)
+        if self.exact or (self.exact is None and not self.score.has_enclosing_balls(models[0])):
+            sets: CredalSet = CrossSet.build(self.score, models, ballot)
+        else:
+            center = self.score.common_center(models)
+            sets = self.score._region(center, _ball_thresholds(self.score, models, center, ballot))
+        self.rule.warn_infinite(sets.threshold, alpha)
+        return sets
 
-    def _parts(self, alpha: float) -> list[FoldScores]:
-        """Return the items that vote together, for every group there is."""
-        if self.rule is None or self.rule.groups is None:
-            return [self._part(None)]
-        groups, least = self.rule.groups, self._noise.min_items(alpha)
-        everyone = np.ones(len(self), dtype=bool)
-        return [self._part(np.isin(groups.codes, groups.pool(key, least, everyone)[0])) for key in groups.keys]
+    def _level(self, alpha: Fraction) -> Fraction:
+        return self.rule.noise.level(alpha, len(self))
 
-    def _part(self, members: Any) -> FoldScores:
-        rows = slice(None) if members is None else members
-        weights = None if self.rule is None or self.rule.weights is None else self.rule.weights[rows]
-        return FoldScores.read(self._bounds[rows], self.folds[rows], self.n_folds, weights)
+    def _folds_of(self, pool: Pool | None) -> tuple[Part, ...]:
+        """Return the items of a pool by folds, with what a new item's scores are compared with."""
+        rule, members = self.rule, self.rule.members(pool)
+        rows = [members & (self.folds == fold) for fold in range(self.n_folds)]
+        bounds, none = rule.bounds + rule.noise.margin, np.empty((1, 0))
+        return tuple(Part(bounds[:, r], none, None if rule.weights is None else rule.weights[r]) for r in rows)
 
-    def _ballot(self, prediction: FloatArray, alpha: float, groups: Any, weights: Any) -> Ballot:
-        n, level = len(prediction), _level(self._noise, alpha, len(self))
-        if self.rule is None:
-            refuse_unused(groups, weights)
-            return _ballot([self._part(None)], np.zeros(n, dtype=np.int64), level, None)
-        new_weights = self.rule.new_weights(weights, n)
-        if self.rule.groups is None:
-            if groups is not None:
-                refuse_unused(groups, None)
-            return _ballot([self._part(None)], np.zeros(n, dtype=np.int64), level, new_weights)
-        keys = item_keys(self.rule.new_groups(groups), self.score, prediction)
-        parts: list[FoldScores] = []
-        part, pooled = np.zeros(n, dtype=np.int64), []
-        everyone, least = np.ones(len(self), dtype=bool), self._noise.min_items(alpha)
-        for key, rows in rows_by_key(keys).items():
-            codes, is_pool = self.rule.groups.pool(key, least, everyone)
-            pooled += [key] * is_pool
-            part[rows] = len(parts)
-            parts.append(self._part(np.isin(self.rule.groups.codes, codes)))
-        if pooled:
-            warn_pooled(pooled, alpha, stacklevel=5)
-        return _ballot(parts or [self._part(None)], part, level, new_weights)
-
-    def _warn_infinite(self, thresholds: FloatArray, alpha: float) -> None:
-        n_infinite = int(np.isposinf(thresholds).sum())
-        if n_infinite:
-            warnings.warn(
-                f"{n_infinite} of {len(thresholds)} thresholds are infinite and their sets the whole simplex: "
-                f"{len(self)} items are too few for alpha={alpha} (in the group, or in weight), or calibration scores "
-                "are infinite. Add data, raise alpha or smooth the predictions.",
-                CredalSetWarning,
-                stacklevel=4,
-            )
+    def _ballot(self, prediction: FloatArray, alpha: Fraction, groups: Any, weights: Any) -> Ballot:
+        """Say which items vote on each new item, what votes count and how many are needed."""
+        level, new_weights = self._level(alpha), self.rule.new_weights(weights, len(prediction))
+        which, pools = self.rule.assign(alpha, self.score, prediction, groups)
+        by_fold = tuple(self._folds_of(pool) for pool in pools)
+        if new_weights is None:
+            # More than α (n + 1) − 1 votes, in whole numbers: at least n − rank + 1.
+            sizes = [sum(map(len, folds)) for folds in by_fold]
+            needed = np.array([n - conformal_rank(n, level) + 0.5 for n in sizes])
+            return Ballot(by_fold, which, np.ones((len(which), self.n_folds)), needed[which])
+        return _weighted_ballot(by_fold, which, level, new_weights)
 
     def __repr__(self) -> str:
         text = f"CrossCalibration: score {self.score.name}, {len(self)} items in {self.n_folds} folds, "
         text += f"{self.n_classes} classes"
-        return text + ("" if self.rule is None else self.rule.describe()) + (", exact sets" if self.exact else "")
+        return text + self.rule.describe() + (", exact sets" if self.exact else "")
 
 
 def cross_conformalize(
-    prediction: ArrayLike,
+    prediction: Any,
     labels: Any,
     folds: Sequence[int] | IntArray,
     score: str | Score = "tv",
@@ -322,19 +285,13 @@ def cross_conformalize(
     True
     """
     chosen = get_score(score)
-    named = agreed_classes(classes, prediction, labels)
-    checked = chosen.check_prediction(prediction)
-    distributions = as_label_distributions(labels, "labels")
-    chosen.check_pairs(checked, distributions)
-    n_classes = chosen.n_classes(checked)
-    if named is not None and len(named) != n_classes:
-        raise ValueError(f"classes names {len(named)} classes, but prediction has {n_classes} columns.")
+    checked, found = read_items(chosen, prediction, labels, classes)
     codes = check_folds(folds, len(checked))
     check_exact(exact, chosen, checked)
     check_options(noise, groups)
-    rule = build_rule(chosen, checked, distributions, labels, noise, groups, weights)
-    scores, kind = chosen(checked, distributions), kind_of(chosen, checked)
-    return CrossCalibration(chosen, scores, codes, n_classes, named, rule, exact, kind)
+    rule = Rule.build(chosen, checked, found, noise, groups, weights)
+    n_classes, kind = chosen.n_classes(checked), kind_of(chosen, checked)
+    return CrossCalibration(chosen, rule.scores, n_classes, found.classes, rule, kind, folds=codes, exact=exact)
 
 
 def check_folds(folds: Any, n: int) -> IntArray:
@@ -363,7 +320,7 @@ def check_exact(exact: bool | None, score: Score, prediction: FloatArray) -> Non
     """Refuse to promise balls where none are known."""
     if exact is not None and not isinstance(exact, bool):
         raise TypeError(f"exact must be True, False or None, but is {exact!r}.")
-    if exact is False and not has_enclosing_ball(score, prediction):
+    if exact is False and not score.has_enclosing_balls(prediction):
         raise ValueError(
             f"exact is False, but no balls are known that enclose the sets of the score {score.name!r} for these "
             "predictions. Leave exact out."
@@ -372,30 +329,14 @@ def check_exact(exact: bool | None, score: Score, prediction: FloatArray) -> Non
 
 def check_options(noise: Any, groups: Any) -> None:
     """Refuse what has no proof for cross-conformal sets."""
-    if isinstance(groups, str) and groups == "predicted":
+    if is_predicted(groups):
         raise ValueError(
             "groups='predicted' has no meaning for cross-conformal sets: the folds' models may predict different "
             "classes for one item. Pass one key per item that does not depend on a model."
         )
-    if noise is None or isinstance(noise, NoNoise):
-        return
-    if isinstance(noise, BoundedNoise):
-        if noise.rule == "paper":
-            raise ValueError(
-                "noise has rule='paper', whose proof is for a single threshold and not for cross-conformal sets. "
-                "Use rule='union'."
-            )
-    elif isinstance(noise, AnnotatorSampling):
-        if noise.delta is None:
-            raise ValueError(
-                "noise needs a delta here: left open, it would be chosen by items on which the other folds' models "
-                "were trained. Write AnnotatorSampling(delta), with delta about a fifth of alpha."
-            )
-    elif isinstance(noise, Noise):
-        raise ValueError(
-            f"noise is {type(noise).__name__}, whose proof needs one model for all items and does not carry over to "
-            "cross-conformal sets. Use AnnotatorSampling(delta) or BoundedNoise, or split the data and conformalize."
-        )
+    reason = as_noise(noise).why_not_cross_conformal()
+    if reason is not None:
+        raise ValueError(reason)
 
 
 def _describe_shapes(shapes: Sequence[tuple[int, ...]]) -> str:
@@ -404,39 +345,32 @@ def _describe_shapes(shapes: Sequence[tuple[int, ...]]) -> str:
     return f"shape {(len(shapes), *shapes[0]) if shapes else ()}"
 
 
-def _level(noise: Noise, alpha: float, n: int) -> float:
-    return remaining_level(alpha, noise.smallest_level, n)
-
-
-def _ballot(parts: list[FoldScores], part: IntArray, level: float, new_weights: FloatArray | None) -> Ballot:
-    """Say what votes count and how many are needed."""
-    n_folds = len(parts[0].scores)
-    if new_weights is None:
-        # More than α (n + 1) − 1 votes, in whole numbers: at least n − rank + 1.
-        needed = np.array([len(p) - conformal_rank(len(p), level) + 0.5 for p in parts])
-        return Ballot(tuple(parts), part, np.ones((len(part), n_folds)), needed[part])
-    totals = np.array([[mass[0] for mass in p.mass] for p in parts])[part] + new_weights[:, None]
-    taking_part = np.array([[len(scores) > 0 for scores in p.scores] for p in parts])[part]
+def _weighted_ballot(
+    pools: tuple[tuple[Part, ...], ...], which: IntArray, level: Fraction, new_weights: FloatArray
+) -> Ballot:
+    """Let a fold's items vote by their weights, and the folds equally: an average of weighted p-values."""
+    totals = np.array([[fold.each.sum() for fold in folds] for folds in pools])[which] + new_weights[:, None]
+    taking_part = np.array([[len(fold) > 0 for fold in folds] for folds in pools])[which]
     n_taking = np.maximum(taking_part.sum(axis=1, keepdims=True), 1)
     counts = taking_part & (totals > 0)
     share = np.where(counts, 1.0 / np.where(counts, totals, 1.0), 0.0) / n_taking
     # The new item's own vote; a fold without any weight cannot speak against anything.
     own = (share * new_weights[:, None]).sum(axis=1) + ((taking_part & ~counts) / n_taking).sum(axis=1)
-    needed = float(exact_level(level)) * (1.0 - ROUNDING) - own
-    return Ballot(tuple(parts), part, share, needed, is_weighted=True)
+    needed = float(level) * (1.0 - ROUNDING) - own
+    return Ballot(pools, which, share, needed, is_weighted=True)
 
 
 def _ball_thresholds(score: Score, models: Sequence[FloatArray], center: FloatArray, ballot: Ballot) -> FloatArray:
     """Return the radius of a ball around each centre that holds the cross-conformal set, (N,)."""
     result = np.empty(len(center))
-    for i in np.unique(ballot.part):
-        own, part = np.flatnonzero(ballot.part == i), ballot.parts[i]
-        step = max(1, ELEMENTS // max(len(part), 1))
+    for i, own in ballot.rows_by_pool():
+        folds = ballot.pools[i]
+        step = max(1, ELEMENTS // max(sum(map(len, folds)), 1))
         for start in range(0, len(own), step):
             rows = own[start : start + step]
             radii = [
-                enclosing_threshold(score, model[rows], center[rows], scores[:, None])
-                for model, scores in zip(models, part.scores, strict=True)
+                score.enclosing_threshold(model[rows], center[rows], fold.bounds[0][:, None])
+                for model, fold in zip(models, folds, strict=True)
             ]
-            result[rows] = ballot.reach(radii, int(i), rows)
+            result[rows] = ballot.reach(radii, i, rows)
     return result

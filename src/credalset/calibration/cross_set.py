@@ -10,50 +10,16 @@ import numpy as np
 from scipy.special import logsumexp
 
 from credalset._predictions import map_arrays, stacked
-from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray, Prediction
+from credalset._typing import BoolArray, FloatArray, IntArray, Prediction
+from credalset.calibration.part import Part
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.results import Volume
 from credalset.simplex import entropy_of_valid
 
 ELEMENTS = 1 << 22  # numbers held at a time
+SHARES = np.array([1.0, 0.95, 0.9, 0.8, 0.6, 0.3])  # of the way from the centre out at which to look for members
 MAX_ROUNDS = 100  # of rejection, before a sample is filled up with the members found
-
-
-@dataclass(frozen=True, eq=False)
-class FoldScores:
-    """Calibration scores of items that set thresholds together, in increasing order within each fold.
-
-    Attributes
-    ----------
-    scores : tuple of arrays (m_k,)
-        Sorted scores of each fold.
-    weights : tuple of arrays (m_k,)
-        Weights in the same order, ones without covariate shift.
-    mass : tuple of arrays (m_k + 1,)
-        Weight of each score and all above it; the last is 0.
-    """
-
-    scores: tuple[FloatArray, ...]
-    weights: tuple[FloatArray, ...]
-    mass: tuple[FloatArray, ...]
-
-    @classmethod
-    def read(cls, scores: FloatArray, folds: IntArray, n_folds: int, weights: FloatArray | None) -> FoldScores:
-        """Sort items into their folds."""
-        each = np.ones(len(scores)) if weights is None else weights
-        rows = [np.flatnonzero(folds == k) for k in range(n_folds)]
-        rows = [found[np.argsort(scores[found], kind="stable")] for found in rows]
-        sorted_weights = tuple(each[found] for found in rows)
-        mass = tuple(np.append(np.cumsum(w[::-1])[::-1], 0.0) for w in sorted_weights)
-        return cls(tuple(scores[found] for found in rows), sorted_weights, mass)
-
-    def __len__(self) -> int:
-        return sum(map(len, self.scores))
-
-    def at_least(self, fold: int, values: FloatArray) -> FloatArray:
-        """Return the weight of the fold's items that score at least these values."""
-        return self.mass[fold][np.searchsorted(self.scores[fold], values, side="left")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +28,10 @@ class Ballot:
 
     Attributes
     ----------
-    parts : tuple of FoldScores
-        Items that vote together; one part unless there are groups.
-    part : ndarray of shape (N,)
-        Position in ``parts`` for each new item.
+    pools : tuple of tuples of Part
+        Items that vote together, those of each fold apart; one pool unless there are groups.
+    which : ndarray of shape (N,)
+        Position in ``pools`` for each new item.
     share : ndarray of shape (N, F)
         What a unit of weight in each fold counts.
     needed : ndarray of shape (N,)
@@ -74,26 +40,29 @@ class Ballot:
         Whether items count unequally.
     """
 
-    parts: tuple[FoldScores, ...]
-    part: IntArray
+    pools: tuple[tuple[Part, ...], ...]
+    which: IntArray
     share: FloatArray
     needed: FloatArray
     is_weighted: bool = False
 
     def __getitem__(self, rows: Any) -> Ballot:
-        return replace(self, part=self.part[rows], share=self.share[rows], needed=self.needed[rows])
+        return replace(self, which=self.which[rows], share=self.share[rows], needed=self.needed[rows])
 
     def count(self, scores: FloatArray) -> FloatArray:
         """Return the votes for candidates whose scores under each fold's model are given, (N, M, F) → (N, M)."""
         total = np.zeros(scores.shape[:2])
-        for i in np.unique(self.part):
-            rows = np.flatnonzero(self.part == i)
-            for k in range(scores.shape[2]):
-                total[rows] += self.share[rows, k, None] * self.parts[i].at_least(k, scores[rows, :, k])
+        for i, rows in self.rows_by_pool():
+            for k, fold in enumerate(self.pools[i]):
+                total[rows] += self.share[rows, k, None] * fold.weight_from(scores[rows, :, k])
         return total
 
+    def rows_by_pool(self) -> list[tuple[int, IntArray]]:
+        """Return the new items of each pool."""
+        return [(int(i), np.flatnonzero(self.which == i)) for i in np.unique(self.which)]
+
     def reach(self, values: Sequence[FloatArray], i: int, rows: IntArray) -> FloatArray:
-        """Return the smallest t above which the items of part i do not count enough to let anything in, (R,).
+        """Return the smallest t above which the items of pool i do not count enough to let anything in, (R,).
 
         ``values`` holds one block (m_k, R) or (m_k, 1) per fold: up to where each item's vote reaches.
         """
@@ -102,11 +71,10 @@ class Ballot:
         if len(stacked) == 0:
             return np.full(len(rows), np.inf)
         if not self.is_weighted:
-            above = int(max(needed[0], 0.0))  # the same for all rows of a part
+            above = int(max(needed[0], 0.0))  # the same for all rows of a pool
             found = np.partition(stacked, len(stacked) - 1 - above, axis=0)[len(stacked) - 1 - above]
             return np.where(needed < 0, np.inf, found)
-        weights = self.parts[i].weights
-        mass = np.concatenate([w[:, None] * self.share[rows, k] for k, w in enumerate(weights)])
+        mass = np.concatenate([fold.each[:, None] * self.share[rows, k] for k, fold in enumerate(self.pools[i])])
         order = np.argsort(-stacked, axis=0, kind="stable")
         reached = np.take_along_axis(mass, order, axis=0).cumsum(axis=0) > needed
         first = np.take_along_axis(order, reached.argmax(axis=0)[None], axis=0)
@@ -116,14 +84,13 @@ class Ballot:
 
     def thresholds(self) -> FloatArray:
         """Return for each new item the score that a member keeps to under at least one fold's model, (N,)."""
-        result = np.empty(len(self.part))
-        for i in np.unique(self.part):
-            rows = np.flatnonzero(self.part == i)
-            step = max(1, ELEMENTS // len(self.parts[i])) if self.is_weighted else len(rows)
+        result = np.empty(len(self.which))
+        for i, rows in self.rows_by_pool():
+            step = max(1, ELEMENTS // max(sum(map(len, self.pools[i])), 1)) if self.is_weighted else len(rows)
             for start in range(0, len(rows), step):
                 some = rows[start : start + step]
                 few = some if self.is_weighted else some[:1]
-                result[some] = self.reach([block[:, None] for block in self.parts[i].scores], i, few)
+                result[some] = self.reach([fold.bounds[0][:, None] for fold in self.pools[i]], i, few)
         return result
 
 
@@ -142,6 +109,8 @@ class CrossSet(CredalSet):
     """
 
     shape: ClassVar[str] = "cross-conformal set"
+    hull: ClassVar[str | None] = "the convex hull of its folds' regions"
+    exact_volume_up_to: ClassVar[float] = 0
     ballot: Ballot = field(kw_only=True)
 
     @classmethod
@@ -161,12 +130,8 @@ class CrossSet(CredalSet):
         picked = super().__getitem__(rows)
         return replace(picked, ballot=self.ballot[np.atleast_1d(np.arange(len(self))[rows])])
 
-    def contains(self, distribution: ArrayLike, broadcast: bool = False) -> BoolArray:
-        """Tell which distributions belong to which sets; see `CredalSet.contains`."""
-        shape = np.shape(distribution)
-        if len(shape) == 2 and not broadcast and shape[0] == len(self):
-            return super().contains(np.asarray(distribution)[:, None])[:, 0]
-        return super().contains(distribution, broadcast)
+    def _contains_rows(self, candidates: FloatArray) -> BoolArray:
+        return self._contains_pairs(candidates[:, None])[:, 0]
 
     def fold_regions(self) -> list[CredalSet]:
         """Return the F batches of regions {λ : f(g_k(x), λ) ≤ threshold} whose union holds the sets."""
@@ -222,16 +187,31 @@ class CrossSet(CredalSet):
         return value, point
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        found = entropy_of_valid(self.center)
-        value, point = found.copy(), self.center.copy()
+        points = self._known_members()
+        entropies = entropy_of_valid(points)
+        best = np.arange(len(self)), entropies.argmin(axis=1)
+        value = entropies[best]
+        for region in self.fold_regions():
+            value = np.fmin(value, region.entropy_bounds().lower)
+        return value, entropies[best], points[best]
+
+    def _known_members(self) -> FloatArray:
+        """The centre, and what lies between it and the extremes of the folds' regions, where that is a member."""
+        found = [self.center[:, None]]
         for region in self.fold_regions():
             bounds = region.entropy_bounds(return_distributions=True)
-            assert bounds.lower_distribution is not None
-            value = np.fmin(value, bounds.lower)
-            at = np.where(np.isnan(bounds.lower)[:, None], self.center, bounds.lower_distribution)
-            better = self._membership(slice(None), at[:, None])[:, 0] & (entropy_of_valid(at) < found)
-            found[better], point[better] = entropy_of_valid(at)[better], at[better]
-        return value, found, point
+            likely = np.eye(self.n_classes)[np.nan_to_num(region.upper()).argmax(axis=1)]
+            peak = region.upper_expectation(likely, return_distribution=True)[1]
+            for extreme in (bounds.lower_distribution, bounds.upper_distribution, peak):
+                assert extreme is not None
+                step = np.where(np.isnan(extreme), 0.0, extreme - self.center)
+                points = self.center[:, None] + SHARES[:, None] * step[:, None]
+                member = self._membership(slice(None), points)
+                found.append(np.where(member[..., None], points, self.center[:, None]))
+        return np.concatenate(found, axis=1)
+
+    def _parts(self) -> list[CredalSet]:
+        return self.fold_regions()
 
     def _smallest_peak(self) -> FloatArray:
         result = self.center.max(axis=1)

@@ -9,11 +9,12 @@ import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import as_probability
-from credalset.calibration.multinomial import REGIONS, largest_score, score_range, total_variation_radius
+from credalset.annotations.labels import Labels
+from credalset.calibration.base import read_items
 from credalset.calibration.noise import BoundedNoise
-from credalset.calibration.quantile import conformal_rank, score_at_rank
-from credalset.calibration.votes import vote_counts
-from credalset.scores import InnerProduct, Score, TotalVariation, Wasserstein, get_score
+from credalset.calibration.quantile import conformal_rank, exact_level, score_at_rank
+from credalset.scores import Score, get_score
+from credalset.scores.confidence import REGIONS, largest_score, total_variation_radius
 
 
 def epsilon_from_counts(
@@ -68,29 +69,29 @@ def epsilon_from_counts(
     >>> calibration = cs.conformalize(data.distributions, data.counts, "kl", noise=noise)
     """
     chosen = get_score(score)
-    votes = vote_counts(counts, "counts", "epsilon_from_counts")
     delta = as_probability(delta, "delta")
     if region not in REGIONS:
         raise ValueError(f"region must be one of {', '.join(map(repr, REGIONS))}, but is {region!r}.")
     if prediction is None:
+        votes = Labels.read(counts, "counts").votes("counts", "epsilon_from_counts")
         return BoundedNoise(_from_votes(chosen, votes, delta), delta)
-    checked = chosen.check_prediction(prediction)
-    chosen.check_pairs(checked, votes, "counts")
-    return BoundedNoise(_from_predictions(chosen, checked, votes, delta, region), delta)
+    checked, labels = read_items(chosen, prediction, counts, labels_name="counts")
+    return BoundedNoise(_from_predictions(chosen, checked, labels, delta, region), delta)
 
 
-def _from_predictions(score: Score, prediction: FloatArray, counts: FloatArray, delta: float, region: str) -> float:
-    observed = score.evaluate_rows(prediction, counts / counts.sum(axis=1, keepdims=True))
-    largest = largest_score(score, prediction, counts, delta / 2, region)
+def _from_predictions(score: Score, prediction: FloatArray, labels: Labels, delta: float, region: str) -> float:
+    votes = labels.votes("counts", "epsilon_from_counts")
+    observed = score.evaluate_rows(prediction, labels.distributions)
+    largest = largest_score(score, prediction, votes, delta / 2, region)
     # A score that is infinite already cannot grow; a bound may fall short of the observed score by rounding.
     with np.errstate(invalid="ignore"):
         change = np.where(np.isinf(observed), 0.0, np.maximum(largest - observed, 0.0))
-    epsilon = score_at_rank(np.sort(change), conformal_rank(len(change), delta / 2))
+    epsilon = score_at_rank(np.sort(change), conformal_rank(len(change), exact_level(delta) / 2))
     if math.isinf(epsilon):
         n = len(change)
         reason = (
             f"{n} items are too few for delta={delta:g} (at least {math.ceil(2 / delta) - 1} are needed)"
-            if conformal_rank(n, delta / 2) > n
+            if conformal_rank(n, exact_level(delta) / 2) > n
             else f"the score {score.name!r} has no bound over the confidence regions of {np.isinf(change).sum()} items"
         )
         raise ValueError(f"no finite epsilon exists: {reason}. Raise delta, add items or votes, or change the score.")
@@ -98,14 +99,14 @@ def _from_predictions(score: Score, prediction: FloatArray, counts: FloatArray, 
 
 
 def _from_votes(score: Score, counts: FloatArray, delta: float) -> float:
-    if not isinstance(score, TotalVariation | Wasserstein | InnerProduct):
+    votes, n_classes = counts.sum(axis=1), counts.shape[1]
+    score._check_classes(n_classes)
+    reach = score.lipschitz(n_classes)
+    if reach is None:
         raise ValueError(
             f"prediction is missing: how far votes can move the score {score.name!r} depends on the prediction. "
-            "Pass the predictions for these items (only tv, ws and inner do without)."
+            "Pass the predictions for these items; only scores with a known slope, such as tv, do without."
         )
-    score._check_classes(counts.shape[1])
-    votes, n_classes = counts.sum(axis=1), counts.shape[1]
-    reach = score_range(score, n_classes)
     if (votes == votes[0]).all():
         return reach * float(total_variation_radius(votes[:1], n_classes, delta)[0])
     low, high = 0.0, 1.0

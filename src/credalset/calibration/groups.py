@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from credalset._validation import as_counts
+from credalset._typing import BoolArray, FloatArray, IntArray
+from credalset.annotations.labels import Labels, shown
+from credalset.exceptions import warn
 from credalset.scores import Score
 
 #: the value of ``groups`` that stands for the most probable class of the (mean) predicted distribution
@@ -43,32 +44,54 @@ class Groups:
         codes = [position.setdefault(name, len(position)) for name in names]
         return cls(tuple(position), np.array(codes, dtype=np.int64), predicted=is_predicted(groups))
 
-    def pool(self, key: Hashable, min_size: int, kept: BoolArray) -> tuple[list[int], bool]:
-        """Return the positions of the groups whose items set the threshold for a new item of this group.
+    def pool(self, key: Hashable, min_size: int, kept: BoolArray) -> Pool:
+        """Return the groups whose items set the threshold for a new item of this group.
 
         Only the items marked in ``kept`` count, and the new item with them. Groups with fewer than ``min_size`` items
         then share one threshold, together with the next smallest groups if they are still too few. The rule treats all
         these items alike, so, given the group sizes, those in the pool are exchangeable and its guarantee is exact.
-
-        Returns
-        -------
-        tuple
-            The positions, and whether they are a pool rather than the group alone.
         """
-        sizes = dict.fromkeys(self.keys, 0) | {key: 0}
-        for code, size in enumerate(np.bincount(self.codes[kept], minlength=len(self.keys)).tolist()):
-            sizes[self.keys[code]] = size
-        sizes[key] += 1
-        by_size = sorted(sizes, key=lambda name: (sizes[name], str(name)))
-        pooled, total = [], 0
-        for name in by_size:
+        numbers = np.bincount(self.codes[kept], minlength=len(self.keys)).tolist()
+        sizes = dict(zip(self.keys, numbers, strict=True))
+        sizes[key] = sizes.get(key, 0) + 1
+        pooled: list[Hashable] = []
+        total = 0
+        for name in sorted(sizes, key=lambda name: (sizes[name], str(name))):
             if sizes[name] >= min_size and (total == 0 or total >= min_size):
                 break
             pooled.append(name)
             total += sizes[name]
         if key not in pooled:
-            return [code for code, name in enumerate(self.keys) if name == key], False
-        return [code for code, name in enumerate(self.keys) if name in pooled], True
+            return Pool(self.positions([key]))
+        small = [name for name in pooled if sizes[name] < min_size]
+        return Pool(self.positions(pooled), small, [name for name in pooled if name not in small])
+
+    def positions(self, names: Sequence[Hashable]) -> tuple[int, ...]:
+        """Return the positions of groups in ``keys``; those without an item have none."""
+        return tuple(code for code, key in enumerate(self.keys) if key in names)
+
+
+class Pool(NamedTuple):
+    """Groups that share a threshold: their positions, which are too small for one of their own, and which joined."""
+
+    codes: tuple[int, ...]
+    small: Sequence[Hashable] = ()
+    joined: Sequence[Hashable] = ()
+
+
+def warn_pooled(pools: Sequence[Pool], alpha: float) -> None:
+    """Warn of groups that are too small for a threshold of their own, and say with whom they share."""
+    small = list(dict.fromkeys(key for pool in pools for key in pool.small))
+    joined = [key for key in dict.fromkeys(key for pool in pools for key in pool.joined) if key not in small]
+    if len(small) + len(joined) < 2:
+        return  # nobody to share with
+    who = f"group {shown(small)} is" if len(small) == 1 else f"groups {shown(small)} are"
+    share = "shares" if len(small) == 1 else "share"
+    partners = f" with {shown(joined)}, large enough but next in size" if joined else ""
+    warn(
+        f"the {who} too small for alpha={alpha:g} and {share} one threshold{partners}. "
+        "The guarantee holds for them together, not one by one."
+    )
 
 
 def item_keys(groups: Any, score: Score, prediction: FloatArray) -> list[Any]:
@@ -90,12 +113,12 @@ def item_keys(groups: Any, score: Score, prediction: FloatArray) -> list[Any]:
     return keys
 
 
-def vote_bands(counts: ArrayLike, edges: Sequence[int] = (2, 5, 10, 50)) -> list[str]:
+def vote_bands(counts: Any, edges: Sequence[int] = (2, 5, 10, 50)) -> list[str]:
     """Name the band of vote numbers that each item falls into, for use as ``groups``.
 
     Parameters
     ----------
-    counts : array of shape (n, K)
+    counts : array of shape (n, K) or Annotations
         Annotation counts.
     edges : sequence of increasing whole numbers
         Where a new band begins.
@@ -105,7 +128,7 @@ def vote_bands(counts: ArrayLike, edges: Sequence[int] = (2, 5, 10, 50)) -> list
     >>> vote_bands([[1, 0], [2, 1], [60, 40]])
     ['1 vote', '2-4 votes', '50+ votes']
     """
-    votes = as_counts(counts, "counts").sum(axis=1)
+    votes = Labels.read(counts, "counts").votes("counts", "vote_bands").sum(axis=1)
     starts = [1, *(int(edge) for edge in edges)]
     if (np.diff(starts) <= 0).any():
         raise ValueError(f"edges must be increasing whole numbers above 1, but is {list(edges)}.")

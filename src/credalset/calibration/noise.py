@@ -8,82 +8,111 @@ Proofs are in the guide "Which guarantee do I have?".
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from credalset._typing import FloatArray
 from credalset._validation import as_finite, as_probability
-from credalset.calibration.multinomial import REGIONS, largest_possible_score, largest_score
+from credalset.annotations.labels import Labels
+from credalset.calibration.part import Part
 from credalset.calibration.quantile import exact_level
-from credalset.calibration.shift import quantiles
 from credalset.scores import Score
+from credalset.scores.confidence import REGIONS, largest_score
 
 #: values of δ that `AnnotatorSampling` chooses from when none is given
 DELTAS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+NEARLY_ALL = Fraction(999, 1000)  # of α may be spent on a δ that is chosen
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Calibration items that set a threshold together.
+class Noise:
+    """How votes relate to the distribution they stand for. Subclasses are frozen dataclasses of plain parameters.
 
-    Attributes
-    ----------
-    bounds : ndarray of shape (J, n)
-        Scores of the items as the noise model wants them, one row per value of δ.
-    held_out : ndarray of shape (J, n')
-        The same for the items set aside, which only help to choose a parameter.
-    weights : ndarray of shape (n,) or None
-        Likelihood ratios of the items under covariate shift.
+    What the methods below say is right for labels without noise; a model overrides what it changes. It calibrates on
+    `bounds` instead of scores, adds `margin` to thresholds, and fails with a probability of at most `spent`, which is
+    taken from α.
     """
-
-    bounds: FloatArray
-    held_out: FloatArray
-    weights: FloatArray | None
-
-    def quantiles(self, row: int, level: float, n_rows: int, new_weights: FloatArray | None) -> FloatArray:
-        """Return the thresholds of one row of bounds at a miscoverage level, (N,)."""
-        return quantiles(self.bounds[row], level, n_rows, self.weights, new_weights)
-
-
-class Noise(ABC):
-    """How votes relate to the distribution they stand for. Subclasses are frozen dataclasses of plain parameters."""
 
     name: ClassVar[str]
     needs_counts: ClassVar[bool] = False
     #: whether thresholds depend on the prediction, not only on the calibration items
     varies: ClassVar[bool] = False
+    #: whether the model may fail for each fold of a cross-conformal calibration apart, rather than for an item
+    fails_by_fold: ClassVar[bool] = False
     #: share of the items set aside to choose a parameter
     tuning: float = 0.0
+    #: what is added to the scores that thresholds come from
+    margin: float = 0.0
 
     @property
-    def smallest_level(self) -> float:
-        """The level that α must exceed."""
-        return 0.0
+    def deltas(self) -> tuple[float, ...]:
+        """The values of δ that `bounds` has a row for; none if it is the scores themselves."""
+        return ()
+
+    @property
+    def spent(self) -> Fraction:
+        """The part of α that the model needs for itself: α must exceed it."""
+        return Fraction(0)
+
+    @property
+    def scale(self) -> Fraction:
+        """What is left of α is divided by this."""
+        return Fraction(1)
 
     def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
         """Refuse a score, or its predictions, that the guarantee does not hold for."""
         return
 
-    def bounds(self, score: Score, prediction: FloatArray, labels: FloatArray) -> FloatArray:
-        """Return what to calibrate on, (J, n); ``labels`` are counts if the model needs them, else distributions."""
-        return score.evaluate_rows(prediction, labels)[None, :]
+    def why_not_cross_conformal(self) -> str | None:
+        """Say why there is no proof for cross-conformal sets, and what to use instead; None if there is one."""
+        return None
 
-    @abstractmethod
-    def thresholds(
-        self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
-    ) -> FloatArray:
-        """Return one threshold per prediction, (N,)."""
+    def bounds(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> FloatArray:
+        """Return what to calibrate on, (J, n), given the scores of the labels."""
+        return scores[None, :]
 
-    @abstractmethod
-    def min_items(self, alpha: float) -> int:
+    def level(self, alpha: Fraction, n: int) -> Fraction:
+        """Return what is left of α for a quantile of n items, refusing an α of which nothing is left."""
+        if alpha <= self.spent:
+            raise ValueError(
+                f"alpha={float(alpha):g} must be above delta={float(self.spent):g}, the probability that the noise "
+                f"bound fails. The smallest feasible alpha with these {n} items is {self.smallest_alpha(n):.4g}; raise "
+                "alpha or lower delta."
+            )
+        return (alpha - self.spent) / self.scale
+
+    def smallest_alpha(self, n: int) -> float:
+        """Return the smallest α for which n items can give a finite threshold."""
+        return float(self.spent + self.scale / (n + 1))
+
+    def min_items(self, alpha: Fraction, n: int) -> int:
         """Return how many items, the new one included, can give a finite threshold."""
+        return math.ceil(1 / self.level(alpha, n))
+
+    def thresholds(
+        self, part: Part, alpha: Fraction, score: Score, prediction: FloatArray, weights: FloatArray | None
+    ) -> FloatArray:
+        """Return one threshold per prediction, (N,): a conformal quantile of the bounds, plus the margin."""
+        row, level = self.choose(part, alpha)
+        return part.quantiles(level, len(prediction), weights, row) + self.margin
+
+    def choose(self, part: Part, alpha: Fraction) -> tuple[int, Fraction]:
+        """Return which row of the bounds to take, and at which level; items set aside may help to choose."""
+        return 0, self.level(alpha, len(part))
 
     def params(self) -> dict[str, Any]:
         """Return the parameters as plain values, enough to build the model again."""
         return asdict(self)  # type: ignore[call-overload]
+
+    def _settle(self, parameter: str, check: Callable[[Any, str], float]) -> None:
+        """Check a parameter that is given, for which no items are set aside, or the share set aside to choose it."""
+        given = getattr(self, parameter)
+        if given is not None:
+            object.__setattr__(self, parameter, check(given, parameter))
+        object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning") if given is None else 0.0)
 
 
 @dataclass(frozen=True)
@@ -92,15 +121,8 @@ class NoNoise(Noise):
 
     name: ClassVar[str] = "none"
 
-    def thresholds(
-        self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
-    ) -> FloatArray:
-        """Return the conformal quantile."""
-        return part.quantiles(0, alpha, len(prediction), weights)
-
-    def min_items(self, alpha: float) -> int:
-        """Return ⌈1 / α⌉."""
-        return _at_least(exact_level(alpha))
+    def __repr__(self) -> str:
+        return "None"
 
 
 @dataclass(frozen=True)
@@ -137,6 +159,7 @@ class BoundedNoise(Noise):
     delta: float
     rule: Literal["union", "paper"] = "union"
     name: ClassVar[str] = "bounded"
+    fails_by_fold: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", as_finite(self.epsilon, "epsilon", minimum=0.0))
@@ -148,20 +171,28 @@ class BoundedNoise(Noise):
             raise ValueError(f"rule must be 'union' or 'paper', but is {self.rule!r}.")
 
     @property
-    def smallest_level(self) -> float:
+    def spent(self) -> Fraction:
         """Return δ."""
-        return self.delta
+        return exact_level(self.delta) if self.delta else Fraction(0)
 
-    def thresholds(
-        self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
-    ) -> FloatArray:
-        """Return q(α̃) + ε."""
-        level = remaining_level(alpha, self.delta, part.bounds.shape[1], share=self.rule == "paper")
-        return part.quantiles(0, level, len(prediction), weights) + self.epsilon
+    @property
+    def margin(self) -> float:  # type: ignore[override]
+        """Return ε."""
+        return self.epsilon
 
-    def min_items(self, alpha: float) -> int:
-        """Return ⌈1 / α̃⌉."""
-        return _at_least(exact_level(alpha) - exact_level(self.delta) if self.delta else exact_level(alpha))
+    @property
+    def scale(self) -> Fraction:
+        """Return 1 − δ for the paper's rule."""
+        return 1 - self.spent if self.rule == "paper" else Fraction(1)
+
+    def why_not_cross_conformal(self) -> str | None:
+        """Refuse the paper's rule."""
+        if self.rule == "union":
+            return None
+        return (
+            "noise has rule='paper', whose proof is for a single threshold and not for cross-conformal sets. "
+            "Use rule='union'."
+        )
 
 
 @dataclass(frozen=True)
@@ -202,11 +233,7 @@ class AnnotatorSampling(Noise):
     needs_counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.delta is not None:
-            object.__setattr__(self, "delta", as_probability(self.delta, "delta"))
-            object.__setattr__(self, "tuning", 0.0)
-        else:
-            object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
+        self._settle("delta", as_probability)
         if self.region not in REGIONS:
             raise ValueError(f"region must be one of {', '.join(map(repr, REGIONS))}, but is {self.region!r}.")
 
@@ -216,44 +243,45 @@ class AnnotatorSampling(Noise):
         return DELTAS if self.delta is None else (self.delta,)
 
     @property
-    def smallest_level(self) -> float:
+    def spent(self) -> Fraction:
         """Return δ, or just above the smallest that can be chosen."""
-        return DELTAS[-1] * 1.01 if self.delta is None else self.delta
+        return exact_level(DELTAS[-1]) / NEARLY_ALL if self.delta is None else exact_level(self.delta)
 
-    def bounds(self, score: Score, prediction: FloatArray, labels: FloatArray) -> FloatArray:
+    def bounds(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> FloatArray:
         """Return the largest scores over the confidence regions, one row per δ."""
-        return np.stack([largest_score(score, prediction, labels, delta, self.region) for delta in self.deltas])
+        votes = labels.votes("labels", type(self).__name__)
+        return np.stack([largest_score(score, prediction, votes, delta, self.region) for delta in self.deltas])
 
-    def thresholds(
-        self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
-    ) -> FloatArray:
-        """Return the quantile at α − δ of the largest scores."""
-        row = 0 if self.delta is not None else self._best_row(part, alpha)
-        level = remaining_level(alpha, self.deltas[row], part.bounds.shape[1])
-        return part.quantiles(row, level, len(prediction), weights)
-
-    def min_items(self, alpha: float) -> int:
+    def min_items(self, alpha: Fraction, n: int) -> int:
         """Return ⌈1 / (α − δ)⌉; with δ still open, enough for δ = α / 2."""
-        if self.delta is not None:
-            return _at_least(exact_level(alpha) - exact_level(self.delta))
-        return _at_least(exact_level(alpha) / 2)
+        return super().min_items(alpha, n) if self.delta is not None else math.ceil(2 / alpha)
 
-    def _best_row(self, part: Part, alpha: float) -> int:
+    def why_not_cross_conformal(self) -> str | None:
+        """Refuse a δ that is left open."""
+        if self.delta is not None:
+            return None
+        return (
+            "noise needs a delta here: left open, it would be chosen by items on which the other folds' models were "
+            "trained. Write AnnotatorSampling(delta), with delta about a fifth of alpha."
+        )
+
+    def choose(self, part: Part, alpha: Fraction) -> tuple[int, Fraction]:
         """Choose δ on the items set aside; near α / 5 where they do not tell."""
-        feasible = [row for row, delta in enumerate(DELTAS) if delta < 0.999 * alpha]
-        if not feasible:
+        if self.delta is not None:
+            return super().choose(part, alpha)
+        if alpha <= self.spent:
             raise ValueError(
-                f"alpha={alpha} is too small for a delta of its own (the smallest is {DELTAS[-1]}). "
+                f"alpha={float(alpha):g} is too small for a delta of its own (the smallest is {DELTAS[-1]}). "
                 "Give AnnotatorSampling a delta."
             )
+        levels = {row: alpha - exact_level(delta) for row, delta in enumerate(DELTAS)}
+        feasible = [row for row, level in levels.items() if level > (1 - NEARLY_ALL) * alpha]
         feasible.sort(key=lambda row: abs(math.log(5.0 * DELTAS[row] / alpha)))
         held_out = np.sort(part.held_out, axis=1)
         size = held_out.shape[1]
-        if size == 0:
-            return feasible[0]
-        ranks = [min(max(math.ceil(size * (1.0 - alpha + DELTAS[row])), 1), size) for row in feasible]
-        found = [held_out[row, rank - 1] for row, rank in zip(feasible, ranks, strict=True)]
-        return feasible[int(np.argmin(found))]
+        found = [held_out[row, math.ceil(size * (1 - levels[row])) - 1] if size else 0.0 for row in feasible]
+        row = feasible[int(np.argmin(found))]
+        return row, levels[row]
 
 
 @dataclass(frozen=True)
@@ -296,11 +324,7 @@ class UnbiasedVotes(Noise):
     varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.s is not None:
-            object.__setattr__(self, "s", as_finite(self.s, "s"))
-            object.__setattr__(self, "tuning", 0.0)
-        else:
-            object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
+        self._settle("s", as_finite)
 
     def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
         """Refuse scores that are not convex in λ."""
@@ -313,8 +337,15 @@ class UnbiasedVotes(Noise):
                 "Use AnnotatorSampling with this score, or a convex one (tv, ws, kl, inner, hellinger)."
             )
 
+    def why_not_cross_conformal(self) -> str | None:
+        """Refuse: a threshold comes from the excesses over all items, of one model."""
+        return (
+            f"noise is {type(self).__name__}, whose proof needs one model for all items and does not carry over to "
+            "cross-conformal sets. Use AnnotatorSampling(delta) or BoundedNoise, or split the data and conformalize."
+        )
+
     def thresholds(
-        self, part: Part, alpha: float, score: Score, prediction: FloatArray, weights: FloatArray | None
+        self, part: Part, alpha: Fraction, score: Score, prediction: FloatArray, weights: FloatArray | None
     ) -> FloatArray:
         """Return s + (Σ w X + w_new B) / (α Σ w), the new weight included; all weights are one without shift."""
         self.check_score(score, prediction)  # a mixture to predict for is as little convex as one to calibrate on
@@ -322,45 +353,31 @@ class UnbiasedVotes(Noise):
         old = np.ones(len(kept)) if part.weights is None else part.weights
         new = np.ones(len(prediction)) if weights is None else weights
         s = self._start(part.held_out[0], alpha, len(kept))
-        peak = largest_possible_score(score, prediction)
+        peak = score.largest_score(prediction)
         counted = old > 0
         total = (old[counted] * np.maximum(kept[counted] - s, 0.0)).sum()
         worst = np.where(new > 0, new, 1.0) * np.maximum(peak - s, 0.0) * (new > 0)
-        mass = float(exact_level(alpha)) * (old.sum() + new)
+        mass = float(alpha) * (old.sum() + new)
         with np.errstate(invalid="ignore"):
             q = s + (total + worst) / mass
         return np.where(np.isnan(q), np.inf, q)
 
-    def min_items(self, alpha: float) -> int:
-        """Return ⌈1 / α⌉: with fewer, B(x) alone fills the simplex."""
-        return _at_least(exact_level(alpha))
-
-    def _start(self, held_out: FloatArray, alpha: float, n: int) -> float:
+    def _start(self, held_out: FloatArray, alpha: Fraction, n: int) -> float:
         """Return the s that minimises s + E(f − s)₊ / α + (B − s) / (α (n + 1)): a quantile of f."""
         if self.s is not None:
             return self.s
         finite = np.sort(held_out[np.isfinite(held_out)])
         if len(finite) == 0:
             return 0.0
-        share = max(alpha - 1.0 / (n + 1), 0.0)
-        return float(finite[min(math.floor(len(held_out) * (1.0 - share)), len(finite) - 1)])
+        share = max(alpha - Fraction(1, n + 1), Fraction(0))
+        return float(finite[min(math.floor(len(held_out) * (1 - share)), len(finite) - 1)])
 
 
-NOISES: dict[str, type[Noise]] = {noise.name: noise for noise in (BoundedNoise, AnnotatorSampling, UnbiasedVotes)}
+NOISES: dict[str, type[Noise]] = {n.name: n for n in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes)}
 
 
-def remaining_level(alpha: float, delta: float, n: int, share: bool = False) -> float:
-    """Return α − δ (or its share of 1 − δ), refusing a δ that leaves nothing."""
-    spent = exact_level(delta) if delta else 0
-    left = exact_level(as_probability(alpha, "alpha")) - spent
-    if left <= 0:
-        rest = (1.0 - delta if share else 1.0) / (n + 1)
-        raise ValueError(
-            f"alpha={alpha} must be above delta={delta:g}, the probability that the noise bound fails. "
-            f"The smallest feasible alpha with these {n} items is {delta + rest:.4g}; raise alpha or lower delta."
-        )
-    return float(left / (1 - spent) if share else left)
-
-
-def _at_least(level: Any) -> int:
-    return math.ceil(1 / level) if level > 0 else 1
+def as_noise(noise: Any) -> Noise:
+    """Check a noise model; None stands for none."""
+    if noise is not None and not isinstance(noise, Noise):
+        raise TypeError(f"noise must be BoundedNoise, AnnotatorSampling or UnbiasedVotes, but is {noise!r}.")
+    return NoNoise() if noise is None else noise

@@ -12,25 +12,52 @@ import numpy as np
 from credalset._typing import FloatArray
 from credalset._validation import as_probability
 
-# Levels are read as the decimal fraction that was meant: 0.3, 1 - 0.7 and float32(0.3) all become 3/10. A level is
-# changed by less than 1e-9 this way; without it, (n + 1)(1 − α) lands on the wrong side of whole numbers.
-LARGEST_DENOMINATOR = {np.dtype(np.float16): 10**2, np.dtype(np.float32): 10**5}
+#: significant digits of a number that was meant as a decimal, by type
+SHORT_DECIMAL = {np.dtype(np.float16): 3, np.dtype(np.float32): 6}
+LARGEST_DENOMINATOR = 1000  # of a level that was meant as a fraction
 
 
-def exact_level(level: float) -> Fraction:
+def exact_level(level: float | Fraction) -> Fraction:
     """Return the fraction that a floating-point level stands for.
+
+    Levels are read as the decimal, or the simple fraction, that was meant: 0.3 and float32(0.3) become 3/10, and so
+    does 1 − 0.7, which is how the level for a confidence of 0.7 comes out in floating point. Without it,
+    (n + 1)(1 − α) lands on the wrong side of whole numbers. No level moves by more than two units in the last place,
+    its own or that of the confidence it was computed from; one that is near no short number stays as it is.
 
     Examples
     --------
-    >>> exact_level(1 - 0.9)
-    Fraction(1, 10)
+    >>> exact_level(1 - 0.9), exact_level(np.float16(0.006))
+    (Fraction(1, 10), Fraction(3, 500))
     """
-    largest = LARGEST_DENOMINATOR.get(getattr(level, "dtype", np.dtype(np.float64)), 10**9)
-    nearest = Fraction(float(level)).limit_denominator(largest)
-    return nearest if 0 < nearest < 1 else Fraction(float(level))
+    if isinstance(level, Fraction):
+        return level
+    number = level if isinstance(level, np.floating) else np.float64(level)
+    confidence = number.dtype.type(1) - number
+    is_difference = number.dtype.type(1) - confidence == number  # it may well be the result of a subtraction
+    for digits in range(1, 1 + SHORT_DECIMAL.get(number.dtype, 9)):
+        decimal = _decimal(number, digits)
+        if decimal is None and is_difference:
+            of_confidence = _decimal(confidence, digits)
+            decimal = None if of_confidence is None else 1 - of_confidence
+        if decimal is not None:
+            return decimal
+    exact = Fraction(float(number))
+    simple = exact.limit_denominator(LARGEST_DENOMINATOR)
+    return simple if _is_near(number, float(simple)) else exact
 
 
-def conformal_rank(n: int, alpha: float) -> int:
+def _decimal(number: np.floating[Any], digits: int) -> Fraction | None:
+    """Return the decimal with so many significant digits that a number stands for, None if there is none."""
+    rounded = round(float(number), digits - 1 - math.floor(math.log10(number)))
+    return Fraction(repr(rounded)) if _is_near(number, rounded) else None
+
+
+def _is_near(number: np.floating[Any], other: float) -> bool:
+    return 0.0 < other < 1.0 and abs(other - float(number)) <= 1.5 * float(np.spacing(number))
+
+
+def conformal_rank(n: int, alpha: float | Fraction) -> int:
     """Return ⌈(n + 1)(1 − α)⌉, computed in whole numbers.
 
     Examples
@@ -38,13 +65,8 @@ def conformal_rank(n: int, alpha: float) -> int:
     >>> conformal_rank(9, 0.1), conformal_rank(9, 0.3), conformal_rank(9, 0.05)
     (9, 7, 10)
     """
-    as_probability(alpha, "alpha")
+    as_probability(alpha, "alpha")  # type: ignore[arg-type]
     return math.ceil((n + 1) * (1 - exact_level(alpha)))
-
-
-def smallest_alpha(n: int) -> float:
-    """Return the smallest miscoverage rate for which n calibration items give a finite threshold: 1 / (n + 1)."""
-    return 1.0 / (n + 1)
 
 
 def score_at_rank(sorted_scores: FloatArray, rank: int) -> float:
@@ -126,3 +148,21 @@ class CoverageDistribution:
     def ppf(self, probability: float) -> float:
         """Quantile of the coverage."""
         return 1.0 if self.is_certain else float(self._beta().ppf(probability))
+
+    def observed_interval(self, n_test: int, level: float = 0.95) -> tuple[float, float]:
+        """Central interval for the share of ``n_test`` fresh items that are covered, the calibration draw included.
+
+        The number of covered items is beta-binomial: coverage is a Beta draw, and each item a coin with that chance.
+
+        Examples
+        --------
+        >>> [round(x, 3) for x in CoverageDistribution(rank=451, n=500).observed_interval(500)]
+        [0.862, 0.936]
+        """
+        from scipy.stats import betabinom
+
+        level = as_probability(level, "level")
+        if self.is_certain or n_test == 0:
+            return 1.0 if self.is_certain else 0.0, 1.0
+        low, high = betabinom(n_test, self.rank, self.n + 1 - self.rank).interval(level)
+        return float(low) / n_test, float(high) / n_test

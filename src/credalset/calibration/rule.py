@@ -1,72 +1,108 @@
-"""How a calibration turns its scores into thresholds, beyond the plain conformal quantile."""
+"""How calibration scores become thresholds: one rule for plain scores, noise, groups and weights."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.calibration.groups import Groups, item_keys
-from credalset.calibration.noise import Noise, NoNoise, Part
-from credalset.calibration.shift import as_weights
-from credalset.exceptions import CredalSetWarning
+from credalset.annotations.labels import Labels
+from credalset.calibration.groups import Groups, Pool, is_predicted, item_keys, warn_pooled
+from credalset.calibration.noise import Noise, NoNoise, as_noise
+from credalset.calibration.part import Part, as_weights
+from credalset.exceptions import warn
 from credalset.scores import Score
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """What each calibration item brings to a threshold: bounds, a weight, a group. Arrays are in item order.
+    """What each calibration item brings to a threshold: scores, a weight, a group. Arrays are in item order.
 
     Attributes
     ----------
-    bounds : ndarray of shape (J, n)
-        Scores as the noise model wants them.
-    tuning : ndarray of shape (n,)
-        Items set aside to choose a parameter of the noise model.
+    scores : ndarray of shape (n,)
+        Calibration scores.
     noise : Noise
-        How labels relate to what is covered.
+        How labels relate to what is covered; by default they are it.
+    bounds : ndarray of shape (J, n)
+        Scores as the noise model wants them; by default the scores themselves.
     weights : ndarray of shape (n,) or None
-        Likelihood ratios.
+        Likelihood ratios, where items count unequally.
     groups : Groups or None
-        Groups with a threshold each.
+        Groups with a threshold each, where items are not all alike.
     """
 
-    bounds: FloatArray
-    tuning: BoolArray
+    scores: FloatArray
     noise: Noise = field(default_factory=NoNoise)
+    bounds: FloatArray = None  # type: ignore[assignment]
     weights: FloatArray | None = None
     groups: Groups | None = None
+
+    def __post_init__(self) -> None:
+        if self.bounds is None:
+            object.__setattr__(self, "bounds", self.scores[None, :])
+
+    @classmethod
+    def build(cls, score: Score, prediction: FloatArray, labels: Labels, noise: Any, groups: Any, weights: Any) -> Rule:
+        """Work out what valid predictions, labels, noise, groups and weights make of the calibration items."""
+        model = as_noise(noise)
+        model.check_score(score, prediction)
+        scores = score.evaluate_rows(prediction, labels.distributions)
+        return cls(
+            scores,
+            model,
+            model.bounds(score, prediction, labels, scores),
+            None if weights is None else as_weights(weights, len(scores)),
+            None if groups is None else Groups.read(groups, score, prediction),
+        )
+
+    def __len__(self) -> int:
+        """Number of calibration items."""
+        return len(self.scores)
+
+    @cached_property
+    def tuning(self) -> BoolArray:
+        """Items set aside to choose a parameter of the noise model, (n,)."""
+        return set_aside(len(self), self.noise.tuning)
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether labels are not what is to be covered."""
+        return not isinstance(self.noise, NoNoise)
 
     @property
     def is_uniform(self) -> bool:
         """Whether every prediction gets the same threshold."""
         return self.weights is None and self.groups is None and not self.noise.varies
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but scores."""
+        return self.is_uniform and not self.is_noisy
+
     def thresholds(
-        self, alpha: float, score: Score, prediction: FloatArray, groups: Any = None, weights: Any = None
+        self,
+        alpha: Fraction,
+        score: Score,
+        prediction: FloatArray,
+        groups: Any = None,
+        weights: Any = None,
+        quiet: bool = False,
     ) -> FloatArray:
-        """Return one threshold per prediction, (N,)."""
-        n = len(prediction)
-        new = self.new_weights(weights, n)
-        if self.groups is None:
-            if groups is not None:
-                raise ValueError("groups was given, but the calibration knows none. Pass groups to conformalize too.")
-            return self.noise.thresholds(self._part(None), alpha, score, prediction, new)
-        keys = item_keys(self.new_groups(groups), score, prediction)
-        result = np.empty(n)
-        pooled = []
-        for key, rows in rows_by_key(keys).items():
-            codes, is_pool = self.groups.pool(key, self.noise.min_items(alpha), ~self.tuning)
-            pooled += [key] * is_pool
-            part = self._part(np.isin(self.groups.codes, codes))
-            result[rows] = self.noise.thresholds(
-                part, alpha, score, prediction[rows], None if new is None else new[rows]
-            )
-        if pooled:
-            warn_pooled(pooled, alpha)
+        """Return one threshold per valid prediction, (N,)."""
+        new = self.new_weights(weights, len(prediction))
+        which, pools = self.assign(alpha, score, prediction, groups, quiet)
+        result = np.empty(len(prediction))
+        for i, pool in enumerate(pools):
+            rows = which == i if len(pools) > 1 else slice(None)
+            of_rows = None if new is None else new[rows]
+            result[rows] = self.noise.thresholds(self.part(pool), alpha, score, prediction[rows], of_rows)
+        if not quiet:
+            self.warn_infinite(result, alpha)
         return result
 
     def p_values(
@@ -74,54 +110,59 @@ class Rule:
     ) -> FloatArray:
         """Return the share of the items, the new one included, that score at least these values, (N,)."""
         new = self.new_weights(weights, len(values))
-        each = np.ones(len(values)) if new is None else new
-        if self.groups is None:
-            if groups is not None:
-                raise ValueError("groups was given, but the calibration knows none. Pass groups to conformalize too.")
-            return self._share_above(values, each, slice(None))
-        position = {key: code for code, key in enumerate(self.groups.keys)}
+        keys = self.new_keys(groups, score, prediction)
+        if keys is None or self.groups is None:
+            return self.part(None).p_values(values, new)
         result = np.empty(len(values))
-        for key, rows in rows_by_key(item_keys(self.new_groups(groups), score, prediction)).items():
-            result[rows] = self._share_above(values[rows], each[rows], self.groups.codes == position.get(key, -1))
+        for key, rows in rows_by_key(keys).items():
+            alone = self.part(Pool(self.groups.positions([key])))
+            result[rows] = alone.p_values(values[rows], None if new is None else new[rows])
         return result
 
-    def _share_above(self, values: FloatArray, new: FloatArray, members: Any) -> FloatArray:
-        scores = self.bounds[0, members]
-        old = np.ones(len(scores)) if self.weights is None else self.weights[members]
-        order = np.argsort(scores, kind="stable")
-        mass = np.append(np.cumsum(old[order][::-1])[::-1], 0.0)
-        at_least = mass[np.searchsorted(scores[order], values, side="left")]
-        total = new + mass[0]
-        return np.where(total > 0, (new + at_least) / np.where(total > 0, total, 1.0), 1.0)
+    def assign(
+        self, alpha: Fraction, score: Score, prediction: FloatArray, groups: Any = None, quiet: bool = False
+    ) -> tuple[IntArray, list[Pool | None]]:
+        """Return the pools of calibration items that set thresholds, and which of them each new item has, (N,)."""
+        which = np.zeros(len(prediction), dtype=np.int64)
+        keys = self.new_keys(groups, score, prediction)
+        if keys is None or not keys:
+            return which, [None]
+        pools: list[Pool | None] = []
+        for key, rows in rows_by_key(keys).items():
+            which[rows] = len(pools)
+            pools.append(self.pool(key, alpha))
+        if not quiet:
+            warn_pooled([pool for pool in pools if pool is not None], float(alpha))
+        return which, pools
 
-    def size_of_group(self, key: Any, alpha: float) -> int:
-        """Return how many items set the threshold of a group that stands alone at this level."""
-        if self.groups is None or self.weights is not None or not isinstance(self.noise, NoNoise):
-            raise ValueError(
-                "coverage_distribution is defined for plain split calibration and within groups, without noise or "
-                "weights. Calibrate without them."
-            )
-        codes, is_pool = self.groups.pool(key, self.noise.min_items(alpha), ~self.tuning)
-        if is_pool:
-            raise ValueError(
-                f"group {key!r} is too small for alpha={alpha} and shares a threshold with others, so its coverage "
-                f"follows no known distribution. Raise alpha, or choose one of the groups {list(self.groups.keys)}."
-            )
-        return int(np.isin(self.groups.codes, codes).sum())
+    def pool(self, key: Any, alpha: Fraction) -> Pool:
+        """Return the groups that set the threshold of a group."""
+        assert self.groups is not None
+        return self.groups.pool(key, self.noise.min_items(alpha, len(self)), ~self.tuning)
 
-    def describe(self) -> str:
-        """Return what the rule adds to the description of a calibration."""
-        noise = "" if isinstance(self.noise, NoNoise) else f", noise {self.noise!r}"
-        groups = "" if self.groups is None else f", {len(self.groups.keys)} groups"
-        return noise + groups + (", weighted" if self.weights is not None else "")
+    def members(self, pool: Pool | None) -> BoolArray:
+        """Return which calibration items belong to a pool, (n,); all of them to None."""
+        if pool is None or self.groups is None:
+            return np.ones(len(self), dtype=bool)
+        return np.isin(self.groups.codes, pool.codes)
 
-    def _part(self, members: BoolArray | None) -> Part:
-        kept = ~self.tuning if members is None else members & ~self.tuning
-        aside = self.tuning if members is None else members & self.tuning
-        if not aside.any():
-            aside = self.tuning  # what other groups say about a parameter is better than nothing, and as independent
-        weights = None if self.weights is None else self.weights[kept]
-        return Part(self.bounds[:, kept], self.bounds[:, aside], weights)
+    def part(self, pool: Pool | None) -> Part:
+        """Return the items of a pool, made once."""
+        key = None if pool is None else pool.codes
+        if key not in self._parts:
+            members = self.members(pool)
+            kept, aside = members & ~self.tuning, members & self.tuning
+            if not aside.any():
+                aside = (
+                    self.tuning
+                )  # what other groups say about a parameter is better than nothing, and as independent
+            weights = None if self.weights is None else self.weights[kept]
+            self._parts[key] = Part(self.bounds[:, kept], self.bounds[:, aside], weights)
+        return self._parts[key]
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, ...] | None, Part]:
+        return {}
 
     def new_weights(self, weights: Any, n: int) -> FloatArray | None:
         """Check the weights of n new items: none, if the calibration has none."""
@@ -136,21 +177,51 @@ class Rule:
             )
         return as_weights(weights, n) if n else np.empty(0)
 
-    def new_groups(self, groups: Any) -> Any:
-        """Check the groups of new items against those of the calibration."""
-        assert self.groups is not None
+    def new_keys(self, groups: Any, score: Score, prediction: FloatArray) -> list[Any] | None:
+        """Return the group of each new item, None if the calibration has no groups."""
+        if self.groups is None:
+            if groups is not None:
+                raise ValueError("groups was given, but the calibration has none. Pass groups to conformalize too.")
+            return None
         if self.groups.predicted:
-            if groups is not None and not (isinstance(groups, str) and groups == "predicted"):
+            if groups is not None and not is_predicted(groups):
                 raise ValueError("groups are predicted classes here and follow from the prediction. Leave groups out.")
-            return "predicted"
+            groups = "predicted"
         if groups is None:
             raise ValueError("groups is missing: this calibration has a threshold per group. Pass one key per item.")
-        return groups
+        return item_keys(groups, score, prediction)
 
+    def describe(self) -> str:
+        """Return what the rule adds to the description of a calibration."""
+        noise = f", noise {self.noise!r}" if self.is_noisy else ""
+        groups = "" if self.groups is None else f", {len(self.groups.keys)} groups"
+        return noise + groups + (", weighted" if self.weights is not None else "")
 
-def noise_of(rule: Rule | None) -> Noise | None:
-    """Return the noise model of a rule, None if there is none."""
-    return None if rule is None or isinstance(rule.noise, NoNoise) else rule.noise
+    def warn_infinite(self, thresholds: FloatArray, alpha: Fraction) -> None:
+        """Warn that thresholds are infinite, and say why."""
+        n_infinite, n = int(np.isposinf(thresholds).sum()), int((~self.tuning).sum())
+        if not n_infinite:
+            return
+        head = f"{n_infinite} of {len(thresholds)} thresholds are infinite and their sets the whole simplex"
+        if n_infinite == len(thresholds):
+            head = "The threshold is infinite and every set is the whole simplex"
+        unbounded = int(np.isposinf(self.bounds[0]).sum())
+        if self.is_uniform and n + 1 < self.noise.min_items(alpha, n):
+            reason = (
+                f"{n} calibration items are too few for alpha={float(alpha):g}; the smallest level they support is "
+                f"{self.noise.smallest_alpha(n):.4g}. Add calibration data"
+            )
+        elif unbounded:
+            reason = (
+                f"{unbounded} of {len(self)} calibration scores are infinite, as their labels lie where the prediction "
+                "leaves no probability at all. Smooth the predictions or the labels, or use another score"
+            )
+        else:
+            reason = (
+                f"there are too few items for alpha={float(alpha):g} in the group or in weight, or the score has no "
+                "bound for these predictions. Add data, raise alpha, or use a bounded score"
+            )
+        warn(f"{head}: {reason}.")
 
 
 def rows_by_key(keys: list[Any]) -> dict[Any, IntArray]:
@@ -171,14 +242,3 @@ def set_aside(n: int, share: float) -> BoolArray:
     """
     position = np.arange(n + 1)
     return np.diff(np.floor(position * share + 1e-9)) > 0
-
-
-def warn_pooled(keys: list[Any], alpha: float, stacklevel: int = 4) -> None:
-    """Warn that groups share a threshold."""
-    shown = ", ".join(repr(key) for key in keys[:3]) + (", …" if len(keys) > 3 else "")
-    warnings.warn(
-        f"{len(keys)} groups are too small for alpha={alpha} and share one threshold with other small groups: {shown}. "
-        "The guarantee holds for them together, not one by one.",
-        CredalSetWarning,
-        stacklevel=stacklevel,
-    )

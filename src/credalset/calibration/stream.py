@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_finite, as_label_distributions, as_probability
+from credalset._validation import as_finite, as_probability
+from credalset.calibration.quantile import exact_level
 from credalset.calibration.split import Calibration
+from credalset.persistence.bundle import Bundle, write_bundle
+from credalset.persistence.plain import is_whole, read_array, refusing, require
 from credalset.sets.credal_set import CredalSet
 
 #: slopes of the betting functions 1 + ε(p − ½), and how readily capital moves between them
@@ -93,7 +95,7 @@ class Stream:
                 "have no single rank per item, which the alarm needs."
             )
         rule = calibration.rule
-        if rule is not None and (rule.weights is not None or (rule.groups is not None and not rule.groups.predicted)):
+        if rule.weights is not None or (rule.groups is not None and not rule.groups.predicted):
             raise ValueError("calibration must not have weights or groups of its own keys: a stream passes neither.")
         self.calibration = calibration
         self.alpha = as_probability(alpha, "alpha")
@@ -124,9 +126,9 @@ class Stream:
 
     def predict_set(self, prediction: ArrayLike) -> CredalSet:
         """Predict credal sets at the level now in force, (N,)."""
-        checked = self.calibration._check(prediction, None)
-        sets = self.calibration.score.region(checked, self._thresholds(checked))
-        return replace(sets, classes=self.calibration.classes)
+        checked = self.calibration.check(prediction)
+        sets = self.calibration.score._region(checked, self._thresholds(checked))
+        return self.calibration._named(sets, prediction)
 
     def update(self, prediction: ArrayLike, labels: Any) -> list[StreamStep]:
         """Take in labelled items in order of arrival; the level and the capital move after each.
@@ -143,25 +145,47 @@ class Stream:
         list of StreamStep
             One per item.
         """
-        checked = self.calibration._check(prediction, None)
-        distributions = as_label_distributions(labels, "labels", n_classes=self.calibration.n_classes)
+        checked = self.calibration.check(prediction)
+        distributions = self.calibration.read_labels(labels, "labels", prediction).distributions
         self.calibration.score.check_pairs(checked, distributions)
-        scores = self.calibration.score(checked, distributions)
+        scores = self.calibration.score.evaluate_rows(checked, distributions)
         return [self._step(checked[i : i + 1], float(scores[i])) for i in range(len(scores))]
-
-    def restore(self, scores: list[float], stakes: FloatArray, level: float, n_missed: int, peak: float) -> None:
-        """Take over the state of a stream that has seen these scores; used by `credalset.load`."""
-        self._seen = list(scores)
-        self._sorted = sorted([*self.calibration.scores.tolist(), *scores])
-        self._stakes = np.array(stakes)
-        self.n_items, self.n_missed = len(scores), n_missed
-        self.level, self.peak = level, peak
 
     def save(self, path: str | Path) -> None:
         """Write the stream and its calibration to a directory; `credalset.load` resumes exactly here."""
-        from credalset.persistence.files import save_stream
+        calibration = self.calibration.to_bundle()
+        values = {
+            "calibration": calibration.values,
+            "options": {name: getattr(self, name) for name in ("alpha", "gamma", "false_alarm", "random_state")},
+            "state": {"level": self.level, "n_missed": self.n_missed, "peak": self.peak},
+        }
+        arrays = {"stream_scores": np.array(self._seen, dtype=np.float64), "stream_stakes": self._stakes}
+        write_bundle(path, Bundle("stream", values, calibration.arrays | arrays))
 
-        save_stream(self, path)
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, path: str | Path) -> Stream:
+        """Build a stream that goes on where the saved one stopped."""
+        values: Any = bundle.values
+        arrays = bundle.arrays
+        options, state = values.get("options"), values.get("state")
+        require(isinstance(values.get("calibration"), dict), f"{path} has no valid calibration.")
+        calibration = Calibration.from_bundle(Bundle("calibration", values["calibration"], arrays), path)
+        wrong = f"{path} has no valid state of its stream."
+        require(isinstance(options, dict) and isinstance(state, dict), wrong)
+        require(set(state) == {"level", "n_missed", "peak"}, wrong)
+        shape = arrays["stream_scores"].shape if "stream_scores" in arrays else ()
+        scores = read_array(arrays, "stream_scores", np.float64, shape, f"{path} has no valid scores of its stream.")
+        stakes = read_array(arrays, "stream_stakes", np.float64, (3,), f"{path} has no valid capital of its stream.")
+        require(scores.ndim == 1 and (stakes >= 0).all(), wrong)
+        require(isinstance(state["level"], float) and isinstance(state["peak"], float), wrong)
+        require(is_whole(state["n_missed"]) and state["n_missed"] <= len(scores), wrong)
+        with refusing(f"{path} has unusable options of its stream"):
+            stream = cls(calibration, **options)
+        stream._seen, stream._stakes = scores.tolist(), stakes.copy()
+        stream._sorted = sorted([*stream._sorted, *stream._seen])
+        stream.n_items = len(scores)
+        stream.level, stream.n_missed, stream.peak = state["level"], state["n_missed"], state["peak"]
+        return stream
 
     def _step(self, prediction: FloatArray, score: float) -> StreamStep:
         covered = score <= self._thresholds(prediction)[0]
@@ -185,11 +209,12 @@ class Stream:
 
     def _thresholds(self, prediction: FloatArray) -> FloatArray:
         rule = self.calibration.rule
-        # Levels are read as the decimal that was meant, so one that is barely above δ counts as δ.
-        lowest = 0.0 if rule is None else rule.noise.smallest_level + 1e-8 * (rule.noise.smallest_level > 0)
-        if not lowest < self.level < 1.0:
-            return np.full(len(prediction), math.inf if self.level <= lowest else -math.inf)
-        return self.calibration._thresholds_quietly(prediction, self.level)
+        if self.level >= 1.0:
+            return np.full(len(prediction), -math.inf)
+        if self.level <= 0.0 or exact_level(self.level) <= rule.noise.spent:
+            return np.full(len(prediction), math.inf)
+        # No user chose this level, so nobody is warned of what it leads to.
+        return rule.thresholds(exact_level(self.level), self.calibration.score, prediction, quiet=True)
 
     def __repr__(self) -> str:
         state = "alarm" if self.alarm else "no alarm"

@@ -7,19 +7,27 @@ from typing import Annotated
 import typer
 
 from credalset._version import __version__
+from credalset.commands.agree import agree
+from credalset.commands.calibrate import calibrate
+from credalset.commands.check import check
 from credalset.commands.demo import demo
+from credalset.commands.fit import fit
+from credalset.commands.import_votes import import_votes
+from credalset.commands.predict import predict
 from credalset.commands.reproduce import reproduce
 
 app = typer.Typer(
     name="credalset",
     help="Credal sets with a coverage guarantee, from annotations and predictions.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
-app.command()(reproduce)
+app.command("import")(import_votes)
+for _command in (agree, fit, calibrate, predict, check, reproduce):
+    app.command()(_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import secrets
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,16 +12,15 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from credalset import conformalize
+from credalset._files import write_file
+from credalset._progress import progress
 from credalset._splits import Split, train_conformalize_test_split
+from credalset._text import number_text, table_text
 from credalset._typing import FloatArray
 from credalset.calibration import Calibration
 from credalset.datasets import make_synthetic
@@ -32,7 +30,6 @@ from credalset.predictors import SoftLabelClassifier
 from credalset.scores import REGISTRY
 
 ALPHAS = (0.05, 0.1, 0.2)
-TABLE_WIDTH = 80  # no narrower, lest headings be cut
 
 
 def demo(
@@ -45,7 +42,7 @@ def demo(
     """Train on synthetic votes, calibrate every first-order score, compare coverage, write the sets."""
     if math.isnan(alpha):
         raise typer.BadParameter("must be a number", param_hint="'--alpha'")
-    _make_directory(out)
+    make_directory(out)
     with warnings.catch_warnings():
         # The table has a column for empty sets, and shows infinite thresholds; no need to warn of them as well.
         warnings.simplefilter("ignore", CredalSetWarning)
@@ -53,35 +50,30 @@ def demo(
 
 
 def _run(parts: Split, votes: int, alpha: float, path: Path) -> None:
-    console = Console(soft_wrap=True, markup=False, emoji=False, highlight=False)
-    console.width = max(console.width, TABLE_WIDTH)
     scores = [score() for score in REGISTRY.values() if score.order == "first"]
     learner = make_pipeline(StandardScaler(), SoftLabelClassifier(LogisticRegression(max_iter=1000)))
     model = learner.fit(parts.X_train, parts.Y_train)
     calib, test = model.predict_proba(parts.X_conformalize), model.predict_proba(parts.X_test)
     truth = parts.Y_test / parts.Y_test.sum(axis=1, keepdims=True)
-
     rows = Evaluation()
     calibrations = []
-    silent = not console.is_terminal
-    for score in track(scores, description="Calibrating", console=console, transient=True, disable=silent):
-        calibrations.append(conformalize(calib, parts.Y_conformalize, score))
-        rows += evaluate_predictions(calibrations[-1], test, truth, ALPHAS)
-
+    with progress("Calibrating", len(scores)) as advance:
+        for score in scores:
+            calibrations.append(conformalize(calib, parts.Y_conformalize, score))
+            rows += evaluate_predictions(calibrations[-1], test, truth, ALPHAS)
+            advance(1, score.name)
     sizes = f"{len(test)} items each to train, calibrate, test"
-    console.print(f"Synthetic data: {truth.shape[1]} classes, {votes} votes; {sizes}")
-    console.print(_table(rows))
-    _write_sets(path, calibrations, test, alpha)
-    console.print(f"Wrote the {len(test)} predicted sets of every score at alpha={alpha:g} to {path}")
+    typer.echo(f"Synthetic data: {truth.shape[1]} classes, {votes} votes; {sizes}")
+    typer.echo(f"Coverage and size of the sets on the test items:\n\n{_table(rows)}\n")
+    lines = (json.dumps(row, allow_nan=False) + "\n" for row in _set_rows(calibrations, test, alpha))
+    write_file(path, "".join(lines).encode())
+    typer.echo(f"Wrote the {len(test)} predicted sets of every score at alpha={alpha:g} to {path}")
 
 
-def _make_directory(path: Path) -> None:
+def make_directory(path: Path) -> None:
     """Create the directory and see that files can be written there, before anything is computed."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise typer.BadParameter(f"cannot create {path}: {error.strerror}", param_hint="'--out'") from None
-    try:
         TemporaryFile(dir=path).close()
     except OSError as error:
         raise typer.BadParameter(f"cannot write into {path}: {error.strerror}", param_hint="'--out'") from None
@@ -95,21 +87,18 @@ def _split(items: int, votes: int, seed: int) -> Split:
     )
 
 
-def _table(rows: Evaluation) -> Table:
-    title = "Coverage and size of the sets on the test items"
-    table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in ("score", "alpha", "nominal", "coverage", "95% interval", "efficiency", "threshold", "empty"):
-        table.add_column(heading, justify="left" if heading == "score" else "right", no_wrap=True)
+def _table(rows: Evaluation) -> str:
+    headings = ["score", "alpha", "nominal", "coverage", "95% interval", "efficiency", "threshold", "empty"]
+    lines = []
     for previous, row in zip([None, *rows], rows, strict=False):
         is_first = previous is None or previous["score"] != row["score"]
         if is_first and previous is not None:
-            table.add_section()
-        coverage = [f"{row[key]:.3f}" for key in ("nominal", "coverage")]
-        interval = f"{row['coverage_low']:.3f}-{row['coverage_high']:.3f}"
-        sizes = [f"{row[key]:.3f}" for key in ("efficiency", "threshold")]
+            lines.append([""] * len(headings))
+        names = ("nominal", "coverage", "coverage_low", "coverage_high", "efficiency", "threshold")
+        nominal, coverage, low, high, *sizes = (number_text(row[name], decimals=3) for name in names)
         name = row["score"] if is_first else ""
-        table.add_row(name, f"{row['alpha']:g}", *coverage, interval, *sizes, str(row["empty"]))
-    return table
+        lines.append([name, f"{row['alpha']:g}", nominal, coverage, f"{low}-{high}", *sizes, str(row["empty"])])
+    return table_text(headings, lines, left=1)
 
 
 def _set_rows(calibrations: list[Calibration], prediction: FloatArray, alpha: float) -> Iterator[dict[str, Any]]:
@@ -119,15 +108,3 @@ def _set_rows(calibrations: list[Calibration], prediction: FloatArray, alpha: fl
         for i, row in enumerate(sets.to_rows()):
             finite = {k: v if not isinstance(v, float) or np.isfinite(v) else None for k, v in row.items()}
             yield {**finite, "alpha": alpha, "efficiency": float(efficiency[i]), "empty": bool(empty[i])}
-
-
-def _write_sets(path: Path, calibrations: list[Calibration], prediction: FloatArray, alpha: float) -> None:
-    """Write one JSON object per line, atomically."""
-    staging = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with staging.open("w", encoding="utf-8") as stream:
-            for row in _set_rows(calibrations, prediction, alpha):
-                stream.write(json.dumps(row, allow_nan=False) + "\n")
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)

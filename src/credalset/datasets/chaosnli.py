@@ -6,21 +6,15 @@ import hashlib
 import io
 import json
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from credalset._typing import AnyArray, FloatArray, IntArray
-from credalset.datasets.download import (
-    ENVIRONMENT,
-    UNREADABLE,
-    DataNotFoundError,
-    data_folder,
-    download,
-    write_atomically,
-)
+from credalset.datasets.download import DataNotFoundError, data_folder, fetch, reading
 from credalset.exceptions import FileFormatError
 
 URL = "https://www.dropbox.com/s/h4j7dqszmpt2679/chaosNLI_v1.0.zip?dl=1"
@@ -98,7 +92,7 @@ def load_chaosnli(
         Folder with the data; by default ``CREDALSET_DATA``, or a cache in the home folder.
     encoder : str, optional
         Instead of ``features``: a model of the Hugging Face hub that reads the pairs (extra ``nli``), such as the
-        paper's ``"cross-encoder/nli-deberta-base"``. What it says is kept in the data folder.
+        paper's ``"cross-encoder/nli-deberta-base"``. Its features are kept in the data folder.
     download : bool
         Whether to fetch the votes (about 4 MB) when the folder does not have them.
 
@@ -121,7 +115,7 @@ def load_chaosnli(
             f"data_dir={str(features)!r}."
         )
     folder = data_folder(data_dir)
-    data = _parse({name: _file(folder, name, download) for name in SHA256})
+    data = _parse(_files(folder, download))
     if encoder is not None:
         from credalset.datasets.encoding import encode_pairs
 
@@ -131,33 +125,25 @@ def load_chaosnli(
     return _with_features(data, *_read_features(features, folder))
 
 
-def _file(folder: Path, name: str, may_download: bool) -> bytes:
-    path = next((p for p in (folder / FOLDER / name, folder / name) if p.is_file()), None)
-    if path is not None:
-        data = path.read_bytes()
-        _check(data, name, f"{path} is not the file of ChaosNLI 1.0")
-        return data
-    advice = (
-        f"Fetch {URL}, unpack it, and put {' and '.join(SHA256)} into {folder / FOLDER}, or name the folder that has "
-        f"them with data_dir or the environment variable {ENVIRONMENT}."
-    )
-    if not may_download:
-        raise DataNotFoundError(f"ChaosNLI is not in {folder}: {name} is missing. {advice}")
-    try:
-        archive = _download_archive()
-    except OSError as error:
-        raise DataNotFoundError(f"ChaosNLI is not in {folder}, and fetching it failed ({error}). {advice}") from None
-    data = _unpack(archive, name)
-    try:
-        for other in SHA256:
-            write_atomically(folder / FOLDER / other, _unpack(archive, other))
-    except OSError as error:
-        raise DataNotFoundError(f"ChaosNLI was fetched, but {folder} cannot be written ({error}). {advice}") from None
-    return data
-
-
-def _download_archive() -> bytes:
-    return download(URL, largest=_LARGEST_ARCHIVE, title="ChaosNLI")
+def _files(folder: Path, may_download: bool) -> Mapping[str, bytes]:
+    """Return both files by name: from the folder or, if one of them is missing there, from the public source."""
+    paths = {name: path for name in SHA256 for path in (folder / name, folder / FOLDER / name) if path.is_file()}
+    complaint = "{} is not the file of ChaosNLI 1.0"
+    files = {name: _check(path.read_bytes(), name, complaint.format(path)) for name, path in paths.items()}
+    missing = [name for name in SHA256 if name not in files]
+    if missing:
+        fetched = fetch(
+            "ChaosNLI",
+            URL,
+            folder,
+            largest=_LARGEST_ARCHIVE,
+            missing=f"{missing[0]} is missing",
+            put=f", unpack it, and put {' and '.join(SHA256)} into {folder / FOLDER}",
+            unpack=lambda archive: {f"{FOLDER}/{name}": _unpack(archive, name) for name in SHA256},
+            may_download=may_download,
+        )
+        files = {name: fetched[f"{FOLDER}/{name}"] for name in SHA256}
+    return files
 
 
 def _unpack(archive: bytes, name: str) -> bytes:
@@ -171,17 +157,17 @@ def _unpack(archive: bytes, name: str) -> bytes:
     except (zipfile.BadZipFile, StopIteration, ValueError, NotImplementedError) as error:
         reason = "it is missing" if isinstance(error, StopIteration) else str(error)
         raise DataNotFoundError(f"what {URL} sent is not ChaosNLI 1.0: {name} cannot be read ({reason}).") from None
-    _check(data, name, f"what {URL} sent is not ChaosNLI 1.0")
-    return data
+    return _check(data, name, f"what {URL} sent is not ChaosNLI 1.0")
 
 
-def _check(data: bytes, name: str, complaint: str) -> None:
+def _check(data: bytes, name: str, complaint: str) -> bytes:
     seen = hashlib.sha256(data).hexdigest()
     if seen != SHA256[name]:
         raise FileFormatError(f"{complaint}: its SHA-256 is {seen}, not {SHA256[name]}. Delete it and fetch it again.")
+    return data
 
 
-def _parse(files: dict[str, bytes]) -> ChaosNLI:
+def _parse(files: Mapping[str, bytes]) -> ChaosNLI:
     items: list[dict[str, Any]] = []
     source: list[str] = []
     for name, data in files.items():
@@ -212,17 +198,10 @@ def _read_features(features: str | Path, folder: Path) -> tuple[FloatArray, AnyA
             "encoder compute features (encoder='cross-encoder/nli-deberta-base', extra 'nli')."
         )
     needed = known[1] if known is not None else "features"
-    try:
-        with path.open("rb") as stream:  # opened here: NumPy leaves a damaged archive open
-            loaded = np.load(stream, allow_pickle=False)
-            is_array = isinstance(loaded, np.ndarray)
-            array = np.asarray(loaded if is_array else loaded[needed], dtype=np.float64)
-            uid = None if is_array else loaded.get("uid")
-    except UNREADABLE as error:
-        raise FileFormatError(
-            f"{path} cannot be read as features: {str(error) or type(error).__name__}. It needs the arrays {needed} "
-            "and uid; put an intact copy there."
-        ) from None
+    with reading(path, f"{needed} and uid") as loaded:
+        is_array = isinstance(loaded, np.ndarray)
+        array = np.asarray(loaded if is_array else loaded[needed], dtype=np.float64)
+        uid = None if is_array else loaded.get("uid")
     if not np.isfinite(array).any():
         raise FileFormatError(f"{path} holds no finite feature. Compute the features again.")
     return array if array.ndim < 2 else array.reshape(len(array), -1), uid
@@ -249,11 +228,12 @@ def _with_features(data: ChaosNLI, features: FloatArray, uid: AnyArray | None) -
     if not kept:
         raise ValueError("features belongs to none of the pairs: no uid agrees. Check that it is about ChaosNLI.")
     rows = [row_of[data.uid[i]] for i in kept]
-    return ChaosNLI(
-        features[rows],
-        data.counts[kept],
-        data.source[kept],
-        data.uid[kept],
-        tuple(data.premises[i] for i in kept),
-        tuple(data.hypotheses[i] for i in kept),
+    return replace(
+        data,
+        features=features[rows],
+        counts=data.counts[kept],
+        source=data.source[kept],
+        uid=data.uid[kept],
+        premises=tuple(data.premises[i] for i in kept),
+        hypotheses=tuple(data.hypotheses[i] for i in kept),
     )

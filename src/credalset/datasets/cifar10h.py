@@ -7,16 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.special import softmax
 
 from credalset._typing import AnyArray, FloatArray, IntArray
-from credalset.datasets.download import (
-    ENVIRONMENT,
-    UNREADABLE,
-    DataNotFoundError,
-    data_folder,
-    download,
-    write_atomically,
-)
+from credalset.datasets.download import UNREADABLE, data_folder, fetch, reading
 from credalset.exceptions import FileFormatError
 
 URL = "https://raw.githubusercontent.com/jcpeterson/cifar-10h/master/data/cifar10h-counts.npy"
@@ -58,10 +52,7 @@ class CIFAR10H:
     @property
     def probabilities(self) -> FloatArray | None:
         """Softmax of the logits."""
-        if self.logits is None:
-            return None
-        weights = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
+        return None if self.logits is None else softmax(self.logits, axis=1)
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -94,15 +85,8 @@ def load_cifar10h(data_dir: str | Path | None = None, *, download: bool = True) 
 
 
 def _read_model(path: Path) -> CIFAR10H:
-    try:
-        # The file is opened here: NumPy leaves a damaged archive open.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            counts, logits, features, labels = (arrays[name] for name in ("counts", "logits", "features", "labels"))
-    except UNREADABLE as error:
-        reason = str(error) or type(error).__name__
-        raise FileFormatError(
-            f"{path} cannot be read: {reason}. It needs counts, logits, features and labels; put an intact copy there."
-        ) from None
+    with reading(path, "counts, logits, features and labels") as arrays:
+        counts, logits, features, labels = (arrays[name] for name in ("counts", "logits", "features", "labels"))
     checked = _check(counts, str(path))
     if logits.shape != checked.shape or len(features) != len(checked) or labels.shape != (len(checked),):
         raise FileFormatError(f"{path} does not hold one row of logits, features and labels per image; make it again.")
@@ -115,26 +99,22 @@ def _counts(folder: Path, may_download: bool) -> IntArray:
     path = folder / COUNTS
     if path.is_file():
         return _parse(path.read_bytes(), str(path))
-    advice = (
-        f"Fetch {URL} and put it into {folder} as {COUNTS}, or name the folder that has it with data_dir or the "
-        f"environment variable {ENVIRONMENT}."
+    files = fetch(
+        "CIFAR-10H",
+        URL,
+        folder,
+        largest=_LARGEST_FILE,
+        missing=f"neither {MODEL} nor {COUNTS} is there",
+        put=f" and put it into {folder} as {COUNTS}",
+        unpack=_as_file,
+        may_download=may_download,
     )
-    if not may_download:
-        raise DataNotFoundError(f"CIFAR-10H is not in {folder}: neither {MODEL} nor {COUNTS} is there. {advice}")
-    try:
-        data = _download_counts()
-    except OSError as error:
-        raise DataNotFoundError(f"CIFAR-10H is not in {folder}, and fetching it failed ({error}). {advice}") from None
-    counts = _parse(data, f"what {URL} sent")
-    try:
-        write_atomically(path, data)
-    except OSError as error:
-        raise DataNotFoundError(f"CIFAR-10H was fetched, but {folder} cannot be written ({error}). {advice}") from None
-    return counts
+    return _parse(files[COUNTS], URL)
 
 
-def _download_counts() -> bytes:
-    return download(URL, largest=_LARGEST_FILE, title="CIFAR-10H")
+def _as_file(data: bytes) -> dict[str, bytes]:
+    _parse(data, f"what {URL} sent")
+    return {COUNTS: data}
 
 
 def _parse(data: bytes, name: str) -> IntArray:

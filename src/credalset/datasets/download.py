@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+import numpy as np
+
+from credalset._files import write_file
+from credalset._progress import progress
+from credalset.exceptions import FileFormatError
 
 ENVIRONMENT = "CREDALSET_DATA"
 TIMEOUT = 30.0  # seconds without an answer before a source counts as unreachable
@@ -41,75 +46,88 @@ def data_folder(data_dir: str | Path | None = None) -> Path:
     return Path(cache) / "credalset"
 
 
-def download(url: str, *, largest: int, title: str, progress: bool = True) -> bytes:
-    """Fetch a file of at most ``largest`` bytes; raises ``OSError`` when that does not work.
+@contextmanager
+def reading(path: Path, needed: str) -> Iterator[Any]:
+    """Open an ``.npy`` or ``.npz`` file; whatever goes wrong with it inside is reported as a damaged file.
 
     Parameters
     ----------
-    url : str
-        Public address.
-    largest : int
-        Bytes beyond which the answer cannot be the file that was asked for.
-    title : str
-        Shown beside the progress bar.
-    progress : bool
-        Whether to show a bar (in a terminal, with rich installed).
+    path : path
+        The file.
+    needed : str
+        Names of the arrays it has to have, for the message.
     """
+    try:
+        with path.open("rb") as stream:  # opened here: NumPy leaves a damaged archive open
+            yield np.load(stream, allow_pickle=False)
+    except UNREADABLE as error:
+        reason = str(error) or type(error).__name__
+        raise FileFormatError(
+            f"{path} cannot be read: {reason}. It needs the arrays {needed}; put an intact copy there."
+        ) from None
+
+
+def fetch(
+    title: str,
+    url: str,
+    folder: Path,
+    *,
+    largest: int,
+    missing: str,
+    put: str,
+    unpack: Callable[[bytes], Mapping[str, bytes]],
+    may_download: bool,
+) -> Mapping[str, bytes]:
+    """Fetch files that are missing in a folder and keep them there, or say how to get them.
+
+    Parameters
+    ----------
+    title, url, folder, largest
+        What the data are called, where they are, where they belong, and how many bytes they have at most.
+    missing, put : str
+        What the folder lacks, and what to do with the file at ``url``, for the message.
+    unpack : callable
+        Makes checked files, by their path in the folder, of what was fetched.
+    may_download : bool
+        Whether to fetch anything at all.
+    """
+    named = f"or name the folder that has what is missing with data_dir or the environment variable {ENVIRONMENT}"
+    advice = f"Fetch {url}{put}, {named}."
+    if not may_download:
+        raise DataNotFoundError(f"{title} is not in {folder}: {missing}. {advice}")
+    try:
+        data = download(url, largest=largest, title=title)
+    except OSError as error:
+        raise DataNotFoundError(f"{title} is not in {folder}, and fetching it failed ({error}). {advice}") from None
+    files = unpack(data)
+    try:
+        for name, content in files.items():
+            write_file(folder / name, content)
+    except OSError as error:
+        raise DataNotFoundError(f"{title} was fetched, but {folder} cannot be written ({error}). {advice}") from None
+    return files
+
+
+def download(url: str, *, largest: int, title: str) -> bytes:
+    """Fetch a file of at most ``largest`` bytes, with a progress bar; raises ``OSError`` when that does not work."""
     from http.client import HTTPException
     from urllib.request import Request, urlopen
 
-    request = Request(url, headers={"User-Agent": "credalset"})
+    pieces, size = [], 0
     try:
-        with urlopen(request, timeout=TIMEOUT) as answer:
+        with urlopen(Request(url, headers={"User-Agent": "credalset"}), timeout=TIMEOUT) as answer:
             expected = int(answer.headers.get("Content-Length") or 0)
             if expected > largest:
                 raise OSError(f"the answer has {expected} bytes, more than the {largest} that were expected")
-            data = _read(answer, expected, largest, title, progress)
+            with progress(title, expected or None, in_bytes=True) as advance:
+                while piece := answer.read(_CHUNK):
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > largest:
+                        raise OSError(f"the answer goes on beyond the {largest} bytes that were expected")
+                    advance(len(piece), "")
     except HTTPException as error:
         raise OSError(f"the connection broke: {error!r}") from None
-    if expected and len(data) != expected:
-        raise OSError(f"the connection broke after {len(data)} of {expected} bytes")
-    return data
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all, also if the machine stops in between."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with staging.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)
-
-
-def _read(answer: IO[bytes], expected: int, largest: int, title: str, progress: bool) -> bytes:
-    pieces, size = [], 0
-    with _bar(title, expected, progress) as advance:
-        while piece := answer.read(_CHUNK):
-            size += len(piece)
-            if size > largest:
-                raise OSError(f"the answer goes on beyond the {largest} bytes that were expected")
-            pieces.append(piece)
-            advance(len(piece))
+    if expected and size != expected:
+        raise OSError(f"the connection broke after {size} of {expected} bytes")
     return b"".join(pieces)
-
-
-@contextlib.contextmanager
-def _bar(title: str, total: int, wanted: bool) -> Iterator[Any]:
-    """Give a function to call with the number of bytes that arrived."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-    except ImportError:
-        wanted = False
-    if not wanted or not Console(stderr=True).is_terminal:
-        yield lambda n: None
-        return
-    columns = TextColumn(title), BarColumn(), DownloadColumn(), TransferSpeedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total or None)
-        yield lambda n: bar.update(task, advance=n)

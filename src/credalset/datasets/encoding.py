@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from credalset._files import write_file
+from credalset._progress import progress
 from credalset._typing import FloatArray
-from credalset.datasets.download import write_atomically
 from credalset.exceptions import MissingExtraError
 
 DEFAULT_ENCODER = "cross-encoder/nli-deberta-base"  # the paper's
@@ -46,17 +47,17 @@ def encode_pairs(
                 return stored.astype(np.float64)
     encode = load_encoder(encoder)
     blocks = []
-    with _bar(len(premises)) as advance:
+    with progress("Encoding pairs", len(premises)) as advance:
         for start in range(0, len(premises), BATCH_SIZE):
             rows = slice(start, start + BATCH_SIZE)
             blocks.append(encode(premises[rows], hypotheses[rows]))
-            advance(len(blocks[-1]))
+            advance(len(blocks[-1]), "")
     features = np.concatenate(blocks).astype(np.float32)
     if path is not None:
         buffer = io.BytesIO()
         np.save(buffer, features, allow_pickle=False)
         with contextlib.suppress(OSError):  # a folder that cannot be written costs time, not the result
-            write_atomically(path, buffer.getvalue())
+            write_file(path, buffer.getvalue())
     return features.astype(np.float64)
 
 
@@ -86,17 +87,3 @@ def _digest(premises: Sequence[str], hypotheses: Sequence[str], encoder: str) ->
     for text in (*premises, *hypotheses):
         digest.update(b"\0" + text.encode())
     return digest.hexdigest()[:32]
-
-
-@contextlib.contextmanager
-def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ImportError:
-        yield lambda n: None
-        return
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("Encoding pairs", total=total)
-        yield lambda n: bar.update(task, advance=n)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.special import softmax
 
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_positive_int
-from credalset.datasets.download import ENVIRONMENT, UNREADABLE, DataNotFoundError, data_folder
-from credalset.exceptions import FileFormatError
+from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder, reading
 
 #: files of the authors' own points, by number of classes
 AUTHORS_FILES = {k: f"synthetic_1500_points_{k}_classes.npz" for k in (3, 4, 6, 8, 10)}
@@ -74,8 +74,7 @@ def make_synthetic(
     generator = as_generator(random_state)
     X = generator.standard_normal((n_items, n_features))
     logits = X @ generator.standard_normal((n_features, n_classes))
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    distributions = weights / weights.sum(axis=1, keepdims=True)
+    distributions = softmax(logits, axis=1)
     counts = generator.multinomial(n_votes, distributions).astype(np.int64)
     return SyntheticData(X, distributions, counts)
 
@@ -105,17 +104,9 @@ def load_synthetic(n_classes: int = 3, n_votes: int = 100, data_dir: str | Path 
             f"there is no {path}, and the authors' points have no public source in this format. Put the file there, "
             f"name its folder with data_dir or {ENVIRONMENT}, or draw points with make_synthetic."
         )
-    try:
-        # The file is opened here: NumPy leaves a damaged archive open.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            known = sorted(int(name[3:]) for name in arrays if name.startswith("W_m"))
-            needed = ("X", "W", f"W_m{n_votes}") if n_votes in known else ()
-            parts = [arrays[name] for name in needed]
-    except UNREADABLE as error:
-        reason = str(error) or type(error).__name__
-        raise FileFormatError(
-            f"{path} cannot be read: {reason}. It needs the arrays X, W and W_m{n_votes}; put an intact copy there."
-        ) from None
+    with reading(path, f"X, W and W_m{n_votes}") as arrays:
+        known = sorted(int(name[3:]) for name in arrays if name.startswith("W_m"))
+        parts = [arrays[name] for name in ("X", "W", f"W_m{n_votes}")] if n_votes in known else []
     if n_votes not in known:
         raise ValueError(f"n_votes must be one of {', '.join(map(str, known))}, but is {n_votes!r}.")
     X, truth, shares = parts

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+
+from credalset._typing import FloatArray
 
 Row = dict[str, Any]
+RowOrCell = TypeVar("RowOrCell")
 
+#: what is measured in every run, as columns of the result rows
+SIZES = ("threshold", "efficiency", "volume", "volume_error")
+MEASURED = ("coverage", "coverage_true", *SIZES, "total", "aleatoric", "epistemic", "epistemic_gap", "empty")
 SEEDS_PER_BATCH = 5  # few enough to lose little when killed, enough for `fit_many` to pay
 
 
@@ -26,7 +35,7 @@ class Batch:
     n_runs : int
         Trained learners or splits in the batch.
     alone : bool
-        Whether nothing else may run at the same time, because the batch takes times.
+        Whether nothing else may run at the same time, because the batch measures time.
     """
 
     experiment: str
@@ -38,8 +47,13 @@ class Batch:
 
     @property
     def n_seeds(self) -> int:
-        """Number of seeds, none for a batch that does not repeat anything."""
+        """Number of seeds; zero for a batch without repetitions."""
         return len(self.options.get("seeds", ()))
+
+    def head(self, seed: int, n_classes: int, n_votes: int, n_train: int) -> Row:
+        """Return the columns that say which run a result row belongs to."""
+        sizes = {"n_classes": n_classes, "n_votes": n_votes, "n_train": n_train}
+        return {"experiment": self.experiment, "part": self.part, "seed": seed, **sizes}
 
 
 @dataclass
@@ -51,8 +65,7 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Outcome) -> Outcome:
-        stages = dict.fromkeys([*self.seconds, *other.seconds])
-        seconds = {stage: self.seconds.get(stage, 0.0) + other.seconds.get(stage, 0.0) for stage in stages}
+        seconds = add_up([self.seconds, other.seconds])
         return Outcome(self.rows + other.rows, self.examples + other.examples, seconds)
 
     @contextmanager
@@ -62,11 +75,8 @@ class Outcome:
         try:
             yield
         finally:
-            for name, spent in (
-                (stage, time.perf_counter() - clock),
-                (f"{stage}_cpu", time.process_time() - processor),
-            ):
-                self.seconds[name] = self.seconds.get(name, 0.0) + spent
+            spent = {stage: time.perf_counter() - clock, f"{stage}_cpu": time.process_time() - processor}
+            self.seconds = add_up([self.seconds, spent])
 
 
 def with_seeds(batch: Batch, seeds: Sequence[int]) -> Batch:
@@ -87,16 +97,21 @@ def with_seeds(batch: Batch, seeds: Sequence[int]) -> Batch:
     )
 
 
-def seed_groups(n_seeds: int) -> list[list[int]]:
-    """Split the seeds into groups that are trained together; groups do not change when seeds are added at the end.
+def by_seeds(
+    experiment: str, part: str, name: str, options: dict[str, Any], n_seeds: int, runs_per_seed: int = 1
+) -> list[Batch]:
+    """Split the runs of a part into batches of a few seeds, which do not change when seeds are added at the end.
 
     Examples
     --------
-    >>> seed_groups(7)
-    [[0, 1, 2, 3, 4], [5, 6]]
+    >>> [batch.name for batch in by_seeds("synthetic", "first-order", "some", {}, n_seeds=7)]
+    ['some-seeds-0-4', 'some-seeds-5-6']
     """
-    seeds = list(range(n_seeds))
-    return [seeds[start : start + SEEDS_PER_BATCH] for start in range(0, n_seeds, SEEDS_PER_BATCH)]
+    groups = [list(range(n_seeds))[start : start + SEEDS_PER_BATCH] for start in range(0, n_seeds, SEEDS_PER_BATCH)]
+    return [
+        Batch(experiment, part, f"{name}-{span(seeds)}", {**options, "seeds": seeds}, len(seeds) * runs_per_seed)
+        for seeds in groups
+    ]
 
 
 def span(seeds: Sequence[int]) -> str:
@@ -108,3 +123,47 @@ def span(seeds: Sequence[int]) -> str:
     'seeds-0-2'
     """
     return f"seeds-{seeds[0]}-{seeds[-1]}"
+
+
+def add_up(times: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Add up seconds, stage by stage."""
+    total: dict[str, float] = {}
+    for seconds in times:
+        for stage, spent in seconds.items():
+            total[stage] = total.get(stage, 0.0) + spent
+    return total
+
+
+def pick(rows: Iterable[RowOrCell], **wanted: Any) -> list[RowOrCell]:
+    """Return the result rows, or cells of a summary, with the given values.
+
+    Examples
+    --------
+    >>> pick([{"part": "mixture", "seed": 0}, {"part": "mixture", "seed": 1}], seed=1)
+    [{'part': 'mixture', 'seed': 1}]
+    """
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]  # type: ignore[index]
+
+
+def features_of(row: Any) -> str:
+    """Return the features of a result row or cell of ChaosNLI, whose parts are named ``"features learner"``."""
+    return str(row["part"]).rsplit(" ", 1)[0]
+
+
+def plain_name(text: str) -> str:
+    """Turn a name or path into a part of a file name."""
+    return "".join(c if c.isalnum() else "-" for c in text).strip("-")
+
+
+def fingerprint(*arrays: FloatArray | None) -> str:
+    """Return a short checksum of arrays and their shapes, so that results of other data are not taken for these.
+
+    Examples
+    --------
+    >>> fingerprint(np.zeros(2)) == fingerprint(np.zeros((2, 1)))
+    False
+    """
+    digest = hashlib.sha256()
+    for array in map(np.ascontiguousarray, arrays):
+        digest.update(repr(array.shape).encode() + array.astype(np.float64).tobytes())
+    return digest.hexdigest()[:16]

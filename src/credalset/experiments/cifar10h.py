@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from credalset._typing import FloatArray
 from credalset.datasets import CIFAR10H, load_cifar10h
 from credalset.datasets import cifar10h as votes
 from credalset.datasets.cifar10h import MODEL
 from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder
-from credalset.experiments.batch import Batch, Outcome, seed_groups, span
-from credalset.experiments.fingerprint import fingerprint
-from credalset.experiments.runs import TRAINED, Items, Task, learners, run_tasks
+from credalset.experiments.batch import Batch, Outcome, by_seeds, fingerprint
+from credalset.experiments.runs import COMMON, QUICK, TRAINED, Task, parts_of, run_tasks
 
 NAME = "cifar10h"
 SHOWN = 1000  # test images of the first split whose sets are kept for the maps
@@ -24,45 +22,22 @@ SHOWN = 1000  # test images of the first split whose sets are kept for the maps
 def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any]:
     """Return what all batches share. Parts of a split are train, calibration, test; a prefit softmax trains nothing."""
     data = load(data_dir)
-    full = {
-        "quick": quick,
-        "data": fingerprint(_logits(data), data.distributions),
-        "alphas": [0.05, 0.1, 0.2],
-        "prefit_split": [0, 5000, 5000],
-        "learner_split": [1000, 8000, 1000],
-        "epochs": 10,
-        "offset": 0.1,
-        "volume_sets": 50,
-        "volume_rays": 128,
-        "shown_alpha": 0.1,
-    }
-    small = {
-        "alphas": [0.1],
-        "prefit_split": [0, 200, 100],
-        "learner_split": [100, 200, 100],
-        "epochs": 2,
-        "volume_sets": 10,
-        "volume_rays": 64,
-    }
-    return full | small if quick else full
+    full = {"quick": quick, "data": fingerprint(data.logits, data.distributions), "alphas": [0.05, 0.1, 0.2]}
+    full |= {"prefit_split": [0, 5000, 5000], "learner_split": [1000, 8000, 1000], "epochs": 10, "offset": 0.1}
+    small = {"alphas": [0.1], "prefit_split": [0, 200, 100], "learner_split": [100, 200, 100], "epochs": 2, **QUICK}
+    return {**COMMON, **full, "shown_alpha": 0.1, **(small if quick else {})}
 
 
 def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
     """List the batches: every learner, the prefit softmax first."""
-    return [
-        Batch(NAME, learner, f"{learner}-{span(seeds)}", {**shared, "seeds": seeds}, len(seeds))
-        for learner in ("prefit", *TRAINED)
-        for seeds in seed_groups(n_seeds)
-    ]
+    learners = ("prefit", *TRAINED)
+    return [batch for learner in learners for batch in by_seeds(NAME, learner, learner, shared, n_seeds)]
 
 
 def run(batch: Batch, data_dir: Path | None = None) -> Outcome:
     """Compute a batch."""
-    outcome = Outcome()
     data = load(data_dir)
-    tasks = [_task(batch, seed, data) for seed in batch.options["seeds"]]
-    run_tasks(outcome, learners()[batch.part], tasks, batch.options)
-    return outcome
+    return run_tasks(batch.part, [_task(batch, seed, data) for seed in batch.options["seeds"]], batch.options)
 
 
 @lru_cache(maxsize=1)
@@ -79,19 +54,11 @@ def load(data_dir: Path | None) -> CIFAR10H:
     return load_cifar10h(data_dir)
 
 
-def _logits(data: CIFAR10H) -> FloatArray:
-    assert data.logits is not None
-    return data.logits
-
-
 def _task(batch: Batch, seed: int, data: CIFAR10H) -> Task:
     is_prefit = batch.part == "prefit"
     sizes = batch.options["prefit_split" if is_prefit else "learner_split"]
-    inputs, labels = data.probabilities if is_prefit else data.logits, data.distributions
-    assert inputs is not None
     order = np.random.default_rng(seed).permutation(len(data))[: sum(sizes)]
-    parts = np.split(order, np.cumsum(sizes)[:2])
-    head = {"experiment": NAME, "part": batch.part, "seed": seed, "n_classes": 10, "n_votes": 51, "n_train": sizes[0]}
+    inputs = data.probabilities if is_prefit else data.logits
+    parts = parts_of(inputs, data.distributions, np.split(order, np.cumsum(sizes)[:2]))
     shown = tuple(range(min(SHOWN, sizes[2]))) if is_prefit and seed == 0 else ()
-    train, calibration, test = (Items(inputs[rows], labels[rows]) for rows in parts)
-    return Task(head, train, calibration, test, shown)
+    return Task(batch.head(seed, 10, 51, sizes[0]), *parts, shown)

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from credalset._files import write_file
 from credalset.datasets.chaosnli import CLASSES as NLI_CLASSES
-from credalset.datasets.download import write_atomically
 from credalset.exceptions import MissingExtraError
-from credalset.experiments.batch import Row
-from credalset.experiments.measure import FIRST_ORDER, first_order_scores, second_order_scores
-from credalset.scores import Score, get_score
+from credalset.experiments.batch import Row, features_of, pick, plain_name
+from credalset.experiments.measure import FIRST_ORDER, score_named
 from credalset.sets.credal_set import CredalSet
 
 DPI = 110
@@ -37,53 +36,48 @@ def draw(name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path, 
     shown = [row for row in examples if not quick or row["score"] in FIRST_ORDER]
     for stem, figure in FIGURES[name](rows, shown):
         path = folder / f"{name}-{stem}.png"
-        write_atomically(path, _png(figure))
+        write_file(path, _png(figure))
         drawn.append(path)
     return drawn
 
 
 def _synthetic(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, Any]]:
-    plain = [r for r in rows if r["part"] == "first-order" and r["score"] in TITLES and r["alpha"] == 0.1]
+    shown = [row for row in pick(rows, alpha=0.1) if row["score"] in TITLES]
+    first = pick(shown, part="first-order")
     figures = [
-        (stem, _violins_by_class(plain, column, nominal))
-        for stem, column, nominal in (
-            ("coverage", "coverage", 0.9),
-            ("coverage-true", "coverage_true", 0.9),
-            ("thresholds", "threshold", False),
-            ("volumes", "volume", False),
-        )
+        ("coverage", _violins_by_class(first, "coverage", 0.9)),
+        ("coverage-true", _violins_by_class(first, "coverage_true", 0.9)),
+        ("thresholds", _violins_by_class(first, "threshold", False)),
+        ("volumes", _violins_by_class(first, "volume", False)),
     ]
-    sizes = [r for r in rows if r["part"] == "training-size" and r["score"] in TITLES and r["alpha"] == 0.1]
-    exact = [row for row in sizes if row["n_votes"] == 0]
+    exact = pick(shown, part="training-size", n_votes=0)
     if exact:
         title = f"{_level(exact)}, K = 3, labels without noise"
         figures.append(("training-size", _one_violin(exact, "n_train", "threshold", "score", title)))
-    votes = sorted({row["n_votes"] for row in examples})
-    items = sorted({row["item"] for row in examples})
+    votes, items = (sorted({row[name] for row in examples}) for name in ("n_votes", "item"))
     if items:  # one instance, more and more votes: the rows of the paper's figure
-        chosen = [row for row in examples if row["item"] == items[len(items) // 2]]
+        chosen = pick(examples, item=items[len(items) // 2])
         figures.append(("sets", _triangles(chosen, "n_votes", [f"m = {m}" for m in votes])))
     return figures
 
 
 def _chaosnli(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, Any]]:
     figures = []
-    for features in dict.fromkeys(row["part"].rsplit(" ", 1)[0] for row in rows):
-        own = [row for row in rows if row["part"].rsplit(" ", 1)[0] == features]
-        stem = "".join(c if c.isalnum() else "-" for c in features)
+    for features in dict.fromkeys(map(features_of, rows)):
+        own, shown = ([row for row in some if features_of(row) == features] for some in (rows, examples))
+        stem = plain_name(features)
         columns = ("coverage", "efficiency")
         figures += [(f"{stem}-{column}", _one_violin(own, "score", column, "alpha")) for column in columns]
-        shown = [row for row in examples if row["part"].rsplit(" ", 1)[0] == features]
         if shown:
             figures.append((f"{stem}-sets", _triangles(shown, "item", ["clear", "middling", "disputed"], NLI_CLASSES)))
     return figures
 
 
 def _cifar10h(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, Any]]:
-    figures = [("coverage", _one_violin([r for r in rows if r["part"] == "prefit"], "score", "coverage", "alpha"))]
-    scores = [name for name in ("tv", "kl", "normalized-kl") if any(row["score"] == name for row in examples)]
-    if scores:
-        figures.append(("maps", _maps({name: [r for r in examples if r["score"] == name] for name in scores})))
+    figures = [("coverage", _one_violin(pick(rows, part="prefit"), "score", "coverage", "alpha"))]
+    groups = {name: pick(examples, score=name) for name in ("tv", "kl", "normalized-kl")}
+    if any(groups.values()):
+        figures.append(("maps", _maps({name: own for name, own in groups.items() if own})))
     return figures
 
 
@@ -94,8 +88,7 @@ def _violins_by_class(rows: Sequence[Row], column: str, nominal: Any) -> Any:
     scores = list(dict.fromkeys(row["score"] for row in rows))
     figure, panels = _panels(-(-len(scores) // 2), 2, 8.0, 2.2, share_y=column.startswith("coverage"))
     for i, (ax, score) in enumerate(zip(panels, scores, strict=False)):
-        own = [row for row in rows if row["score"] == score]
-        violins(own, x="n_classes", y=column, hue="n_votes", nominal=nominal, legend=i == 1, ax=ax)
+        violins(pick(rows, score=score), x="n_classes", y=column, hue="n_votes", nominal=nominal, legend=i == 1, ax=ax)
         ax.set_title(TITLES[score], fontsize=9)
         if i < len(scores) - 2:
             ax.set_xlabel("")
@@ -137,7 +130,7 @@ def _triangles(rows: Sequence[Row], down: str, labels: Sequence[str], classes: S
     scores = [name for name in TITLES if any(row["score"] == name for row in rows)]
     # Items go from the surest annotators to the least sure.
     place = (lambda r: -max(r["label"])) if down == "item" else (lambda r: r[down])
-    by_score = {s: sorted((r for r in rows if r["score"] == s), key=place) for s in scores}
+    by_score = {score: sorted(pick(rows, score=score), key=place) for score in scores}
     columns = {TITLES[score]: _sets(own, 0.0) for score, own in by_score.items()}
     own = by_score[scores[0]]
     label = np.array([row["label"] for row in own])
@@ -176,16 +169,11 @@ def _level(rows: Sequence[Row]) -> str:
 
 def _sets(rows: Sequence[Row], offset: float) -> CredalSet:
     """Build the sets again from stored predictions and thresholds."""
-    score = _score(rows[0]["score"], offset)
+    score = score_named(rows[0]["score"], offset)
     prediction = np.array([row["prediction"] for row in rows])
     if rows[0]["score"].startswith("mixture"):
         prediction = prediction.reshape(len(rows), -1, len(rows[0]["label"]) + 1)
     return score.region(prediction, np.array([row["threshold"] for row in rows]))
-
-
-def _score(name: str, offset: float) -> Score:
-    known = first_order_scores(offset) | second_order_scores()
-    return get_score("density") if name.startswith("mixture") else known[name]
 
 
 def _panels(n_rows: int, n_columns: int, width: float, height: float, share_y: bool = False) -> tuple[Any, Any]:

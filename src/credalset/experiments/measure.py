@@ -1,4 +1,4 @@
-"""From predictions and labels of one run to result rows: calibrate, predict sets, measure them."""
+"""From the predictions and labels of one run to result rows: predict sets, measure them."""
 
 from __future__ import annotations
 
@@ -10,95 +10,76 @@ from typing import Any
 import numpy as np
 
 from credalset._parallel import for_each_block
-from credalset._typing import FloatArray
-from credalset.calibration import conformalize
+from credalset._typing import FloatArray, IntArray
+from credalset.calibration import Calibration
 from credalset.experiments.batch import Row
+from credalset.metrics import volume_sample
 from credalset.scores import Normalized, Score, get_score
 from credalset.sets.credal_set import PAIRS_PER_BLOCK, CredalSet
-from credalset.sets.results import Volume
 from credalset.simplex import grid
 
 FIRST_ORDER = ("tv", "ws", "kl", "inner")
+ALL_FIRST_ORDER = FIRST_ORDER + tuple(f"normalized-{name}" for name in FIRST_ORDER)
 SECOND_ORDER = ("so", "density")
 GRID_STEP = 0.005  # the paper's
 
 
 @dataclass(frozen=True)
 class Part:
-    """Predictions and label distributions of the items of a split; ``truth`` where votes are simulated."""
+    """Items of a split: features, later the predictions made from them, and labels; more where votes are simulated."""
 
-    prediction: Any
+    inputs: Any
     labels: FloatArray
     truth: FloatArray | None = None
+    counts: IntArray | None = None
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How much to spend on estimated volumes: sets per batch and rays per set."""
-
-    n_sets: int = 100
-    n_rays: int = 256
-
-
-def first_order_scores(offset: float) -> dict[str, Score]:
-    """Return the paper's first-order scores and their normalised variants.
+def score_named(name: str, offset: float) -> Score:
+    """Return a score by its name in the result rows; ``offset`` is that of normalised scores.
 
     Examples
     --------
-    >>> list(first_order_scores(0.1))[-1]
-    'normalized-inner'
+    >>> [score_named(name, 0.1).name for name in ("tv", "normalized-tv", "mixture")]
+    ['tv', 'normalized', 'density']
     """
-    plain = {name: get_score(name) for name in FIRST_ORDER}
-    return plain | {f"normalized-{name}": Normalized(score, offset=offset) for name, score in plain.items()}
-
-
-def second_order_scores() -> dict[str, Score]:
-    """Return the scores of second-order predictions."""
-    return {name: get_score(name) for name in SECOND_ORDER}
+    plain = get_score("density" if name.startswith("mixture") else name.removeprefix("normalized-"))
+    return Normalized(plain, offset=offset) if name.startswith("normalized-") else plain
 
 
 def measure(
-    head: Row, score: Score, calibration: Part, test: Part, alphas: Sequence[float], effort: Effort
+    head: Row, calibrated: Calibration, test: Part, alphas: Sequence[float], *, max_sets: int, n_rays: int
 ) -> list[Row]:
-    """Calibrate a score and measure the sets it gives, one row per level.
+    """Measure the sets that a calibration gives, one row per level.
 
     Parameters
     ----------
     head : dict
         Columns that say which run this is.
-    score : Score
-        The score, of the order of the predictions.
-    calibration, test : Part
+    calibrated : Calibration
+        The calibrated score.
+    test : Part
         Predictions and labels.
     alphas : sequence of float
         Levels.
-    effort : Effort
-        How exactly to estimate volumes that have no closed form.
+    max_sets, n_rays : int
+        How many sets and rays per set to spend on volumes that have no closed form.
 
     Returns
     -------
     list of dict
         Coverage of the labels and of the truth, threshold, efficiency (three classes), mean volume with its error,
-        mean uncertainties in base K, and the share of empty sets.
+        mean uncertainties in base K and how far they may be off, and the share of empty sets.
     """
-    calibrated = conformalize(calibration.prediction, calibration.labels, score)
-    families = [calibrated.predict_set(test.prediction, alpha) for alpha in alphas]
+    families = [calibrated.predict_set(test.inputs, alpha) for alpha in alphas]
     thresholds = [calibrated.threshold(alpha) for alpha in alphas]
     shares = grid_shares(families[0], thresholds) if families[0].n_classes == 3 else [math.nan] * len(alphas)
-    sizes = {"n_calibration": len(calibration.labels), "n_test": len(test.labels)}
-    return [
-        {
-            **head,
-            **sizes,
-            "alpha": alpha,
-            "threshold": threshold,
-            "efficiency": share,
-            **_coverage(sets, test),
-            **_size(sets, effort),
-            **_uncertainty(sets),
-        }
-        for alpha, threshold, sets, share in zip(alphas, thresholds, families, shares, strict=True)
-    ]
+    rows = []
+    for alpha, threshold, sets, share in zip(alphas, thresholds, families, shares, strict=True):
+        truth = math.nan if test.truth is None else float(sets.contains(test.truth).mean())
+        row = {**head, "alpha": alpha, "threshold": threshold, "efficiency": share, "coverage_true": truth}
+        row |= {"coverage": float(sets.contains(test.labels).mean()), "empty": float(sets.is_empty().mean())}
+        rows.append(row | _volume(sets, max_sets, n_rays) | _uncertainty(sets))
+    return rows
 
 
 def grid_shares(sets: CredalSet, thresholds: Sequence[float]) -> list[float]:
@@ -115,46 +96,30 @@ def grid_shares(sets: CredalSet, thresholds: Sequence[float]) -> list[float]:
     return [float(share) for share in inside.mean(axis=1)]
 
 
-def _coverage(sets: CredalSet, test: Part) -> Row:
-    truth = math.nan if test.truth is None else float(sets.contains(test.truth).mean())
-    return {"coverage": float(sets.contains(test.labels).mean()), "coverage_true": truth}
-
-
-def _size(sets: CredalSet, effort: Effort) -> Row:
-    """Mean volume: of all sets where it is exact, of some that are spread through the batch where it is estimated."""
-    empty = float(sets.is_empty().mean())
-    probe = sets[:1].log_volume(return_error=True, n_rays=2)
-    is_exact = isinstance(probe, Volume) and probe.method == "exact"
-    chosen = sets if is_exact else sets[:: max(1, -(-len(sets) // effort.n_sets))]
-    volumes = np.asarray(chosen.volume(n_rays=effort.n_rays))
+def _volume(sets: CredalSet, max_sets: int, n_rays: int) -> Row:
+    chosen, is_exact = volume_sample(sets, max_sets)
+    volumes = np.asarray(chosen.volume(n_rays=n_rays))
     error = 0.0 if is_exact else float(volumes.std(ddof=1) / math.sqrt(len(volumes)))
-    return {"volume": float(volumes.mean()), "volume_error": error, "empty": empty}
+    return {"volume": float(volumes.mean()), "volume_error": error}
 
 
 def _uncertainty(sets: CredalSet) -> Row:
-    parts = sets.uncertainty("K")
-    return {name: _finite_mean(getattr(parts, name)) for name in ("total", "aleatoric", "epistemic")}
+    """Mean uncertainties of the sets that have members."""
+    parts, known = sets.uncertainty("K"), ~sets.is_empty()
+    names = ("total", "aleatoric", "epistemic", "epistemic_gap")
+    return {name: float(getattr(parts, name)[known].mean()) if known.any() else math.nan for name in names}
 
 
-def _finite_mean(values: FloatArray) -> float:
-    """Mean over the sets that have members."""
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else math.nan
-
-
-def example_rows(
-    head: Row, score: Score, calibration: Part, test: Part, alpha: float, items: Sequence[int]
-) -> list[Row]:
+def example_rows(head: Row, calibrated: Calibration, test: Part, alpha: float, items: Sequence[int]) -> list[Row]:
     """Keep predictions and thresholds of a few test items, from which their sets can be drawn later."""
-    threshold = conformalize(calibration.prediction, calibration.labels, score).threshold(alpha)
-    prediction = np.asarray(test.prediction)
+    prediction = np.asarray(test.inputs)
     return [
         {
             **head,
             "alpha": alpha,
             "item": int(item),
             "prediction": prediction[item].ravel().tolist(),  # a mixture is one row per component
-            "threshold": threshold,
+            "threshold": calibrated.threshold(alpha),
             "label": test.labels[item].tolist(),
             "truth": None if test.truth is None else test.truth[item].tolist(),
         }

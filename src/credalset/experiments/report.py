@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
-from credalset.datasets.download import write_atomically
+from credalset._files import write_file
+from credalset._text import table_text
 from credalset.exceptions import MissingExtraError
 from credalset.experiments import published, tables
-from credalset.experiments.batch import Batch, Row
+from credalset.experiments.batch import Batch, Row, pick
 from credalset.experiments.pages import PAGES, section
 from credalset.experiments.store import Store
 from credalset.experiments.summary import Cell, summarize
@@ -24,47 +20,46 @@ OK = "Column ok, such as 4/5: in how many cells, of how many, coverage lies in t
 COLUMNS = ("score", "n_votes", "n_train", *tables.MEASURES, "ok")
 
 
-def write(name: str, store: Store, batches: Sequence[Batch], out: Path, console: Console) -> None:
+def write(name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Callable[[str], None]) -> None:
     """Write the rows, the summary and the figures of an experiment, and print the table that matters most."""
     rows = store.rows(batches)
     independent = name == "synthetic" and not store.settings["published_data"]
     cells = summarize(rows, independent=independent)
     store.combine(batches, out / f"{name}.parquet")
-    write_atomically(out / f"{name}.csv", tables.to_csv(cells).encode())
+    write_file(out / f"{name}.csv", tables.to_csv(cells).encode())
     verdicts = tables.verdict_lines(cells)
     verdicts += speed_lines(rows, store, batches) if name == "synthetic" else []
     sentences = section("verdicts", "", "\n".join(f"- {line}" for line in verdicts))
     page = "\n\n".join([*PAGES[name](cells), *sentences]) + "\n"
-    write_atomically(out / f"{name}.md", page.encode())
-    for part in dict.fromkeys(cell.key["part"] for cell in cells):
-        table = terminal_table(name, part, [cell for cell in cells if cell.key["part"] == part])
-        if table is not None:
-            console.print(table)
-    for line in [OK, *verdicts]:
-        console.print(line)
-    _figures(name, rows, store, batches, out, console)
+    write_file(out / f"{name}.md", page.encode())
+    for part in dict.fromkeys(cell["part"] for cell in cells):
+        echo(terminal_table(name, part, pick(cells, part=part)))
+    echo("\n".join([OK, *verdicts]))
+    try:
+        from credalset.experiments.figures import draw
+
+        drawn = draw(name, rows, store.examples(batches), out / "figures", quick=bool(store.settings["quick"]))
+        echo(f"Figures: {', '.join(path.name for path in drawn)}")
+    except MissingExtraError as error:
+        echo(f"Figures were skipped. {error}")
 
 
-def terminal_table(name: str, part: str, cells: Sequence[Cell]) -> Table | None:
-    """Build the table of one part at the paper's level, at most 100 columns wide."""
+def terminal_table(name: str, part: str, cells: Sequence[Cell]) -> str:
+    """Write the table of one part at the paper's level, at most 100 columns wide; nothing if there are no lines."""
     lines = tables.lines(cells, ALPHA[name])
     if name == "synthetic":  # normalised scores, and most of the lines about sizes, are left to the files
         plain = {"training-size": ("tv",)}.get(part)
         lines = [row for row in lines if (row["score"] in plain if plain else "normalized" not in row["score"])]
     if not lines:
-        return None
+        return ""
     used = [column for column in COLUMNS if any(tables.text_of(row[column]) for row in lines)]
-    n_seeds = max(cell.n_seeds for cell in cells)
-    classes = sorted({cell.key["n_classes"] for cell in cells})
+    classes = sorted({cell["n_classes"] for cell in cells})
     averaged = f" and of K = {', '.join(map(str, classes))}" if len(classes) > 1 else ""
+    n_seeds = max(cell.n_seeds for cell in cells)
     title = f"{name}, {part}: alpha = {ALPHA[name]:g}, mean of {n_seeds} seeds{averaged}"
-    table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in used:
-        justify: Any = "left" if column == "score" else "right"
-        table.add_column(tables.HEADINGS.get(column, column), justify=justify, no_wrap=True)
-    for row in lines:
-        table.add_row(*(tables.text_of(row[column]) for column in used))
-    return table
+    headings = [tables.HEADINGS.get(column, column) for column in used]
+    body = [[tables.text_of(row[column]) for column in used] for row in lines]
+    return f"{title}\n\n{table_text(headings, body, left=1)}\n"
 
 
 def speed_lines(rows: Sequence[Row], store: Store, batches: Sequence[Batch]) -> list[str]:
@@ -72,7 +67,7 @@ def speed_lines(rows: Sequence[Row], store: Store, batches: Sequence[Batch]) -> 
     grid = [batch for batch in batches if batch.part == "first-order"]
     ours = store.seconds(grid)
     plain = store.seconds([batch for batch in batches if batch.part == "one-at-a-time"])
-    theirs = published.estimate([row for row in rows if row["part"] == "first-order"], plain["one_run_cpu"])
+    theirs = published.estimate(pick(rows, part="first-order"), plain["one_run_cpu"])
     n_runs = sum(batch.n_runs for batch in grid)
     spent, clock = (ours[f"training{unit}"] + ours[f"measuring{unit}"] for unit in ("_cpu", ""))
     total = sum(theirs.values())
@@ -86,17 +81,3 @@ def speed_lines(rows: Sequence[Row], store: Store, batches: Sequence[Batch]) -> 
         f"before; volumes have no counterpart). Ratio {total / spent:.0f}, {total / clock:.0f} by the clock; training "
         f"alone {theirs['training'] / ours['training_cpu']:.1f}.",
     ]
-
-
-def _figures(
-    name: str, rows: Sequence[Row], store: Store, batches: Sequence[Batch], out: Path, console: Console
-) -> None:
-    try:
-        from credalset.experiments.figures import draw
-
-        quick = bool(store.settings["quick"])
-        written = draw(name, rows, store.examples(batches), out / "figures", quick=quick)
-    except MissingExtraError as error:
-        console.print(f"Figures were skipped. {error}")
-        return
-    console.print(f"Figures: {', '.join(path.name for path in written)}")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
+
+from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
 from credalset.experiments.batch import Batch, Outcome, with_seeds
 from credalset.experiments.store import Store
@@ -28,9 +31,9 @@ def run_all(
     Parameters
     ----------
     batches : sequence of Batch
-        What there is to do.
+        The batches to compute.
     store : Store
-        Where finished batches are kept; those that are there already are not computed again.
+        Where finished batches are kept; batches that it has already are not computed again.
     data_dir : path or None
         Folder with third-party data.
     jobs : int
@@ -38,21 +41,22 @@ def run_all(
     report : callable, optional
         Called with each batch once it is in the store, and whether it was there before.
     """
-    told = report or (lambda batch, was_there: None)
+    report = report or (lambda batch, was_there: None)
     missing: list[Batch] = []
     whole: dict[str, tuple[Batch, Batch | None]] = {}
     for batch in batches:
         if store.is_done(batch):
-            told(batch, True)
+            report(batch, True)
             continue
         begun = store.started(batch)
         missing.append(batch if begun is None else with_seeds(batch, batch.options["seeds"][begun.n_seeds :]))
         whole[missing[-1].name] = batch, begun
-    for computed, outcome in _outcomes(missing, data_dir, jobs):
-        batch, begun = whole[computed.name]
-        store.write(batch, outcome if begun is None else store.outcome(begun) + outcome)
-        store.delete_shorter(batch)
-        told(batch, False)
+    with closing(_outcomes(missing, data_dir, jobs)) as outcomes:
+        for name, outcome in outcomes:
+            batch, begun = whole[name]
+            store.write(batch, outcome if begun is None else store.outcome(begun) + outcome)
+            store.delete_shorter(batch)
+            report(batch, False)
 
 
 def compute(batch: Batch, data_dir: Path | None) -> Outcome:
@@ -62,64 +66,48 @@ def compute(batch: Batch, data_dir: Path | None) -> Outcome:
     return outcome
 
 
-def _outcomes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) -> Iterator[tuple[Batch, Outcome]]:
-    for batch in batches:
-        if batch.alone or jobs == 1:
-            yield batch, compute(batch, data_dir)
-    rest = [batch for batch in batches if not batch.alone]
-    if jobs > 1 and rest:
-        yield from _in_processes(rest, data_dir, jobs)
-
-
-def _in_processes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) -> Iterator[tuple[Batch, Outcome]]:
-    from multiprocessing import active_children, get_context
-
-    # Processes are spawned: a fork would copy the threads' locks of PyTorch and Arrow in whatever state they are.
-    context = get_context("spawn")
-    workers = min(jobs, len(batches))
-    threads = max(1, (os.cpu_count() or 1) // workers)
-    others = set(active_children())
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(threads,))
-    try:
-        with _interrupts_held_back():
-            running: dict[Future[Outcome], Batch] = {pool.submit(compute, batch, data_dir): batch for batch in batches}
-        while running:
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                yield running.pop(future), future.result()
-    except BaseException:
-        for worker in set(active_children()) - others:  # what they have begun would hold up the end
-            worker.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+def _outcomes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) -> Generator[tuple[str, Outcome], None, None]:
+    """Yield the name and outcome of each batch as soon as it is finished; those that must run alone come first."""
+    for alone in (True, False):
+        chosen = [batch for batch in batches if batch.alone == alone]
+        workers = 1 if alone else max(1, min(jobs, len(chosen)))
+        start = {"initializer": _start_worker, "initargs": (os.getpid(), workers)}
+        pool = Parallel(workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs", **start)
+        with _interrupts_ignored():
+            running = pool(delayed(_compute_named)(batch, data_dir) for batch in chosen)
+        try:
+            yield from running
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # joblib warns of workers that were ended before they had finished
+                running.close()
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Let processes that are started inside never see Ctrl-C, which is for this one; here it only comes later."""
-    if not hasattr(signal, "pthread_sigmask"):
+def _interrupts_ignored() -> Iterator[None]:
+    """Start processes inside that never see Ctrl-C, which is for this one: they inherit that it is ignored."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread sees it anyway
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)
 
 
-def _start_worker(threads: int) -> None:
-    """Share the cores among the workers, and leave when the process that started this one is gone."""
-    from multiprocessing import parent_process
+def _compute_named(batch: Batch, data_dir: Path | None) -> tuple[str, Outcome]:
+    return batch.name, compute(batch, data_dir)
 
+
+def _start_worker(main: int, workers: int) -> None:
+    """Ignore Ctrl-C, share the cores among the workers, and leave when the main process is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["CREDALSET_NUM_THREADS"] = str(threads)
-    parent = parent_process()
-    if parent is None:
-        return
+    os.environ["CREDALSET_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // workers))
 
     def watch() -> None:
-        parent.join()
+        while os.getppid() == main:
+            time.sleep(0.5)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

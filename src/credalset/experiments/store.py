@@ -12,49 +12,20 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from credalset.datasets.download import write_atomically
+from credalset._files import write_file
 from credalset.exceptions import FileFormatError, MissingExtraError
-from credalset.experiments.batch import Batch, Outcome, Row, with_seeds
+from credalset.experiments.batch import MEASURED, Batch, Outcome, Row, add_up, with_seeds
 
 FORMAT_VERSION = 1
 SETTINGS = "settings.json"
 _METADATA = b"credalset"
 
-#: columns of the result rows and their Arrow types
-COLUMNS = {
-    "experiment": "string",
-    "part": "string",
-    "seed": "int64",
-    "score": "string",
-    "alpha": "float64",
-    "n_classes": "int64",
-    "n_votes": "int64",
-    "n_train": "int64",
-    "n_calibration": "int64",
-    "n_test": "int64",
-    "coverage": "float64",
-    "coverage_true": "float64",
-    "threshold": "float64",
-    "efficiency": "float64",
-    "volume": "float64",
-    "volume_error": "float64",
-    "total": "float64",
-    "aleatoric": "float64",
-    "epistemic": "float64",
-    "empty": "float64",
-}
-EXAMPLE_COLUMNS = {
-    "part": "string",
-    "seed": "int64",
-    "score": "string",
-    "alpha": "float64",
-    "n_votes": "int64",
-    "item": "int64",
-    "prediction": "list",
-    "threshold": "float64",
-    "label": "list",
-    "truth": "list",
-}
+#: columns of the result rows, and of the examples to draw, with their Arrow types
+COLUMNS = {"experiment": "string", "part": "string", "seed": "int64", "score": "string", "alpha": "float64"}
+COLUMNS |= dict.fromkeys(("n_classes", "n_votes", "n_train", "n_calibration", "n_test"), "int64")
+COLUMNS |= dict.fromkeys(MEASURED, "float64")
+EXAMPLE_COLUMNS = {"part": "string", "seed": "int64", "score": "string", "alpha": "float64", "n_votes": "int64"}
+EXAMPLE_COLUMNS |= {"item": "int64", "prediction": "list", "threshold": "float64", "label": "list", "truth": "list"}
 
 
 class Store:
@@ -77,7 +48,7 @@ class Store:
     def is_done(self, batch: Batch) -> bool:
         """Tell whether a batch is finished; a file that cannot be trusted raises `FileFormatError`.
 
-        A batch that should have examples and has none that can be read is not finished, lest figures be missing.
+        A batch that should have examples and has none that can be read is not finished: figures would be missing.
         """
         if not self._path(batch).is_file():
             return False
@@ -113,12 +84,12 @@ class Store:
         """Keep the outcome of a batch. The file with the rows comes last: once it is there, the batch is done."""
         if not (self.folder / SETTINGS).is_file():
             text = json.dumps({"format_version": FORMAT_VERSION, "settings": self.settings}, indent=2)
-            write_atomically(self.folder / SETTINGS, text.encode())
+            write_file(self.folder / SETTINGS, text.encode())
         metadata: dict[str, Any] = {"batch": batch.name, "options": digest(batch.options)}
         metadata |= {"seconds": outcome.seconds, "examples": len(outcome.examples)}
         if outcome.examples:
-            write_atomically(self._examples_path(batch), _to_bytes(outcome.examples, EXAMPLE_COLUMNS, metadata))
-        write_atomically(self._path(batch), _to_bytes(outcome.rows, COLUMNS, metadata))
+            write_file(self._examples_path(batch), _to_bytes(outcome.examples, EXAMPLE_COLUMNS, metadata))
+        write_file(self._path(batch), _to_bytes(outcome.rows, COLUMNS, metadata))
 
     def rows(self, batches: Iterable[Batch]) -> list[Row]:
         """Read the result rows of finished batches, in the order of the batches."""
@@ -131,15 +102,11 @@ class Store:
 
     def seconds(self, batches: Iterable[Batch]) -> dict[str, float]:
         """Add up the time that finished batches took, stage by stage."""
-        total: dict[str, float] = {}
-        for batch in batches:
-            for stage, spent in self._metadata(batch)["seconds"].items():
-                total[stage] = total.get(stage, 0.0) + spent
-        return total
+        return add_up(self._metadata(batch)["seconds"] for batch in batches)
 
     def combine(self, batches: Iterable[Batch], path: Path) -> None:
         """Write the rows of all batches into one Parquet file."""
-        write_atomically(path, _to_bytes(self.rows(batches), COLUMNS, {"settings": self.settings}))
+        write_file(path, _to_bytes(self.rows(batches), COLUMNS, {"settings": self.settings}))
 
     def _path(self, batch: Batch) -> Path:
         return self.folder / f"{batch.name}.parquet"
@@ -192,8 +159,8 @@ def _metadata_of(table: Any) -> dict[str, Any]:
 
 def _parquet() -> Any:
     try:
-        import pyarrow  # type: ignore[import-untyped]
-        import pyarrow.parquet  # type: ignore[import-untyped]
+        import pyarrow
+        import pyarrow.parquet
     except ImportError:
         raise MissingExtraError("Keeping results in Parquet files", "pyarrow", "reproduce") from None
     return pyarrow

@@ -18,21 +18,9 @@ from typing import Any
 import numpy as np
 
 from credalset.calibration.quantile import conformal_rank
-from credalset.experiments.batch import Row
+from credalset.experiments.batch import MEASURED, Row
 
 KEY = ("experiment", "part", "n_classes", "n_votes", "n_train", "score", "alpha")
-AVERAGED = (
-    "coverage",
-    "coverage_true",
-    "threshold",
-    "efficiency",
-    "volume",
-    "volume_error",
-    "total",
-    "aleatoric",
-    "epistemic",
-    "empty",
-)
 FAMILY_ERROR = 0.01  # chance that any cell of an experiment with the promised coverage is called deviating
 
 
@@ -59,6 +47,10 @@ class Cell:
     band: tuple[float, float]
     wide_band: tuple[float, float]
 
+    def __getitem__(self, name: str) -> Any:
+        """Return a part of the key: ``cell["score"]``."""
+        return self.key[name]
+
     @property
     def verdict(self) -> str:
         """``"ok"``, or on which side of the wide band coverage is; ties and infinite thresholds raise it."""
@@ -72,7 +64,7 @@ class Cell:
         coverage = self.mean["coverage_true"]
         if math.isnan(coverage):
             return "-"
-        return "ok" if coverage >= 1 - self.key["alpha"] - 1e-12 else "short"
+        return "ok" if coverage >= 1 - self["alpha"] - 1e-12 else "short"
 
     def to_row(self) -> Row:
         """Return the cell as one flat row."""
@@ -123,11 +115,10 @@ def coverage_band(
 def shrinking(cells: Sequence[Cell]) -> tuple[int, list[Row]]:
     """Return how many series of thresholds over growing numbers of votes there are, and which of them grow anywhere."""
     series: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        if cell.key["n_votes"] > 0:
-            names = [name for name in KEY if name != "n_votes"]
-            series[tuple(cell.key[name] for name in names)].append(cell)
-    long = [sorted(group, key=lambda cell: cell.key["n_votes"]) for group in series.values() if len(group) > 1]
+    for cell in sorted(cells, key=lambda cell: cell["n_votes"]):
+        if cell["n_votes"] > 0:
+            series[tuple(cell[name] for name in KEY if name != "n_votes")].append(cell)
+    long = [group for group in series.values() if len(group) > 1]
     growing = [
         group[0].key | {"thresholds": [cell.mean["threshold"] for cell in group]}
         for group in long
@@ -149,7 +140,7 @@ def _distribution(n_calibration: int, n_test: int, rank: int, n_seeds: int) -> n
 
 
 def _cell(key: Row, rows: list[Row], independent: bool, tail: float) -> Cell:
-    values = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in AVERAGED}
+    values = {name: np.array([row.get(name) for row in rows], dtype=np.float64) for name in MEASURED}
     mean = {name: float(np.mean(column)) for name, column in values.items()}
     mean["volume_error"] = float(np.sqrt((values["volume_error"] ** 2).sum()) / len(rows))
     with np.errstate(invalid="ignore"):  # infinite thresholds have no spread

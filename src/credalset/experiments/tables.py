@@ -9,10 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from credalset.experiments.batch import Row
+from credalset._text import number_text
+from credalset.experiments.batch import MEASURED, Row, pick
 from credalset.experiments.summary import Cell, shrinking
 
-MEASURES = ("coverage", "coverage_true", "threshold", "efficiency", "volume", "total", "aleatoric", "epistemic")
+MEASURES = tuple(name for name in MEASURED if name not in ("volume_error", "epistemic_gap", "empty"))
 HEADINGS = {"coverage_true": "true", "n_votes": "m", "n_train": "train", "threshold": "thresh.", "efficiency": "effic."}
 HEADINGS |= {"aleatoric": "aleat.", "epistemic": "epist."}
 
@@ -20,9 +21,8 @@ HEADINGS |= {"aleatoric": "aleat.", "epistemic": "epist."}
 def lines(cells: Sequence[Cell], alpha: float) -> list[Row]:
     """Average the cells of a part over the numbers of classes, one line per score, votes and training items."""
     groups: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        if cell.key["alpha"] == alpha:
-            groups[cell.key["score"], cell.key["n_votes"], cell.key["n_train"]].append(cell)
+    for cell in pick(cells, alpha=alpha):
+        groups[cell["score"], cell["n_votes"], cell["n_train"]].append(cell)
     result = []
     for (score, n_votes, n_train), group in groups.items():
         means = {name: sum(cell.mean[name] for cell in group) / len(group) for name in MEASURES}
@@ -32,20 +32,8 @@ def lines(cells: Sequence[Cell], alpha: float) -> list[Row]:
 
 
 def text_of(value: Any) -> str:
-    """Write a number in few characters; nothing where it is unknown.
-
-    Examples
-    --------
-    >>> [text_of(x) for x in (0.12345, 1e-5, float("inf"), float("nan"), 3)]
-    ['0.123', '1e-05', 'inf', '', '3']
-    """
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if not isinstance(value, float):
-        return str(value)
-    if math.isinf(value):
-        return "inf"
-    return f"{value:.0e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
+    """Write a number in few characters; nothing where it is unknown."""
+    return number_text(value, decimals=3, significant=1, missing="")
 
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -58,10 +46,9 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     |---|--:|
     | tv | 0.900 |
     """
-    table = [headings, ["---", *["--:"] * (len(headings) - 1)]]
-    body = [[text_of(value) for value in row] for row in rows]
-    texts = ["| " + " | ".join(map(str, headings)) + " |", "|" + "|".join(table[1]) + "|"]
-    return "\n".join(texts + ["| " + " | ".join(row) + " |" for row in body])
+    rule = "|".join(["---", *["--:"] * (len(headings) - 1)])
+    first, *body = (" | ".join(map(text_of, row)) for row in [headings, *rows])
+    return "\n".join([f"| {first} |", f"|{rule}|", *(f"| {line} |" for line in body)])
 
 
 def to_csv(cells: Sequence[Cell]) -> str:
@@ -77,10 +64,12 @@ def to_csv(cells: Sequence[Cell]) -> str:
 
 def pivot(cells: Sequence[Cell], across: str, write: Callable[[Cell], str], down: Sequence[str]) -> str:
     """Write one value per cell: one column of the table for each value of ``across``, rows named by ``down``."""
-    columns = sorted({cell.key[across] for cell in cells})
+    if not cells:
+        return ""
+    columns = sorted({cell[across] for cell in cells})
     rows: dict[tuple[Any, ...], dict[Any, str]] = defaultdict(dict)
     for cell in cells:
-        rows[tuple(cell.key[name] for name in down)][cell.key[across]] = write(cell)
+        rows[tuple(cell[name] for name in down)][cell[across]] = write(cell)
     name = HEADINGS.get(across, across)
     headings = [*(HEADINGS.get(d, d) for d in down), *(f"{name} = {value}" for value in columns)]
     return markdown(headings, [[*key, *(row.get(c, "") for c in columns)] for key, row in rows.items()])
@@ -99,6 +88,12 @@ def plus_minus(cell: Cell, name: str) -> str:
     """Write a mean and its standard deviation over the seeds."""
     mean, std = cell.mean[name], cell.std[name]
     return text_of(mean) if math.isnan(std) or math.isnan(mean) else f"{text_of(mean)} ± {text_of(std)}"
+
+
+def volume_text(cell: Cell) -> str:
+    """Write the mean volume, with its standard error where it is estimated."""
+    error = cell.mean["volume_error"]
+    return text_of(cell.mean["volume"]) + (f" (se {text_of(error)})" if error > 0 else "")
 
 
 def verdict_lines(cells: Sequence[Cell]) -> list[str]:
@@ -130,9 +125,8 @@ def verdict_lines(cells: Sequence[Cell]) -> list[str]:
 
 def name_of(cell: Cell) -> str:
     """Name a cell in words."""
-    key = cell.key
-    where = f"K = {key['n_classes']}, m = {key['n_votes']}, {key['n_train']} training items"
-    return f"{key['part']}, {key['score']}, {where}, alpha = {key['alpha']:g}"
+    where = f"K = {cell['n_classes']}, m = {cell['n_votes']}, {cell['n_train']} training items"
+    return f"{cell['part']}, {cell['score']}, {where}, alpha = {cell['alpha']:g}"
 
 
 def _series_name(row: Row) -> str:
@@ -141,10 +135,9 @@ def _series_name(row: Row) -> str:
 
 
 def _full_row(cell: Cell) -> list[Any]:
-    volume = text_of(cell.mean["volume"])
-    if cell.mean["volume_error"] > 0:
-        volume += f" (se {text_of(cell.mean['volume_error'])})"
-    sizes = [plus_minus(cell, "threshold"), plus_minus(cell, "efficiency"), volume]
-    uncertainty = [cell.mean[name] for name in ("total", "aleatoric", "epistemic", "empty")]
+    sizes = [plus_minus(cell, "threshold"), plus_minus(cell, "efficiency"), volume_text(cell)]
+    uncertainty: list[Any] = [cell.mean[name] for name in ("total", "aleatoric", "epistemic", "empty")]
+    if cell.mean["epistemic_gap"] > 5e-4:  # bounds of a larger set, or a bracket
+        uncertainty[2] = f"{text_of(uncertainty[2])} (at most; {text_of(cell.mean['epistemic_gap'])} less by members)"
     band = f"{cell.band[0]:.3f}–{cell.band[1]:.3f}"
-    return [cell.key["score"], f"{cell.key['alpha']:g}", plus_minus(cell, "coverage"), band, *sizes, *uncertainty]
+    return [cell["score"], f"{cell['alpha']:g}", plus_minus(cell, "coverage"), band, *sizes, *uncertainty]

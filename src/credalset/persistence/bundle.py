@@ -2,9 +2,8 @@
 
 A bundle is a directory with ``manifest.json`` (format, version, kind, plain values, size and SHA-256 of every other
 file, and a SHA-256 of all that), numeric arrays in an uncompressed ``.npz`` file, and opaque files that other readers
-check themselves. Nothing in it is pickled and nothing is executed on reading. A bundle is written beside its
-destination and renamed into place, so a reader never sees half of one. (Replacing an older bundle takes two renames; a
-machine that dies between them leaves the old one whole in a hidden directory beside the path.)
+check themselves. Nothing in it is pickled and nothing is executed on reading. A reader never sees half a bundle: see
+`credalset._files`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import json
 import math
 import os
 import re
-import secrets
-import shutil
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from credalset._files import write_folder
 from credalset._typing import AnyArray
 from credalset._version import __version__
 from credalset.exceptions import FileFormatError
@@ -66,14 +64,7 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
     text = json.dumps(manifest, indent=2, allow_nan=False, ensure_ascii=False).encode()
     if len(text) > MAX_MANIFEST_BYTES:
         raise ValueError(f"the names and parameters take {len(text)} bytes; at most {MAX_MANIFEST_BYTES} can be saved.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staging = _hidden_sibling(target)
-    try:
-        for name, data in {**files, MANIFEST: text}.items():
-            _write_synced(staging / name, data)
-        _swap_in(staging, target)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    write_folder(target, {**files, MANIFEST: text})
 
 
 def read_bundle(path: str | Path) -> Bundle:
@@ -212,32 +203,3 @@ def _refuse_foreign(target: Path) -> None:
             f"{target} also holds {sorted(present - own)[0]!r}, which was not written by credalset and would be lost. "
             "Choose another directory."
         )
-
-
-def _hidden_sibling(target: Path) -> Path:
-    sibling = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    sibling.mkdir()
-    return sibling
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    with path.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _swap_in(staging: Path, target: Path) -> None:
-    if not target.exists():
-        staging.rename(target)
-        return
-    retired = _hidden_sibling(target)
-    try:
-        target.rename(retired / "old")
-        staging.rename(target)
-    except BaseException:
-        if (retired / "old").exists():
-            (retired / "old").rename(target)  # if this fails too, the old bundle stays where it is, whole
-        retired.rmdir()
-        raise
-    shutil.rmtree(retired, ignore_errors=True)

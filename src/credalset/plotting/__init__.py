@@ -1,7 +1,8 @@
 """Pictures of credal sets and of results (extra ``plot``); the only folder that imports matplotlib.
 
 Every function takes axes and returns them: without ``ax`` it opens a pyplot figure of its own, with ``ax`` it touches
-nothing else. Colours are those of Okabe and Ito, told apart with any colour vision; what colour says, shape says too.
+nothing else. Colours are those of Okabe and Ito, which people with any colour vision can distinguish; shapes
+say the same.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from textwrap import fill
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from credalset._typing import FloatArray
@@ -16,34 +17,26 @@ LINE = 1.5  # distance of two lines of a legend, likewise
 ROWS = 2  # of a legend for which the usual height of a picture leaves room
 
 
-def width_of(ax: Axes) -> float:
-    """Width of axes in points; a layout engine will change it a little."""
-    figure = ax.get_figure(root=True)
+def points_of(thing: Artist) -> FloatArray:
+    """Width and height in points of something that is drawn; a layout engine will change those of axes a little."""
+    figure = thing.get_figure(root=True)
     assert figure is not None
-    return 72.0 * float(ax.get_window_extent().width) / figure.dpi
-
-
-def height_of(ax: Axes) -> float:
-    """Height of axes in points; a layout engine will change it a little."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    return 72.0 * float(ax.get_window_extent().height) / figure.dpi
+    box = thing.get_window_extent()
+    return 72.0 / figure.dpi * np.array([box.width, box.height])
 
 
 def size_of(ax: Axes, text: str) -> FloatArray:
     """Width and height of a small text in points."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
     probe = ax.text(0.0, 0.0, text, fontsize=style.TINY)
-    box = probe.get_window_extent()
+    size = points_of(probe)
     probe.remove()
-    return 72.0 / figure.dpi * np.array([box.width, box.height])
+    return size
 
 
 def name_ticks(ax: Axes, places: Sequence[float], names: Sequence[str]) -> None:
     """Write names at places one unit apart on the horizontal axis, as steep as they must be not to touch."""
     low, high = ax.get_xlim()
-    room = width_of(ax) * float(np.min(np.diff(places), initial=high - low)) / (high - low)
+    room = points_of(ax)[0] * float(np.min(np.diff(places), initial=high - low)) / (high - low)
     widest = max(float(size_of(ax, name)[0]) for name in set(names))
     ax.set_xticks(places, names)
     if widest + 4.0 <= room:
@@ -73,16 +66,13 @@ def legend_above(ax: Axes, columns: int, *, is_new: bool, first: Sequence[str] =
     figure = ax.get_figure(root=True)
     if not labels or figure is None:
         return
-    room = 1.1 * width_of(ax)
+    room = 1.1 * points_of(ax)[0]
     names = break_names(labels, room - 3 * style.TINY)
-    place = {
-        "loc": "lower right" if flush_right else "lower center",
-        "bbox_to_anchor": (1.0 if flush_right else 0.5, 1.0),
-    }
+    loc, x = ("lower right", 1.0) if flush_right else ("lower center", 0.5)
     for ncols in range(min(columns, len(names)), 0, -1):
-        legend = style.draw_legend(ax, handles, names, ncols=ncols, **place)
-        if 72.0 * legend.get_window_extent().width / figure.dpi <= room:
+        legend = style.draw_legend(ax, handles, names, ncols=ncols, loc=loc, bbox_to_anchor=(x, 1.0))
+        if points_of(legend)[0] <= room:
             break
     if is_new:
-        extra = 72.0 * legend.get_window_extent().height / figure.dpi - ROWS * LINE * style.TINY
+        extra = points_of(legend)[1] - ROWS * LINE * style.TINY
         figure.set_figheight(figure.get_figheight() + max(0.0, extra) / 72.0)

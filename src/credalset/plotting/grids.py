@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from credalset._typing import AnyArray, ArrayLike, FloatArray
+from credalset._typing import AnyArray, ArrayLike
 from credalset.plotting import style
 from credalset.plotting.outline import to_plane
 from credalset.plotting.triangle import HEIGHT, dirichlet_contours, draw_sets, draw_simplex
@@ -32,7 +32,7 @@ def ternary_grid(
     figsize: tuple[float, float] | None = None,
     figure: Figure | None = None,
 ) -> AnyArray:
-    """Draw the sets that several scores give to the same instances, each with its size beneath.
+    """Draw the sets that several scores give to the same instances, each with its size beneath, and return the axes.
 
     Parameters
     ----------
@@ -46,18 +46,10 @@ def ternary_grid(
         Names at the corners; long ones are written in the first cell only.
     measure : {"efficiency", "volume"}
         Size beneath each cell: the paper's grid fraction, or the exact volume.
-    density : bool
-        Whether second-order predictions are drawn with the contours of their density.
-    legend : bool
-        Whether to add a legend beneath the grid.
-    figsize : (float, float), optional
-        Size in inches; by default 6.8 wide for five columns.
-    figure : matplotlib figure, optional
-        An empty figure to draw into; a new pyplot figure by default.
-
-    Returns
-    -------
-    ndarray of matplotlib axes, shape (N, number of columns)
+    density, legend : bool
+        Whether to draw the density contours of second-order predictions, and a legend beneath the grid.
+    figsize, figure : (float, float) and matplotlib figure, optional
+        Size in inches, by default 6.8 wide for five columns; an empty figure to draw into, by default a new one.
 
     Examples
     --------
@@ -72,33 +64,17 @@ def ternary_grid(
     style.check_option(measure, "measure", ("efficiency", "volume"))
     labels = style.check_names(row_labels, "row_labels", n_rows, "rows")
     corners = style.class_names(classes, first)
-    marks = [
-        (style.check_rows(points, name, first), name, look)
-        for points, name, look in ((truth, "truth", style.TRUTH), (votes, "votes", style.VOTES))
-        if points is not None
-    ]
+    marks = style.given_marks(lambda points, name: style.check_rows(points, name, first), truth, votes)
     has_long_names = max(map(len, corners)) > 2
     axes = _new_grid(figure, figsize, n_rows, len(columns), legend, has_long_names)
     for j, (title, sets) in enumerate(columns.items()):
         sizes = sets.efficiency() if measure == "efficiency" else np.asarray(sets.volume())
         axes[0, j].set_title(title, fontsize=style.SMALL + 1, pad=LABEL + 6)
         for i, ax in enumerate(axes[:, j]):
-            shown = corners if not has_long_names or i == j == 0 else ["", "", ""]
-            draw_simplex(ax, shown, LABEL)
+            draw_simplex(ax, corners if not has_long_names or i == j == 0 else ["", "", ""], LABEL)
             _draw_cell(ax, sets[i], [(points[i], name, look) for points, name, look in marks], density)
-            _write_size(ax, float(sizes[i]), below_names=has_long_names)
-    for ax, label in zip(axes[:, 0], labels or [], strict=bool(labels)):
-        ax.annotate(
-            label,
-            (0.0, 0.45),
-            xytext=(-4, 0),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            ha="right",
-            va="center",
-            rotation=90,
-            fontsize=style.SMALL,
-        )
+            _write_size(ax, float(sizes[i]), has_long_names)
+    _name_rows(axes[:, 0], labels or [])
     if legend:
         _legend(axes)
     return axes
@@ -145,7 +121,7 @@ def _new_grid(
     return axes
 
 
-def _draw_cell(ax: Axes, one: CredalSet, marks: list[tuple[FloatArray, str, dict[str, Any]]], density: bool) -> None:
+def _draw_cell(ax: Axes, one: CredalSet, marks: list[style.Mark], density: bool) -> None:
     draw_sets(ax, one)
     if density and one.score.order == "second":
         dirichlet_contours(one.prediction[0], levels=(0.1, 0.3, 0.5, 0.7, 0.9), ax=ax)
@@ -155,31 +131,24 @@ def _draw_cell(ax: Axes, one: CredalSet, marks: list[tuple[FloatArray, str, dict
 
 def _write_size(ax: Axes, size: float, below_names: bool) -> None:
     """Beneath the triangle, between short class names or a line below long ones."""
-    ax.annotate(
-        f"{size:.2f}",
-        (0.5, 0.0),
-        xytext=(0, -4 - LABEL if below_names else -4),
-        textcoords="offset points",
-        ha="center",
-        va="top",
-        fontsize=style.TINY + 0.5,
-        annotation_clip=False,
-    )
+    shift = (0.0, -4 - LABEL if below_names else -4)
+    style.write(ax, f"{size:.2f}", (0.5, 0.0), shift, va="top", fontsize=style.TINY + 0.5)
+
+
+def _name_rows(axes: AnyArray, labels: Sequence[str]) -> None:
+    look: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "rotation": 90, "fontsize": style.SMALL}
+    for ax, label in zip(axes, labels, strict=False):
+        style.write(ax, label, (0.0, 0.45), (-4, 0), **look)
 
 
 def _legend(axes: AnyArray) -> None:
     entries: dict[str, Any] = {}
     for ax in axes.flat:
         handles, labels = ax.get_legend_handles_labels()
-        entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
+        entries = dict(zip(labels, handles, strict=True)) | entries
     figure = axes[0, 0].get_figure()
     is_constrained = isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine)
-    figure.legend(
-        entries.values(),
-        entries.keys(),
-        loc="outside lower center" if is_constrained else "lower center",
-        ncols=min(len(entries), max(1, int(figure.get_figwidth()))),  # an inch each
-        frameon=False,
-        fontsize=style.TINY + 0.5,
-        handletextpad=0.3,
-    )
+    columns = min(len(entries), max(1, int(figure.get_figwidth())))  # an inch each
+    look = {"ncols": columns, "frameon": False, "fontsize": style.TINY + 0.5, "handletextpad": 0.3}
+    place = "outside lower center" if is_constrained else "lower center"
+    figure.legend(entries.values(), entries.keys(), loc=place, **look)

@@ -48,10 +48,6 @@ def envelopes(
     ax : matplotlib axes, optional
         Where to draw.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -73,26 +69,28 @@ def envelopes(
     points = None if truth is None else style.check_points(truth, "truth", sets.n_classes)
     if points is not None and len(points) not in {1, len(sets)}:
         raise ValueError(f"truth has {len(points)} rows, but there are {len(sets)} sets. Pass one row, or one per set.")
-    k, n = sets.n_classes, len(sets)
-    is_new = ax is None
-    ax = style.axes_or_new(ax, width=style.SINGLE if k * n <= 16 else style.DOUBLE, height=2.3)
+    n, is_new = len(sets), ax is None
+    ax = style.axes_or_new(ax, width=style.SINGLE if sets.n_classes * n <= 16 else style.DOUBLE, height=2.3)
     highest, shown = _draw_bars(ax, sets, entries)
-    size = float(np.clip(260.0 * SPREAD / (k * n), 2.0, 6.0))
-    empty = sets.is_empty()
-    for i in range(n):
-        place = _places(k, n, i)
-        if prediction:
-            look = style.CROSSED if empty[i] else style.PREDICTION
-            name = "prediction, empty set" if empty[i] else "prediction"
-            ax.plot(place, sets.center[i], label=name, **style.mark(look, 0.7 * size))
-            highest = max(highest, float(sets.center[i].max()))
-        if points is not None:
-            ax.plot(place, points[i % len(points)], label="truth", **style.mark(style.TRUTH, size))
-            highest = max(highest, float(points.max()))
-    _finish(ax, names, highest)
+    _finish(ax, names, max(highest, _draw_marks(ax, sets, points, prediction)))
     if legend:
         legend_above(ax, max(min(4, n + 2), n // 6), is_new=is_new, first=shown)
     return ax
+
+
+def _draw_marks(ax: Axes, sets: CredalSet, truth: FloatArray | None, prediction: bool) -> float:
+    """Mark predictions and truth; the highest of them."""
+    k, n = sets.n_classes, len(sets)
+    size = float(np.clip(260.0 * SPREAD / (k * n), 2.0, 6.0))
+    for i, is_empty in enumerate(sets.is_empty()):
+        if prediction:
+            look = style.CROSSED if is_empty else style.PREDICTION
+            name = "prediction, empty set" if is_empty else "prediction"
+            ax.plot(_places(k, n, i), sets.center[i], label=name, **style.mark(look, 0.7 * size))
+        if truth is not None:
+            ax.plot(_places(k, n, i), truth[i % len(truth)], label="truth", **style.mark(style.TRUTH, size))
+    shown = [sets.center] * prediction + ([] if truth is None else [truth])
+    return max((float(points.max()) for points in shown), default=0.0)
 
 
 def _places(k: int, n: int, i: int) -> FloatArray:

@@ -10,7 +10,7 @@ from matplotlib.patheffects import withStroke
 
 from credalset._typing import FloatArray
 from credalset.plotting import style
-from credalset.plotting.fitting import break_names, height_of, size_of, width_of
+from credalset.plotting.fitting import break_names, points_of, size_of
 
 GAP = 2.0  # points between texts
 # Where a text may go from its point, the favourites first: right and up, then round the clock, then further away.
@@ -26,7 +26,7 @@ def write_notes(ax: Axes, places: FloatArray, texts: Sequence[str], obstacles: F
     points of the ``cloud`` (k, 2) are avoided where that costs little.
     """
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-    scale = min(width_of(ax) / (right - left), height_of(ax) / (top - bottom))
+    scale = float(np.min(points_of(ax) / (right - left, top - bottom)))
     corner = np.array([left, bottom])
     frame = scale * (np.array([right, top]) - corner)
     points = scale * (places - corner)
@@ -67,15 +67,6 @@ def _costs(boxes: FloatArray, taken: FloatArray, frame: FloatArray) -> FloatArra
 
 def _write(ax: Axes, text: str, place: FloatArray, shift: FloatArray) -> None:
     ax.plot(*place, marker="o", markersize=6, markerfacecolor="none", markeredgecolor="black", zorder=4)
-    ax.annotate(
-        text,
-        (float(place[0]), float(place[1])),
-        xytext=(float(shift[0]), float(shift[1])),
-        textcoords="offset points",
-        arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 3.5, "shrinkA": 0},
-        ha="center",
-        va="center",
-        fontsize=style.TINY,
-        zorder=5,
-        path_effects=[withStroke(linewidth=1.5, foreground="white")],
-    )
+    line = {"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 3.5, "shrinkA": 0}
+    rim = [withStroke(linewidth=1.5, foreground="white")]
+    style.write(ax, text, place, (shift[0], shift[1]), arrowprops=line, zorder=5, path_effects=rim)

@@ -14,6 +14,7 @@ from credalset.plotting import style
 from credalset.plotting.fitting import name_ticks
 
 WIDTH = 0.8  # of all violins at one tick
+DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.0}
 NICE_NAMES = {
     "alpha": "α",
     "n_classes": "number of classes K",
@@ -38,10 +39,9 @@ def violins(
     ----------
     results : list of dict, data frame, or mapping of columns
         One row per run, such as the rows of `ConformalCredalClassifier.evaluate` for several seeds.
-    x : str
-        Column for the horizontal axis: numbers in order, names as they first appear.
-    y : str
-        Column of numbers to show. Infinite ones are counted at the upper edge.
+    x, y : str
+        Columns for the horizontal axis (numbers in order, names as they first appear) and of the numbers to show, of
+        which infinite ones are counted at the upper edge.
     hue : str or None
         Column that tells violins at the same place apart by colour.
     nominal : None, "alpha", float or False
@@ -51,10 +51,6 @@ def violins(
         Whether to add a legend of the hues.
     ax : matplotlib axes, optional
         Where to draw.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -71,22 +67,17 @@ def violins(
     hues = _levels(data[hue]) if len(names) == 3 and hue is not None else [None]
     lines = _nominal_lines(nominal, y, data.get("alpha"))
     ax = style.axes_or_new(ax, width=style.DOUBLE, height=2.3)
-    width = WIDTH / len(hues)
     colours = style.colors(len(hues))
     for level, line in lines:
-        matching = hue == "alpha" and level in hues
-        colour = colours[hues.index(level)] if matching else style.GREY
-        ax.axhline(line, color=colour, linestyle=(0, (4, 2)), linewidth=1.0, zorder=1)
+        colour = colours[hues.index(level)] if hue == "alpha" and level in hues else style.GREY
+        ax.axhline(line, color=colour, zorder=1, **DASHED)
+    width = WIDTH / len(hues)
     for i, tick in enumerate(ticks):
         for j, level in enumerate(hues):
-            rows = data[x] == tick
-            if level is not None and hue is not None:
-                rows &= data[hue] == level
-            if rows.any():
-                _draw_violin(ax, i + (j - (len(hues) - 1) / 2) * width, values[rows], width, colours[j])
+            rows = (data[x] == tick) & (True if level is None else data[str(hue)] == level)
+            _draw_violin(ax, i + (j - (len(hues) - 1) / 2) * width, values[rows], width, colours[j])
     ax.set_xlim(-0.5, len(ticks) - 0.5)
-    ax.set_xlabel(NICE_NAMES.get(x, x))
-    ax.set_ylabel(NICE_NAMES.get(y, y))
+    ax.set(xlabel=NICE_NAMES.get(x, x), ylabel=NICE_NAMES.get(y, y))
     style.tidy(ax)
     name_ticks(ax, range(len(ticks)), [_text(tick) for tick in ticks])
     if legend and hues != [None]:
@@ -116,24 +107,14 @@ def _draw_violin(ax: Axes, position: float, values: FloatArray, width: float, co
 
 
 def _legend(ax: Axes, hue: str, hues: Sequence[Any], colours: Sequence[Any], with_nominal: bool) -> None:
-    handles: list[Any] = [
-        Patch(facecolor=(colour, 0.4), edgecolor=colour, label=_text(level))
-        for level, colour in zip(hues, colours, strict=True)
-    ]
+    handles: list[Any] = [Patch(facecolor=(colour, 0.4), edgecolor=colour) for colour in colours]
+    labels = [_text(level) for level in hues]
     if with_nominal:
-        line = ax.axhline(np.nan, color=style.GREY, linestyle=(0, (4, 2)), linewidth=1.0, label="nominal")
-        handles.append(line)
-    ax.legend(
-        handles=handles,
-        title=NICE_NAMES.get(hue, hue),
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        frameon=False,
-        fontsize=style.TINY,
-        title_fontsize=style.TINY,
-        handlelength=1.4,
-        handletextpad=0.5,
-    )
+        handles.append(ax.axhline(np.nan, color=style.GREY, **DASHED))
+        labels.append("nominal")
+    look: dict[str, Any] = {"frameon": False, "fontsize": style.TINY, "title_fontsize": style.TINY, "handlelength": 1.4}
+    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "handletextpad": 0.5}
+    ax.legend(handles, labels, title=NICE_NAMES.get(hue, hue), **place, **look)
 
 
 def _nominal_lines(nominal: float | str | bool | None, y: str, alphas: AnyArray | None) -> list[tuple[Any, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_label_distributions
+from credalset.annotations.labels import Labels
 from credalset.sets.credal_set import CredalSet
 
 # Okabe and Ito's palette; credal sets green, truth orange and predictions black as in the paper.
@@ -30,8 +30,10 @@ TRUTH: dict[str, Any] = {"marker": "s", "color": ORANGE, "markersize": 6.5, "zor
 VOTES: dict[str, Any] = {"marker": "^", "color": BLUE, "markersize": 6.5, "zorder": 5}
 #: the smallest mark lies on top, so that what it coincides with shows around it
 PREDICTION: dict[str, Any] = {"marker": "o", "color": BLACK, "markersize": 4.5, "zorder": 6}
-#: of a set without members, the same everywhere
+#: the prediction of an empty set
 CROSSED = PREDICTION | {"marker": "x", "color": GREY, "markeredgecolor": GREY, "markeredgewidth": 1.0}
+#: points, the name they have in a legend, and how they look
+Mark = tuple[FloatArray, str, dict[str, Any]]
 MARK: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.7, "clip_on": False}
 
 
@@ -43,7 +45,7 @@ def colors(n: int) -> list[Any]:
 
 
 def mark(look: Mapping[str, Any], size: float | None = None) -> dict[str, Any]:
-    """Options of ``plot`` for a kind of mark; small ones go without the white rim, which would swallow them."""
+    """Options of ``plot`` for a kind of mark; small ones have no white rim, which would hide them."""
     options = MARK | dict(look) | ({} if size is None else {"markersize": size})
     if options["markersize"] < 3.5 and options["markeredgecolor"] == "white":
         options["markeredgewidth"] = 0.0
@@ -51,7 +53,7 @@ def mark(look: Mapping[str, Any], size: float | None = None) -> dict[str, Any]:
 
 
 def axes_or_new(ax: Axes | None, width: float = SINGLE, height: float = 2.6) -> Axes:
-    """Return the axes given, or those of a new pyplot figure; never the current ones of somebody else's picture."""
+    """Return the axes given, or those of a new pyplot figure; never pyplot's current axes."""
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -81,7 +83,7 @@ def check_points(value: ArrayLike, name: str, n_classes: int) -> FloatArray:
     array = value if hasattr(value, "distributions") else np.asarray(value)
     if isinstance(array, np.ndarray) and array.ndim == 1:
         array = array[None]
-    return as_label_distributions(array, name, n_classes=n_classes)
+    return Labels.read(array, name, n_classes=n_classes).distributions
 
 
 def check_rows(value: ArrayLike, name: str, sets: CredalSet) -> FloatArray:
@@ -136,6 +138,21 @@ def draw_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **optio
             handle.set_markersize(max(handle.get_markersize(), 4.0))
             handle.set_linewidth(max(handle.get_linewidth(), 4.0))
     return legend
+
+
+def write(ax: Axes, text: str, place: ArrayLike, shift: tuple[float, float] = (0.0, 0.0), **options: Any) -> None:
+    """Write a text at a place of a picture, moved by some points; it may stand outside the axes."""
+    x, y = np.asarray(place, dtype=np.float64).tolist()
+    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TINY, "annotation_clip": False} | options
+    ax.annotate(text, (x, y), xytext=shift, textcoords="offset points", **look)
+
+
+def given_marks(
+    check: Callable[[ArrayLike, str], FloatArray], truth: ArrayLike | None, votes: ArrayLike | None
+) -> list[Mark]:
+    """Check the truth and the votes that are there; what to mark, with its name and looks."""
+    both = ((truth, "truth", TRUTH), (votes, "votes", VOTES))
+    return [(check(points, name), name, look) for points, name, look in both if points is not None]
 
 
 def note_empty(ax: Axes, name: str, colour: Any) -> str:

@@ -12,7 +12,7 @@ from matplotlib.path import Path
 
 from credalset._typing import ArrayLike, FloatArray
 from credalset.plotting import style
-from credalset.plotting.fitting import break_names, height_of, width_of
+from credalset.plotting.fitting import break_names, points_of
 from credalset.plotting.outline import CORNERS, area, density_level_sets, outline, to_plane
 from credalset.scores import NegativeLogDensity, RelativeLikelihood
 from credalset.scores.density import DensitySet
@@ -62,10 +62,6 @@ def ternary(
     ax : matplotlib axes, optional
         Where to draw; axes that hold a triangle already are drawn over.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -76,13 +72,8 @@ def ternary(
     ['credal set', 'prediction', 'truth']
     """
     style.check_sets(sets, n_classes=3)
-    corners = style.class_names(classes, sets)
-    names = style.check_names(labels, "labels", len(sets), "sets")
-    marks = [
-        (style.check_points(points, name, 3), name, look)
-        for points, name, look in ((truth, "truth", style.TRUTH), (votes, "votes", style.VOTES))
-        if points is not None
-    ]
+    corners, names = style.class_names(classes, sets), style.check_names(labels, "labels", len(sets), "sets")
+    marks = style.given_marks(lambda points, name: style.check_points(points, name, 3), truth, votes)
     if prediction and len(sets) <= MANY:
         marks = [*_predictions(sets), *marks]
     is_new = ax is None
@@ -98,7 +89,7 @@ def ternary(
     return ax
 
 
-def _predictions(sets: CredalSet) -> list[tuple[FloatArray, str, dict[str, Any]]]:
+def _predictions(sets: CredalSet) -> list[style.Mark]:
     """Centres to mark: those of empty sets are crossed out, unless there are no others."""
     empty = sets.is_empty()
     if empty.all():
@@ -117,11 +108,10 @@ def legend_beside(ax: Axes, first: Sequence[str], *, is_new: bool) -> None:
     figure = ax.get_figure(root=True)
     if not labels or figure is None:
         return
-    width, height = width_of(ax), height_of(ax)
+    width, height = points_of(ax)
     labels = break_names(labels, 0.6 * width)
     place: dict[str, Any] = {"loc": "upper right", "ncols": int(np.ceil(10.5 * len(labels) / height))}
-    box = style.draw_legend(ax, handles, labels, bbox_to_anchor=(1.04, 1.04), **place).get_window_extent()
-    wide, high = 72.0 * box.width / figure.dpi, 72.0 * box.height / figure.dpi
+    wide, high = points_of(style.draw_legend(ax, handles, labels, bbox_to_anchor=(1.04, 1.04), **place))
     span = 1 + 2 * MARGIN
     scale = min(width, height / HEIGHT) / span  # points per side of the triangle, which is in the middle of the axes
     climb = max(1.04 * height - high - 0.5 * (height - scale * HEIGHT), 0.0)  # of the legend's lower edge
@@ -133,7 +123,7 @@ def legend_beside(ax: Axes, first: Sequence[str], *, is_new: bool) -> None:
     steep = 1 + MARGIN + MARGIN / (2 * HEIGHT)
     if is_new:
         figure.set_figwidth(figure.get_figwidth() + max(scale * steep - free - width, 0.0) / 72.0)
-        width = width_of(ax)
+        width = points_of(ax)[0]
     scale = float(np.clip((width + free) / steep, 0.3 * scale, scale))
     ax.update_datalim([(max(width / scale - 2 * MARGIN, 1.0), max(height / scale - 2 * MARGIN, HEIGHT))])
     ax.autoscale_view()
@@ -153,18 +143,9 @@ def draw_simplex(ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = 
     # In points rather than data units: names keep their distance from the corners in pictures of any size. The lower
     # ones grow inward, which leaves no margin to either side.
     for corner, name, shift, where in zip(CORNERS, corners, (-4, 4, 0), ("left", "right", "center"), strict=True):
-        top = where == "center"
-        ax.annotate(
-            name,
-            (float(corner[0]), float(corner[1])),
-            xytext=(shift, 3 if top else -3),
-            textcoords="offset points",
-            ha=where if len(name) > 2 else "center",
-            va="bottom" if top else "top",
-            fontsize=size,
-            color=style.GREY,
-            annotation_clip=False,
-        )
+        rise, va = (3, "bottom") if where == "center" else (-3, "top")
+        ha = where if len(name) > 2 else "center"
+        style.write(ax, name, corner, (shift, rise), ha=ha, va=va, fontsize=size, color=style.GREY)
     # Axes that keep their size, so that layout engines can foresee it: the limits give way instead.
     ax.set_aspect("equal", adjustable="datalim")
     ax.margins(MARGIN)
@@ -207,10 +188,7 @@ def _draw_loops(
 
 def as_path(loops: list[FloatArray]) -> Path:
     """One closed matplotlib path in the plane, holes left out."""
-    closed = []
-    for loop in loops:
-        points = to_plane(loop)
-        closed.append(Path(np.concatenate([points, points[:1]]), closed=True))
+    closed = (Path(to_plane(np.concatenate([loop, loop[:1]])), closed=True) for loop in loops)
     return Path.make_compound_path(*closed)
 
 
@@ -240,10 +218,6 @@ def dirichlet_contours(
         Names at the corners, unless the axes hold a triangle already.
     ax : matplotlib axes, optional
         Where to draw, for example the axes that `ternary` returned.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------

@@ -11,11 +11,12 @@ from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from credalset._typing import AnyArray, ArrayLike, FloatArray
+from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from credalset.plotting import style
-from credalset.plotting.fitting import break_names, height_of, legend_above, width_of
+from credalset.plotting.fitting import break_names, legend_above, points_of
 from credalset.plotting.notes import write_notes
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.results import EntropyBounds
 from credalset.simplex import entropy, log_base
 
 MANY = 2_000  # marks beyond which vector graphics would grow heavy: they are kept as pixels
@@ -23,6 +24,7 @@ VERY_MANY = 20_000  # points beyond which a cloud hides its own density
 TOTALS = (0.25, 0.5, 0.75, 1.0)  # of the largest entropy, drawn as diagonals
 FEW = 8  # sets that are numbered one by one
 LONG = 24  # letters of a name beyond which a narrow picture has no room for intervals
+FAINT = 0.005  # gap, of the largest entropy, that no eye would see
 HIDDEN = 0.04  # length of an interval, of the largest entropy, that a mark can hide
 
 
@@ -37,6 +39,8 @@ def entropy_intervals(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the interval from the smallest to the largest entropy in each set, with those of prediction and truth.
+
+    Where a bound is certified but not attained, the interval is pale from the bound to the best member found.
 
     Parameters
     ----------
@@ -56,10 +60,6 @@ def entropy_intervals(
     ax : matplotlib axes, optional
         Where to draw.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -72,54 +72,49 @@ def entropy_intervals(
     style.check_option(order, "order", ("center", None))
     names = style.check_names(labels, "labels", len(sets), "sets")
     true_entropy = None if truth is None else entropy(style.check_rows(truth, "truth", sets), base)
-    unit = log_base(base, sets.n_classes)
     center = entropy(sets.center, base)
-    lower, upper = sets.entropy_bounds(base)
+    bounds = sets.entropy_bounds(base)
     rank = np.argsort(center, kind="stable") if order == "center" else np.arange(len(sets))
-    place = np.empty(len(sets))
-    place[rank] = np.arange(len(sets))
+    place = np.argsort(rank).astype(np.float64)
     is_new, lying = ax is None, names is not None
     wide = style.DOUBLE if names is not None and max(map(len, names)) > LONG else style.SINGLE
     ax = style.axes_or_new(ax, width=wide, height=2.3 if names is None else 0.7 + 0.2 * len(sets))
-    largest = float(np.log(sets.n_classes) / unit)
-    _draw_intervals(ax, place, lower, upper, lying, largest)
+    largest = float(np.log(sets.n_classes) / log_base(base, sets.n_classes))
+    _draw_intervals(ax, place, bounds, lying, largest)
     empty = sets.is_empty()
-    for rows, name, look in (
-        (~empty, "prediction", style.PREDICTION),
-        (empty, "prediction, empty set", style.CROSSED),
-    ):
-        _draw_marks(ax, place[rows], center[rows], lying, len(sets), name, look)
+    _draw_marks(ax, place[~empty], center[~empty], lying, len(sets), "prediction", style.PREDICTION)
+    _draw_marks(ax, place[empty], center[empty], lying, len(sets), "prediction, empty set", style.CROSSED)
     if true_entropy is not None:
         _draw_marks(ax, place, true_entropy, lying, len(sets), "truth", style.TRUTH)
-    _finish_intervals(ax, names, place, len(sets), largest, _unit_name(base), order)
+    _finish_intervals(ax, names, place, largest, _unit_name(base), order)
     if legend:
         legend_above(ax, 2 if empty.any() else 3, is_new=is_new, flush_right=lying)
     return ax
 
 
-def _draw_intervals(
-    ax: Axes, place: FloatArray, lower: FloatArray, upper: FloatArray, lying: bool, largest: float
-) -> None:
-    there = ~np.isnan(lower)
+def _draw_intervals(ax: Axes, place: FloatArray, bounds: EntropyBounds, lying: bool, largest: float) -> None:
+    there = ~np.isnan(bounds.lower)
     if not there.any():
         return
-    ends = np.stack([np.stack([place, lower], axis=1), np.stack([place, upper], axis=1)], axis=1)[there]
+    found = bounds.lower + bounds.lower_gap, bounds.upper - bounds.upper_gap  # by members; certain beyond these
     width = float(np.clip(150.0 / len(place), 0.6, 6.0))
     options: dict[str, Any] = {"zorder": 2, "rasterized": len(place) > MANY}
-    lines = LineCollection(
-        list(ends[..., ::-1] if lying else ends),
-        colors=[(style.GREEN, 0.55)],
-        linewidths=width,
-        label="credal set",
-        capstyle="butt",
-        **options,
-    )
-    ax.add_collection(lines)
-    short = ends[upper[there] - lower[there] < HIDDEN * largest].mean(axis=1)
+
+    def draw(low: FloatArray, high: FloatArray, rows: BoolArray, opacity: float, label: str) -> FloatArray:
+        ends = np.stack([np.stack([place, low], axis=1), np.stack([place, high], axis=1)], axis=1)[rows]
+        look: dict[str, Any] = {"colors": [(style.GREEN, opacity)], "linewidths": width, "capstyle": "butt"}
+        if len(ends):
+            ax.add_collection(LineCollection(list(ends[..., ::-1] if lying else ends), label=label, **look, **options))
+        return ends
+
+    ends = draw(*found, there & (found[0] <= found[1]), 0.55, "credal set")
+    draw(bounds.lower, np.minimum(*found), there & (bounds.lower_gap > 0), 0.2, "not ruled out")
+    draw(np.maximum(*found), bounds.upper, there & (bounds.upper_gap > 0), 0.2, "_nolegend_")
+    short = ends[ends[:, 1, 1] - ends[:, 0, 1] < HIDDEN * largest].mean(axis=1)
     # The dot of the prediction would hide these: a bar across it, wider than any mark.
-    look: dict[str, Any] = {"marker": "|" if lying else "_", "color": style.GREEN, "linestyle": "none"}
+    bar: dict[str, Any] = {"marker": "|" if lying else "_", "color": style.GREEN, "linestyle": "none"}
     size = 1.8 * _size(len(place), style.TRUTH)
-    ax.plot(*(short[:, ::-1] if lying else short).T, markersize=size, markeredgewidth=1.6, **look, **options)
+    ax.plot(*(short[:, ::-1] if lying else short).T, markersize=size, markeredgewidth=1.6, **bar, **options)
 
 
 def _size(total: int, look: Mapping[str, Any]) -> float:
@@ -135,25 +130,20 @@ def _draw_marks(
 
 
 def _finish_intervals(
-    ax: Axes,
-    names: list[str] | None,
-    place: FloatArray,
-    total: int,
-    largest: float,
-    unit: str,
-    order: str | None,
+    ax: Axes, names: list[str] | None, place: FloatArray, largest: float, unit: str, order: str | None
 ) -> None:
+    total = len(place)
     if names is None:
         ax.set_xlim(-0.7, total - 0.3)
         ax.set_ylim(-0.02 * largest, 1.03 * largest)
-        ax.set_xlabel("set, by entropy of the prediction" if order == "center" else "set")
-        ax.set_ylabel(unit)
+        ax.set(xlabel="set, by entropy of the prediction" if order == "center" else "set", ylabel=unit)
         ax.xaxis.set_major_locator(FixedLocator(range(total)) if total <= FEW else MaxNLocator(integer=True))
     else:
         ax.set_ylim(total - 0.4, -0.6)
         ax.set_xlim(-0.02 * largest, 1.03 * largest)
-        lines = int(0.6 * height_of(ax) / (total * style.TINY))  # less than the height: layout makes room for a legend
-        ax.set_yticks(place, break_names(names, 0.55 * width_of(ax), lines))
+        width, height = points_of(ax)
+        lines = int(0.6 * height / (total * style.TINY))  # less than the height: layout makes room for a legend
+        ax.set_yticks(place, break_names(names, 0.55 * width, lines))
         ax.set_xlabel(unit)
     style.tidy(ax)
 
@@ -178,7 +168,9 @@ def uncertainty_map(
     """Scatter the aleatoric against the epistemic uncertainty of sets, with lines of constant total.
 
     Aleatoric is the smallest entropy in a set, total the largest, epistemic their difference. Empty sets have neither
-    and are left out; their number is written above the picture.
+    and are left out; their number is written above the picture. Where these are bounds (`Uncertainty` carries gaps), a
+    thin line leads from each mark to where the set could lie at the other end, and a note above says how far off the
+    farthest may be.
 
     Parameters
     ----------
@@ -187,18 +179,12 @@ def uncertainty_map(
     base : None, "K" or float
         Unit of entropy, as in `CredalSet.uncertainty`.
     color : str or array of shape (N,), optional
-        One colour for all; or numbers, shown on a colour scale, and grey where they are NaN or infinite; or names of
-        groups, listed in a legend.
-    color_label : str
-        What the numbers of ``color`` are.
+        One colour for all; or numbers, shown on a colour scale with the title ``color_label``, and grey where they are
+        NaN or infinite; or names of groups, listed in a legend.
     annotate : mapping of int to str, or sequence of int, optional
         Sets to point out, by index, with a text or with their index.
     ax : matplotlib axes, optional
         Where to draw.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -220,22 +206,26 @@ def uncertainty_map(
     if color is None and len(x) > VERY_MANY:
         _draw_hexagons(ax, x, y, largest)
     else:
-        one_color = color if isinstance(color, str) else None
-        _draw_cloud(ax, x, y, one_color, None if groups is None else groups[known], color_label)
-    if not known.all():
-        ax.set_title(f"{(~known).sum()} empty, not shown", loc="right", fontsize=style.TINY)
-    margin = 0.02 * largest
-    ax.set_xlim(-margin, largest + margin)
-    ax.set_ylim(-margin, largest + margin)
-    ax.set_aspect("equal")
+        _draw_cloud(ax, x, y, color if groups is None else groups[known], color_label)
+        _draw_gaps(ax, x, y, parts.aleatoric_gap[known], parts.epistemic_gap[known], largest)
+    ax.set_title(_remarks(known, parts.epistemic_gap, largest), loc="right", fontsize=style.TINY)
+    limits = (-0.02 * largest, 1.02 * largest)
+    labels = {"xlabel": f"aleatoric: smallest {_unit_name(base)}", "ylabel": "epistemic: largest − smallest"}
+    ax.set(xlim=limits, ylim=limits, aspect="equal", **labels)
+    style.tidy(ax)
     shown = [index for index in notes if known[index]]
     places = np.stack([parts.aleatoric[shown], parts.epistemic[shown]], axis=1)
-    cloud = np.stack([x, y], axis=1)[:MANY]
-    write_notes(ax, places, [notes[index] for index in shown], _places_of_totals(largest), cloud)
-    ax.set_xlabel(f"aleatoric: smallest {_unit_name(base)}")
-    ax.set_ylabel("epistemic: largest − smallest")
-    style.tidy(ax)
+    texts = [notes[index] for index in shown]
+    write_notes(ax, places, texts, _places_of_totals(largest), np.stack([x, y], axis=1)[:MANY])
     return ax
+
+
+def _remarks(known: BoolArray, gaps: FloatArray, largest: float) -> str:
+    """What to write above a map: how many sets are empty, and how far off bounds may be."""
+    farthest = np.nanmax(gaps, initial=0.0)
+    remarks = [] if known.all() else [f"{(~known).sum()} empty, not shown"]
+    remarks += [f"bounds, off by up to {farthest:.2g}"] if farthest >= FAINT * largest else []
+    return "; ".join(remarks)
 
 
 def _places_of_totals(largest: float) -> FloatArray:
@@ -250,18 +240,10 @@ def _draw_totals(ax: Axes, largest: float) -> None:
     for share in TOTALS:
         total = share * largest
         ax.plot([0.0, total], [total, 0.0], color=style.LIGHT_GREY, linewidth=0.8, zorder=1)
-        ax.annotate(
-            f"total {total:.2g}" if share == 1.0 else f"{total:.2g}",
-            (0.5 * total, 0.5 * total),
-            rotation=-45,
-            ha="center",
-            va="bottom",
-            rotation_mode="anchor",
-            fontsize=style.TINY - 1,
-            color=style.GREY,
-            zorder=3,
-            path_effects=[withStroke(linewidth=1.5, foreground="white")],
-        )
+        text = f"total {total:.2g}" if share == 1.0 else f"{total:.2g}"
+        turn: dict[str, Any] = {"rotation": -45, "rotation_mode": "anchor", "va": "bottom", "fontsize": style.TINY - 1}
+        rim = [withStroke(linewidth=1.5, foreground="white")]
+        style.write(ax, text, (0.5 * total, 0.5 * total), color=style.GREY, zorder=3, path_effects=rim, **turn)
 
 
 def _draw_hexagons(ax: Axes, x: FloatArray, y: FloatArray, largest: float) -> None:
@@ -271,17 +253,15 @@ def _draw_hexagons(ax: Axes, x: FloatArray, y: FloatArray, largest: float) -> No
     _colorbar(ax, bins, "sets")
 
 
-def _draw_cloud(
-    ax: Axes, x: FloatArray, y: FloatArray, color: str | None, groups: AnyArray | None, color_label: str
-) -> None:
+def _draw_cloud(ax: Axes, x: FloatArray, y: FloatArray, color: Any, color_label: str) -> None:
     size = float(np.clip(4e3 / max(len(x), 1), 2.0, 16.0))
     options: dict[str, Any] = {"s": size, "linewidths": 0, "zorder": 2, "rasterized": len(x) > MANY, "alpha": 0.8}
-    if groups is None:
+    if color is None or isinstance(color, str):
         ax.scatter(x, y, color=color or style.GREEN, **options)
-    elif groups.dtype.kind in "fiu":
-        known = np.isfinite(groups)
+    elif color.dtype.kind in "fiu":
+        known = np.isfinite(color)
         if known.any():
-            shades = ax.scatter(x[known], y[known], c=groups[known], cmap="viridis", **options)
+            shades = ax.scatter(x[known], y[known], c=color[known], cmap="viridis", **options)
             _colorbar(ax, shades, color_label)
         if not known.all():
             ax.scatter(
@@ -289,12 +269,21 @@ def _draw_cloud(
             )
     else:
         markers = "osD^vPX"
-        different = list(dict.fromkeys(groups.tolist()))
+        different = list(dict.fromkeys(color.tolist()))
         for i, (group, colour) in enumerate(zip(different, style.colors(len(different)), strict=True)):
-            rows = groups == group
+            rows = color == group
             look = {"color": [colour], "marker": markers[i % len(markers)]}
             ax.scatter(x[rows], y[rows], label=str(group), **options | look)
         style.add_legend(ax, loc="upper right", markerscale=max(1.0, 4.0 / np.sqrt(size)))
+
+
+def _draw_gaps(ax: Axes, x: FloatArray, y: FloatArray, right: FloatArray, down: FloatArray, largest: float) -> None:
+    """Lines from marks to the other end of what they may be; along a diagonal where the total is exact."""
+    wide = down >= FAINT * largest
+    if wide.any():
+        ends = np.stack([np.stack([x, y], axis=1), np.stack([x + right, y - down], axis=1)], axis=1)[wide]
+        look: dict[str, Any] = {"colors": [(style.GREY, 0.4)], "linewidths": 0.5, "zorder": 1.5}
+        ax.add_collection(LineCollection(list(ends), rasterized=len(x) > MANY, **look))
 
 
 def _colorbar(ax: Axes, mappable: Any, label: str) -> None:

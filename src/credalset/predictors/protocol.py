@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -13,8 +12,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from credalset._typing import Prediction
-from credalset.exceptions import CredalSetWarning, MissingExtraError
+from credalset._typing import FloatArray
+from credalset._validation import Checked
+from credalset.annotations.labels import Labels, row_names
+from credalset.exceptions import MissingExtraError, warn
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
 
@@ -36,10 +37,11 @@ def accepts_label_distributions(estimator: Any) -> bool:
     return bool(getattr(last, "accepts_label_distributions", False)) or isinstance(last, FrozenEstimator)
 
 
-def accepts_counts(estimator: Any) -> bool:
-    """Tell whether ``estimator.fit`` makes use of the numbers of votes behind label distributions."""
+def targets_for(estimator: Any, labels: Labels) -> FloatArray:
+    """Return what an estimator is fitted to: distributions, or the votes behind them if it makes use of those."""
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    return bool(getattr(last, "accepts_counts", False))
+    takes_counts = bool(getattr(last, "accepts_counts", False))
+    return labels.counts if takes_counts and labels.counts is not None else labels.distributions
 
 
 def prepare(estimator: Any, score: Score) -> Any:
@@ -69,19 +71,17 @@ def _equals(value: Any, text: str) -> bool:
     return isinstance(value, str) and value == text
 
 
-def warn_of_pull(estimator: Any, score: Score, stacklevel: int) -> None:
+def warn_of_pull(estimator: Any, score: Score) -> None:
     """Warn that a density was trained off the boundary by one amount and would be read by another."""
     last = _last_step(estimator)
     trained, read = getattr(last, "pull", None), getattr(score, "pull", None)
     if not hasattr(last, "predict_density") or not isinstance(trained, Real) or not isinstance(read, Real):
         return
     if trained != read and getattr(last, "likelihood", "density") == "density":  # counts are learned without a pull
-        warnings.warn(
+        warn(
             f"the estimator has pull={float(trained)!r}, but the score reads its densities with pull={float(read)!r}: "
             "coverage holds, but the sets may be larger than need be. "
-            f"Use score={type(score).__name__}(pull={float(trained)!r}).",
-            CredalSetWarning,
-            stacklevel=stacklevel + 1,
+            f"Use score={type(score).__name__}(pull={float(trained)!r})."
         )
 
 
@@ -108,8 +108,8 @@ def is_fitted(estimator: Any) -> bool:
     return True
 
 
-def predict_for(score: Score, estimator: Any, X: Any) -> Prediction:
-    """Return the predictions that a score takes: distributions, or densities for a second-order score."""
+def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
+    """Return the predictions that a score takes, validated: distributions, or densities for a second-order score."""
     for method in score.prediction_methods:
         predict = _find_method(estimator, method)
         if predict is not None:
@@ -120,7 +120,7 @@ def predict_for(score: Score, estimator: Any, X: Any) -> Prediction:
             f"score {score.name!r} needs an estimator with {score.prediction_methods[-1]}, but "
             f"{type(estimator).__name__} has none. Use another estimator or a {other}."
         )
-    return score.check_prediction(predict(X), f"the output of {method}")
+    return Checked(score.check_prediction(predict(X), f"the output of {method}"), row_names(X))
 
 
 def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:

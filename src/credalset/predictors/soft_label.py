@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray
-from credalset.predictors.labels import accepts_sparse, encode_labels, note_features
+from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 
 
 class SoftLabelClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -67,7 +67,8 @@ class SoftLabelClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         base = LogisticRegression() if self.base is None else clone(self.base)
         weight_name = _sample_weight_name(base)
         note_features(self, X, reset=True)
-        distributions, self.classes_ = encode_labels(Y)
+        labels = read_labels(Y, X)
+        distributions, self.classes_ = labels.distributions, labels.class_names()
         n_items = _num_samples(X)
         if n_items != len(distributions):
             raise ValueError(f"X has {n_items} items, but Y has {len(distributions)}.")

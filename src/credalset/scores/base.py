@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, TypeGuard
 
 import numpy as np
@@ -40,6 +40,19 @@ def _class_major(array: FloatArray) -> FloatArray:
     return result
 
 
+#: what a score may know of its formula; calibration asks for it, and every answer has a default
+_KNOWN_OF_A_FORMULA = {
+    "is_metric",
+    "has_convex_regions",
+    "largest_above",
+    "largest_within",
+    "lipschitz",
+    "largest_gap",
+    "enclosing_threshold",
+    "has_enclosing_balls",
+}
+
+
 class Score(ABC):
     """A nonconformity score f(x, λ) on the simplex, together with the region {λ : f(x, λ) ≤ t}.
 
@@ -51,6 +64,15 @@ class Score(ABC):
     order: ClassVar[Literal["first", "second"]]
     #: whether f(x, ·) is convex in λ for every prediction
     is_convex: ClassVar[bool] = True
+    #: whether f obeys the triangle inequality; predictions and labels are then points of one space
+    is_metric: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Forget what is known of the parent's formula in a subclass with a formula of its own."""
+        super().__init_subclass__(**options)
+        if "formula" in vars(cls):
+            for name in _KNOWN_OF_A_FORMULA - set(vars(cls)):
+                setattr(cls, name, getattr(Score, name))
 
     def __call__(self, prediction: ArrayLike, distribution: ArrayLike) -> FloatArray:
         """Score each distribution against the prediction in the same row.
@@ -125,11 +147,23 @@ class Score(ABC):
                 "and one column per class, in the same order."
             )
 
+    # --- what a score knows of itself: calibration with noise and cross-conformal calibration ask for it ---
+
+    @property
+    def has_convex_regions(self) -> bool:
+        """Whether every region {λ : f(x, λ) ≤ t} is convex: so for every convex score, and for some others."""
+        return self.is_convex
+
     def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
         """Return per row the largest score over {λ : λ ≥ lower}, or a bound above it; no checks.
 
-        That simplex has K corners, one of which a score with convex level sets takes its maximum at.
+        That simplex has K corners, one of which a score with convex regions takes its maximum at.
         """
+        if not self.has_convex_regions:
+            raise ValueError(
+                f"the score {self.name!r} does not say how large it gets over a set of distributions: its regions need "
+                "not be convex. Give it a method largest_above, or use a convex score."
+            )
         spare = np.maximum(1.0 - lower.sum(axis=1), 0.0)
         largest = np.full(len(prediction), -np.inf)
         for k in range(lower.shape[1]):
@@ -137,6 +171,45 @@ class Score(ABC):
             corner[:, k] += spare
             np.maximum(largest, self.evaluate_rows(prediction, corner), out=largest)
         return largest
+
+    def largest_score(self, prediction: Prediction) -> FloatArray:
+        """Return per prediction the largest score of any distribution, or a bound above it; no checks."""
+        return self.largest_above(prediction, np.zeros((len(prediction), self.n_classes(prediction))))
+
+    def largest_within(self, prediction: Prediction, ball: CredalSet, radius: FloatArray) -> FloatArray:
+        """Return per row the largest score over a set of the batch, or a bound above it; no checks.
+
+        Members of each set lie within the total variation ``radius`` of its centre. Two bounds hold, and the smaller
+        one counts: the score over the simplex above the set's lower envelope, and that of the centre plus as much as
+        the score can change over the radius.
+        """
+        bound = self.largest_above(prediction, ball.lower())
+        slope = self.lipschitz(ball.n_classes)
+        if slope is None:
+            return bound
+        return np.minimum(bound, self.evaluate_rows(prediction, ball.center) + slope * radius)
+
+    def lipschitz(self, n_classes: int) -> float | None:
+        """Return L with |f(x, λ) − f(x, λ')| ≤ L · TV(λ, λ') for every prediction x; None where none is known."""
+        return None
+
+    def has_enclosing_balls(self, prediction: Prediction) -> bool:
+        """Tell whether `enclosing_threshold` has an answer for such predictions."""
+        return self.is_metric or type(self).largest_gap is not Score.largest_gap
+
+    def common_center(self, models: Sequence[FloatArray]) -> FloatArray:
+        """Return one prediction per item that those of several models are all near: their mean."""
+        return np.mean(models, axis=0)
+
+    def enclosing_threshold(self, model: FloatArray, center: FloatArray, threshold: FloatArray) -> FloatArray:
+        r"""Return t with $\{f(model, \cdot) \le threshold\} \subseteq \{f(center, \cdot) \le t\}$, broadcast."""
+        return threshold + self.largest_gap(model, center)
+
+    def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
+        """Return the supremum over λ of f(center, λ) − f(model, λ), (N,): for a metric their distance, at λ = model."""
+        if not self.is_metric:
+            raise NotImplementedError(f"no enclosing balls are known for the score {self.name!r}.")
+        return self.evaluate_rows(model, center)
 
     def evaluate_rows(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
         """Score row against row, (N,), for predictions and distributions (N, K) that are already valid."""
@@ -238,7 +311,7 @@ class Score(ABC):
         name = vars(author).get("kernel_name")
         # Importing Numba takes longer than scoring a million numbers with NumPy.
         module = None if name is None else kernels("credalset.scores.base_kernels", size, at_least=1 << 20)
-        return getattr(module, name) if module is not None else None
+        return getattr(module, str(name)) if module is not None else None
 
     def _kernel_weights(self, n_classes: int) -> FloatArray:
         """Numbers handed to the compiled form of the formula, such as the gaps between classes for Wasserstein."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -85,3 +86,34 @@ class Normalized(Score):
     def best_fit(self, prediction: FloatArray) -> FloatArray:
         """Where the inner score is smallest."""
         return self.score.best_fit(prediction)
+
+    @property
+    def has_convex_regions(self) -> bool:
+        """Whether those of the inner score are: they are the same sets."""
+        return self.score.has_convex_regions
+
+    def largest_above(self, prediction: FloatArray, lower: FloatArray) -> FloatArray:
+        """Return that of the inner score, on this scale."""
+        return self._rescaled(self.score.largest_above(prediction, lower), prediction)
+
+    def largest_within(self, prediction: FloatArray, ball: CredalSet, radius: FloatArray) -> FloatArray:
+        """Return that of the inner score, on this scale."""
+        return self._rescaled(self.score.largest_within(prediction, ball, radius), prediction)
+
+    def has_enclosing_balls(self, prediction: FloatArray) -> bool:
+        """Tell whether the inner score has them."""
+        return self.score.has_enclosing_balls(prediction)
+
+    def common_center(self, models: Sequence[FloatArray]) -> FloatArray:
+        """Return that of the inner score."""
+        return self.score.common_center(models)
+
+    def enclosing_threshold(self, model: FloatArray, center: FloatArray, threshold: FloatArray) -> FloatArray:
+        """Return that of the inner score, from the scale of the model to that of the centre."""
+        with np.errstate(invalid="ignore"):
+            raw = self.score.enclosing_threshold(model, center, threshold * self.ambiguity(model))
+        return self._rescaled(np.where(np.isnan(raw), np.inf, raw), center)
+
+    def _rescaled(self, raw: FloatArray, prediction: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(raw > 0, raw / self.ambiguity(prediction), 0.0)

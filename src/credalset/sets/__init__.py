@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.results import EntropyBounds, Volume
-from credalset.sets.uncertainty import Uncertainty
+from credalset.sets.results import EntropyBounds, Uncertainty, Volume
 
 __all__ = ["CredalSet", "EntropyBounds", "Uncertainty", "Volume"]

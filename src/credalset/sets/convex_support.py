@@ -1,9 +1,9 @@
 r"""The largest expectation of a utility over {λ : f(λ) ≤ r} from nothing but values of a convex f, with a certificate.
 
 **Search.** The maximum lies on the boundary f = r. From a boundary point x, a Newton step for the maximum of
-⟨u, λ⟩ + η Σ log λ_k along the surface f = r, with derivatives from differences of f, leads to points outside, which rays
-from the centre bring back to the boundary; η falls step by step. Steps are relative to the entries of x, so classes come
-as close to zero as they must.
+⟨u, λ⟩ + η Σ log λ_k along the surface f = r, with derivatives from differences of f, leads to points outside, which
+rays from the centre bring back to the boundary; η falls step by step. Steps are relative to the entries of x, so
+classes come as close to zero as they must.
 
 **Certificate.** For a convex f the slopes of the chords on both sides of x enclose every subgradient there. Differences
 to both sides hence give a cut, right whatever f does elsewhere, that no member passes. The largest expectation of what
@@ -49,12 +49,13 @@ class Outline(NamedTuple):
     slopes: FloatArray
     levels: FloatArray
 
-    def __getitem__(self, rows: Any) -> Outline:  # type: ignore[override]
+    def select(self, rows: Any) -> Outline:
+        """Return what holds some of the sets."""
         return Outline(*(array[rows] for array in self))
 
 
 class Cut(NamedTuple):
-    """f(λ) ≥ value + Σ_k min(low_k (λ_k − at_k), high_k (λ_k − at_k)), where members have f ≤ limit; (N, K) and (N,)."""
+    """f(λ) ≥ value + Σ_k min(low_k (λ_k − at_k), high_k (λ_k − at_k)), members having f ≤ limit; (N, K) and (N,)."""
 
     at: FloatArray
     value: FloatArray
@@ -106,13 +107,13 @@ def outline(sets: LevelSet) -> Outline:
     generator, width = np.random.default_rng(0), np.full((n, 1), np.inf)
     extent = np.repeat(np.ptp(members.reshape(n, 2 * k, k), axis=1), 2 * k, axis=0)
     for _ in range(MAX_BOXES):  # the smaller the box, the closer its cuts are to tangents
-        slopes, levels = make_cuts(sets[every], members, around[every], extent, generator)
-        bounds = np.maximum(bound(utility, slopes, levels, around[every]), (utility * members).sum(axis=1))
+        slopes, levels = make_cuts(sets[every], members, around.select(every), extent, generator)
+        bounds = np.maximum(bound(utility, slopes, levels, around.select(every)), (utility * members).sum(axis=1))
         around = _boxed(around, bounds)._replace(slopes=slopes.reshape(n, -1, k), levels=levels.reshape(n, -1))
         before, width = width, around.upper - around.lower
         if (width > 0.8 * before).all():
             break
-    return _boxed(around, _meet(sets[every], utility, members, around[every], bounds)[0])
+    return _boxed(around, _meet(sets[every], utility, members, around.select(every), bounds)[0])
 
 
 def _boxed(around: Outline, bounds: FloatArray) -> Outline:
@@ -306,7 +307,7 @@ def _meet(
     for _ in range(MAX_CUTS):
         if len(active) == 0:
             break
-        part, box_ = sets[active], around[active]
+        part, box_ = sets[active], around.select(active)
         targets = np.empty((len(active), sets.n_classes))
         for row, i in enumerate(active):
             value, targets[row] = _program(utility[i], planes[i], around.lower[i], around.upper[i])
@@ -328,7 +329,7 @@ def _program(
     """Solve max ⟨u, λ⟩ over the box and short of all planes."""
     slopes, levels = (np.array(column) for column in zip(*planes, strict=True))
     size = np.maximum(np.abs(slopes).max(axis=1), 1e-300)
-    solution = linprog(
+    solution: Any = linprog(  # type: ignore[call-overload]
         -utility,
         A_ub=slopes / size[:, None],
         b_ub=levels / size + 1e-12,

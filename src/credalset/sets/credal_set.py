@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from credalset._parallel import for_each_block
-from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction, RandomState
-from credalset._validation import as_distributions, as_generator, as_numbers, as_positive_int, in_unit_range
-from credalset.sets.decisions import decide
-from credalset.sets.region import Region
-from credalset.sets.results import EntropyBounds, Volume
-from credalset.sets.sampling import sample_members
-from credalset.sets.uncertainty import Uncertainty, uncertainty
-from credalset.simplex import grid, log_base, sample_uniform
+from credalset._typing import AnyArray, BoolArray, FloatArray, Prediction
+from credalset._validation import as_numbers
+from credalset.annotations.labels import Labels
+from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame
+from credalset.sets.questions import Questions
+from credalset.simplex import grid
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
@@ -26,7 +24,7 @@ PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CredalSet(Region):
+class CredalSet(Questions):
     """A batch of N credal sets over K classes: {λ : score(prediction, λ) ≤ threshold}, one per prediction.
 
     Built by `Calibration.predict_set` or by a score's ``region(prediction, threshold)``. Membership is decided in the
@@ -46,6 +44,8 @@ class CredalSet(Region):
         Size of the region in its own units, negative when it is empty.
     classes : tuple or None
         Names of the classes, when they are known.
+    items : ndarray of shape (N,) or None
+        Names of the items, when they are known: the index of a frame that was predicted for.
 
     Examples
     --------
@@ -63,6 +63,7 @@ class CredalSet(Region):
     center: FloatArray = field(kw_only=True)
     radius: FloatArray = field(kw_only=True)
     classes: tuple[Any, ...] | None = field(default=None, kw_only=True)
+    items: AnyArray | None = field(default=None, kw_only=True)
 
     def __getitem__(self, rows: Any) -> Self:
         """Select sets by index, slice, index array or mask; the result is a batch again."""
@@ -78,7 +79,7 @@ class CredalSet(Region):
                 raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.")
             rows = [index]
         changed = {name: getattr(self, name)[rows] for name in ("prediction", "threshold", "center", "radius")}
-        return dataclasses.replace(self, **changed)
+        return dataclasses.replace(self, **changed, items=None if self.items is None else self.items[rows])
 
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
@@ -87,14 +88,15 @@ class CredalSet(Region):
         """Return the same sets with membership decided by another score, whose level sets they also are."""
         return dataclasses.replace(self, score=score, threshold=threshold)
 
-    def contains(self, distribution: ArrayLike, broadcast: bool = False) -> BoolArray:
+    def contains(self, distribution: Any, broadcast: bool = False) -> BoolArray:
         """Tell which distributions belong to which sets.
 
         Parameters
         ----------
-        distribution : array
-            (N, K): one candidate per set. (M, K) with ``broadcast=True``: every candidate against every set.
-            (N, M, K): M candidates for each set.
+        distribution : array or Annotations
+            Distributions or annotation counts. (N, K): one candidate per set, matched by name where sets and candidates
+            have names. (M, K) with ``broadcast=True``: every candidate against every set. (N, M, K): M candidates for
+            each set.
         broadcast : bool
             Whether to compare every row of an (M, K) array with every set.
 
@@ -111,9 +113,10 @@ class CredalSet(Region):
         array([[ True, False,  True],
                [False,  True, False]])
         """
-        if not hasattr(distribution, "shape"):  # arrays and frames keep their dtype, which says how exact they are
+        if not hasattr(distribution, "shape") and not hasattr(distribution, "distributions"):
+            # Arrays and frames keep their dtype, which says how exact they are.
             distribution = as_numbers(distribution, "distribution", f"Pass rows of {self.n_classes} probabilities.")
-        shape = np.shape(distribution)
+        shape: tuple[int, ...] = np.shape(distribution) if hasattr(distribution, "shape") else ()
         if len(shape) == 3 and not broadcast:
             if shape[0] != len(self):
                 raise ValueError(
@@ -121,9 +124,8 @@ class CredalSet(Region):
                     f"({len(self)}, M, {self.n_classes})."
                 )
             flat = np.reshape(np.asarray(distribution), (-1, shape[2]))
-            candidates = as_distributions(flat, "distribution", n_classes=self.n_classes).reshape(shape)
-            return self._contains_pairs(candidates)
-        candidates = as_distributions(distribution, "distribution", n_classes=self.n_classes)
+            return self._contains_pairs(self._candidates(flat).reshape(shape))
+        candidates = self._candidates(distribution, None if broadcast else self.items)
         if broadcast:
             return self._contains_pairs(candidates[None])
         if len(candidates) != len(self):
@@ -131,6 +133,14 @@ class CredalSet(Region):
                 f"distribution has {len(candidates)} rows, but there are {len(self)} sets. "
                 "Pass broadcast=True to compare every row with every set."
             )
+        return self._contains_rows(candidates)
+
+    def _candidates(self, distribution: Any, items: AnyArray | None = None) -> FloatArray:
+        options: Any = {"classes": self.classes, "items": items, "like": "the sets", "n_classes": self.n_classes}
+        return Labels.read(distribution, "distribution", **options).distributions
+
+    def _contains_rows(self, candidates: FloatArray) -> BoolArray:
+        """Membership of one valid candidate per set."""
         return np.asarray(self.score.evaluate_rows(self.prediction, candidates) <= self.threshold)
 
     def _contains_pairs(self, candidates: FloatArray) -> BoolArray:
@@ -175,280 +185,39 @@ class CredalSet(Region):
         for_each_block(one_block, len(self), points.shape[1], block_size=PAIRS_PER_BLOCK)
         return result
 
-    def lower(self) -> FloatArray:
-        """Return the smallest probability that any member gives to each class, (N, K); NaN where a set is empty.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15).lower().round(2)
-        array([[0.55, 0.05, 0.  ]])
-        """
-        return self.envelope()[0]
-
-    def upper(self) -> FloatArray:
-        """Return the largest probability that any member gives to each class, (N, K); NaN where a set is empty."""
-        return self.envelope()[1]
-
-    def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """Return `lower` and `upper` together, in half the time of asking for one after the other.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> lower, upper = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15).envelope()
-        >>> (upper - lower).round(2)
-        array([[0.3 , 0.3 , 0.25]])
-        """
-        k = self.n_classes
-        lower, upper = self._measure([(k,), (k,)], lambda sets, _: sets._envelope(), lambda _: (0.0, 1.0))
-        return lower, upper
-
-    @overload
-    def upper_expectation(self, utility: ArrayLike, return_distribution: Literal[False] = False) -> FloatArray: ...
-    @overload
-    def upper_expectation(
-        self, utility: ArrayLike, return_distribution: Literal[True]
-    ) -> tuple[FloatArray, FloatArray]: ...
-    def upper_expectation(
-        self, utility: ArrayLike, return_distribution: bool = False
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the largest expected utility over the members of each set.
+    def to_frame(
+        self,
+        items: Iterable[Any] | None = None,
+        ask: Iterable[str] = DEFAULT_QUESTIONS,
+        *,
+        alpha: float | None = None,
+        kind: Literal["pandas", "polars", "pyarrow"] = "pandas",
+    ) -> Any:
+        """Return a data frame with one row per set: names, thresholds and the answers asked for.
 
         Parameters
         ----------
-        utility : array of shape (K,) or (N, K)
-            Utility of each class, shared or per set.
-        return_distribution : bool
-            Whether to return, too, a member that attains it.
-
-        Returns
-        -------
-        ndarray of shape (N,), or (values, distributions (N, K))
-            NaN where a set is empty.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.7, 0.2, 0.1]], 0.1).upper_expectation([0.0, 1.0, 10.0]).round(2)
-        array([2.2])
-        """
-        u, exponent = in_unit_range(self._check_utility(utility))
-
-        def whole(rows: BoolArray) -> tuple[FloatArray, FloatArray]:
-            best = u[rows].argmax(axis=1)
-            return u[rows].max(axis=1), np.eye(self.n_classes)[best]
-
-        tails: list[tuple[int, ...]] = [(), (self.n_classes,)] if return_distribution else [()]
-        results = self._measure(tails, lambda sets, rows: sets._support(u[rows], return_distribution), whole)
-        results[0] = np.ldexp(results[0], exponent[:, 0])
-        return (results[0], results[1]) if return_distribution else results[0]
-
-    @overload
-    def lower_expectation(self, utility: ArrayLike, return_distribution: Literal[False] = False) -> FloatArray: ...
-    @overload
-    def lower_expectation(
-        self, utility: ArrayLike, return_distribution: Literal[True]
-    ) -> tuple[FloatArray, FloatArray]: ...
-    def lower_expectation(
-        self, utility: ArrayLike, return_distribution: bool = False
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the smallest expected utility over the members of each set; as `upper_expectation`."""
-        negative = -as_numbers(utility, "utility")
-        if return_distribution:
-            value, point = self.upper_expectation(negative, return_distribution=True)
-            return 0.0 - value, point
-        return 0.0 - self.upper_expectation(negative)
-
-    def entropy_bounds(self, base: float | str | None = None, return_distributions: bool = False) -> EntropyBounds:
-        """Return the smallest and the largest Shannon entropy of the members of each set.
-
-        Parameters
-        ----------
-        base : None, "K" or float
-            None for nats, ``"K"`` to normalise to [0, 1], or the base of the logarithm.
-        return_distributions : bool
-            Whether to fill ``lower_distribution`` and ``upper_distribution`` with members that attain the bounds.
-
-        Returns
-        -------
-        EntropyBounds
-            Unpacks as ``lower, upper``, each (N,), NaN where a set is empty. Where the smallest entropy is not known
-            exactly (Wasserstein balls beyond 10 classes, or 12 with Numba; regions without a closed form), ``lower``
-            is a certified lower bound
-            and ``lower + lower_gap`` the entropy of the best member found.
+        items : iterable of N names, optional
+            Names of the items, such as ``votes.items``; 0, 1, 2, … by default.
+        ask : iterable of str
+            ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"`` (both bounds, normalised
+            to [0, 1]), ``"labels"`` (those that some member makes the most probable one, and their number),
+            ``"width"`` (½ Σ (upper − lower)), ``"volume"`` (with its standard error).
+        alpha : float, optional
+            The level at which the sets were predicted, to be kept as a column.
+        kind : {"pandas", "polars", "pyarrow"}
+            Which data frame to build.
 
         Examples
         --------
         >>> from credalset.scores import TotalVariation
-        >>> lower, upper = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.1).entropy_bounds(base="K")
-        >>> lower.round(3), upper.round(3)
-        (array([0.455]), array([0.865]))
+        >>> sets = TotalVariation().region([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2]], threshold=0.15)
+        >>> print(sets.to_frame(items=["a", "b"], ask=["labels", "width"]).to_string(index=False))
+        item  threshold  empty    labels  n_labels  width
+           a       0.15  False       [0]         1  0.425
+           b       0.15  False [0, 1, 2]         3  0.450
         """
-        k = self.n_classes
-        unit = log_base(base, k)
-        tail: list[tuple[int, ...]] = [(k,)] if return_distributions else []
-
-        def whole_low(_: BoolArray) -> tuple[float, float, FloatArray]:
-            return 0.0, 0.0, np.eye(k)[0]
-
-        low = self._measure([(), (), *tail], lambda sets, _: sets._min_entropy(return_distributions), whole_low)
-        high = self._measure(
-            [(), *tail],
-            lambda sets, _: sets._max_entropy(return_distributions),
-            lambda _: (np.log(k), np.full(k, 1 / k)),
-        )
-        points = (low[2], high[1]) if return_distributions else (None, None)
-        return EntropyBounds(low[0] / unit, high[0] / unit, np.maximum(low[1] - low[0], 0.0) / unit, *points)
-
-    def uncertainty(self, base: float | str | None = "K", family: str = "entropy") -> Uncertainty:
-        """Split the uncertainty of each set into an aleatoric and an epistemic part.
-
-        Parameters
-        ----------
-        base : None, "K" or float
-            Unit of the entropies, as in `entropy_bounds`; without effect on ``"zero-one"``.
-        family : {"entropy", "zero-one", "hartley"}
-            ``"entropy"``: total = largest, aleatoric = smallest entropy in the set. ``"zero-one"``: the same with the
-            expected loss of the best guess, 1 − max λ_k. ``"hartley"`` (total-variation balls up to 15 classes):
-            total = largest entropy, epistemic = generalised Hartley measure.
-
-        Returns
-        -------
-        Uncertainty
-            With arrays ``total``, ``aleatoric`` and ``epistemic``, each (N,); total = aleatoric + epistemic.
-        """
-        return uncertainty(self, base, family)
-
-    def smallest_peak(self) -> FloatArray:
-        """Return, per set, the smallest that a member's largest probability can be: min over λ of max_k λ_k."""
-        return self._measure([()], lambda sets, _: (sets._smallest_peak(),), lambda _: (1.0 / self.n_classes,))[0]
-
-    def generalized_hartley(self) -> FloatArray:
-        """Return Σ_A m(A) log2|A| over the Möbius masses of the lower probability, in bits.
-
-        A measure of how unspecific a set is. Needs a lower probability with a known Möbius inverse: total-variation
-        balls up to 15 classes.
-        """
-        hook = getattr(self, "_generalized_hartley", None)
-        if hook is None or self.n_classes > 15:
-            raise TypeError(
-                f"the generalised Hartley measure is available for total-variation balls up to 15 classes, not for a "
-                f"{self.shape} over {self.n_classes}. Use family='entropy' or 'zero-one'."
-            )
-        bits = float(np.log2(self.n_classes))
-        return self._measure([()], lambda sets, _: (sets._generalized_hartley(),), lambda _: (bits,))[0]  # type: ignore[attr-defined]
-
-    def log_volume(
-        self, return_error: bool = False, random_state: RandomState = 0, n_rays: int | None = None
-    ) -> FloatArray | Volume:
-        """Return the logarithm of `volume`, which stays finite where the volume itself underflows."""
-        generator = as_generator(random_state)
-        rays = max(1024, 64 * self.n_classes) if n_rays is None else as_positive_int(n_rays, "n_rays")
-        methods = ["exact"]
-
-        def regular(sets: Self, _: Any) -> tuple[FloatArray, FloatArray]:
-            known = sets._log_volume(generator)
-            if known is not None:
-                methods[0] = known[2]
-                return known[0], known[1]
-            methods[0] = "estimate"
-            return sets._estimate_log_volume(generator, rays)
-
-        value, error = self._measure([(), ()], regular, lambda _: (0.0, 0.0))
-        empty = self.is_empty()
-        value[empty], error[empty] = -np.inf, 0.0
-        return Volume(value, error, methods[0]) if return_error else value
-
-    def volume(
-        self, return_error: bool = False, random_state: RandomState = 0, n_rays: int | None = None
-    ) -> FloatArray | Volume:
-        """Return the volume of each set as a fraction of the simplex.
-
-        Exact for half-spaces and for the reverse-KL balls of second-order scores with any number of classes, for
-        total-variation balls up to 15, Wasserstein balls up to 4 and Kullback–Leibler balls up to 3; elsewhere an
-        unbiased estimate from rays shot out of the centre (`credalset.sets.rays`).
-
-        Parameters
-        ----------
-        return_error : bool
-            Whether to return a `Volume`, which unpacks as ``value, standard_error`` and whose ``method`` says
-            ``"exact"`` or ``"estimate"``.
-        random_state : int, Generator or None
-            Source of randomness of the estimate; the same answer every time by default.
-        n_rays : int, optional
-            Rays per set for the estimate; the error falls with its square root. By default 1024, or 64 per class.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> value, error = TotalVariation().region([[0.4, 0.3, 0.3]], 0.1).volume(return_error=True)
-        >>> value.round(4), error
-        (array([0.06]), array([0.]))
-        """
-        log = self.log_volume(True, random_state, n_rays)
-        assert isinstance(log, Volume)
-        value = np.exp(log.value)
-        return Volume(value, value * log.standard_error, log.method) if return_error else value
-
-    def vertices(self, i: int) -> FloatArray:
-        """Return the corners of set ``i``, (V, K), for regions that are polytopes (TV, Wasserstein, inner product).
-
-        Examples
-        --------
-        >>> from credalset.scores import InnerProduct
-        >>> InnerProduct().region([[0.75, 0.25]], threshold=0.5).vertices(0)
-        array([[1. , 0. ],
-               [0.5, 0.5]])
-        """
-        one = self[int(i)]
-        if one.is_empty()[0]:
-            return np.empty((0, self.n_classes))
-        return np.eye(self.n_classes) if np.isposinf(one.radius[0]) else one._vertices()
-
-    def sample(self, n: int, random_state: RandomState = None) -> FloatArray:
-        """Draw n members of each set, uniformly, (N, n, K); NaN where a set is empty.
-
-        Independent and exactly uniform for half-spaces, for two and three classes, and for sets that fill a few per
-        cent of the simplex. Elsewhere rays from the centre are resampled by weight, which is as good as independent
-        wherever the volume estimate is precise; a set they fit badly goes on by hit-and-run
-        (`credalset.sets.sampling`). Every draw is a member for certain.
-
-        Examples
-        --------
-        >>> from credalset.scores import KullbackLeibler
-        >>> sets = KullbackLeibler().region([[0.6, 0.3, 0.1]], threshold=0.1)
-        >>> sets.contains(sets.sample(100, random_state=0)).all()
-        np.True_
-        """
-        count, generator = as_positive_int(n, "n"), as_generator(random_state)
-        return self._measure(
-            [(count, self.n_classes)],
-            lambda sets, _: (sample_members(sets, count, generator),),
-            lambda rows: (
-                sample_uniform(int(rows.sum()) * count, self.n_classes, generator).reshape(-1, count, self.n_classes),
-            ),
-        )[0]
-
-    def decide(self, rule: str = "e-admissible", utility: ArrayLike | None = None) -> BoolArray:
-        """Tell which actions survive under each set, (N, A) booleans.
-
-        Parameters
-        ----------
-        rule : {"e-admissible", "maximal", "interval-dominance", "gamma-maximin", "gamma-maximax"}
-            See `credalset.sets.decisions`.
-        utility : array of shape (A, K), optional
-            Utility of each action in each class. By default one action per class, worth 1 when right: the result
-            then says which labels could be the most probable one.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1).decide("maximal")
-        array([[ True,  True, False],
-               [ True, False, False]])
-        """
-        return decide(self, rule, utility)
+        return to_frame(self, items, ask, kind, alpha)
 
     def to_dict(self) -> dict[str, Any]:
         """Return one column per attribute, ready for a data frame: ``pandas.DataFrame(sets.to_dict())``.
@@ -469,17 +238,6 @@ class CredalSet(Region):
         """Return one plain dictionary per set, ready for JSON or CSV."""
         columns = {name: np.asarray(values).tolist() for name, values in self.to_dict().items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-    def _check_utility(self, utility: ArrayLike) -> FloatArray:
-        array = as_numbers(utility, "utility")
-        if array.shape not in {(self.n_classes,), (len(self), self.n_classes)}:
-            raise ValueError(
-                f"utility must have shape ({self.n_classes},) or ({len(self)}, {self.n_classes}), "
-                f"but has shape {array.shape}."
-            )
-        if not np.isfinite(array).all():
-            raise ValueError("utility contains NaN or infinity.")
-        return np.ascontiguousarray(np.broadcast_to(array, (len(self), self.n_classes)))
 
     def __repr__(self) -> str:
         noun = self.shape if len(self) == 1 else f"{self.shape}s"

@@ -19,12 +19,10 @@ import numpy as np
 from credalset._typing import BoolArray, FloatArray
 from credalset._validation import as_numbers
 from credalset.sets.max_min import max_min
+from credalset.sets.region import TIE
 
 if TYPE_CHECKING:
-    from credalset.sets.credal_set import CredalSet
-
-# Ties are common (symmetric predictions, sets that touch a decision boundary) and belong to the closed side.
-TIE = 1e-10
+    from credalset.sets.questions import Questions
 
 
 def as_utility(utility: Any, n_classes: int) -> FloatArray:
@@ -42,7 +40,7 @@ def as_utility(utility: Any, n_classes: int) -> FloatArray:
     return array
 
 
-def decide(sets: CredalSet, rule: str, utility: Any) -> BoolArray:
+def decide(sets: Questions, rule: str, utility: Any) -> BoolArray:
     """Return (N, A) booleans: the actions that a rule keeps. An empty set supports no action."""
     rules = {
         "e-admissible": _e_admissible,
@@ -65,28 +63,28 @@ def decide(sets: CredalSet, rule: str, utility: Any) -> BoolArray:
     return kept
 
 
-def _expectations(sets: CredalSet, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _expectations(sets: Questions, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     upper = np.column_stack([sets.upper_expectation(row) for row in matrix])
     lower = np.column_stack([sets.lower_expectation(row) for row in matrix])
     return lower, upper
 
 
-def _gamma_maximin(sets: CredalSet, matrix: FloatArray) -> BoolArray:
+def _gamma_maximin(sets: Questions, matrix: FloatArray) -> BoolArray:
     lower, _ = _expectations(sets, matrix)
     return lower >= lower.max(axis=1, keepdims=True) - TIE
 
 
-def _gamma_maximax(sets: CredalSet, matrix: FloatArray) -> BoolArray:
+def _gamma_maximax(sets: Questions, matrix: FloatArray) -> BoolArray:
     _, upper = _expectations(sets, matrix)
     return upper >= upper.max(axis=1, keepdims=True) - TIE
 
 
-def _interval_dominance(sets: CredalSet, matrix: FloatArray) -> BoolArray:
+def _interval_dominance(sets: Questions, matrix: FloatArray) -> BoolArray:
     lower, upper = _expectations(sets, matrix)
     return upper >= lower.max(axis=1, keepdims=True) - TIE
 
 
-def _maximal(sets: CredalSet, matrix: FloatArray) -> BoolArray:
+def _maximal(sets: Questions, matrix: FloatArray) -> BoolArray:
     kept = np.ones((len(sets), len(matrix)), dtype=bool)
     for a, of_a in enumerate(matrix):
         for b, of_b in enumerate(matrix):
@@ -95,15 +93,19 @@ def _maximal(sets: CredalSet, matrix: FloatArray) -> BoolArray:
     return kept
 
 
-def _e_admissible(sets: CredalSet, matrix: FloatArray) -> BoolArray:
+def _e_admissible(sets: Questions, matrix: FloatArray) -> BoolArray:
+    parts = sets._parts()
+    if parts is not None:  # some member of the union makes an action best only if some member of a part does
+        kept = np.zeros((len(sets), len(matrix)), dtype=bool)
+        for part in parts:
+            there = ~part.is_empty()
+            if there.any():
+                kept[there] |= _e_admissible(part[there], matrix)
+        return kept
     if np.array_equal(matrix, np.eye(sets.n_classes)):
-        closest = sets._closest_with_top()
-        if closest is not None:
-            whole = np.isposinf(sets.radius)[:, None]
-            reach = sets.radius[:, None]
-            # Relative, with an absolute part at the level of rounding: divergences are quadratic near zero, and a
-            # larger slack would let classes in that are short of the top by its square root.
-            return whole | (closest <= reach + TIE * np.abs(reach) + 4e-16)
+        tops = sets._can_be_top()
+        if tops is not None:
+            return tops
     kept = _maximal(sets, matrix)  # the necessary condition leaves little to decide
     certain = _optimal_somewhere(sets, matrix)
     for i, a in np.argwhere(kept & ~certain):
@@ -112,7 +114,7 @@ def _e_admissible(sets: CredalSet, matrix: FloatArray) -> BoolArray:
     return kept
 
 
-def _optimal_somewhere(sets: CredalSet, matrix: FloatArray) -> BoolArray:
+def _optimal_somewhere(sets: Questions, matrix: FloatArray) -> BoolArray:
     """Tell which actions are optimal at one of a few members that come for free."""
     certain = np.zeros((len(sets), len(matrix)), dtype=bool)
     for row in matrix:
@@ -122,7 +124,7 @@ def _optimal_somewhere(sets: CredalSet, matrix: FloatArray) -> BoolArray:
     return certain
 
 
-def _can_be_best(one: CredalSet, advantages: FloatArray) -> bool:
+def _can_be_best(one: Questions, advantages: FloatArray) -> bool:
     if len(advantages) == 0:
         return True
     if np.isposinf(one.radius[0]):

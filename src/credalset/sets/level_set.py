@@ -81,6 +81,6 @@ class LevelSet(CredalSet):
         if len(missing):
             found = convex_support.outline(self[missing])
             for i, row in enumerate(self.origin[missing]):
-                self.known[int(row)] = found[i]
+                self.known[int(row)] = found.select(i)
         rows = [self.known[int(row)] for row in self.origin]
         return convex_support.Outline(*(np.stack(column) for column in zip(*rows, strict=True)))

@@ -21,6 +21,10 @@ from credalset._typing import BoolArray, FloatArray
 from credalset.sets import generic
 from credalset.sets.max_min import max_min
 from credalset.sets.rays import Rays, choose_sharpness, draw_rays, estimate_log_volume, ray_length
+from credalset.simplex import entropy_of_valid
+
+# Ties are common (symmetric predictions, sets that touch a decision boundary) and belong to the closed side.
+TIE = 1e-10
 
 
 class Region(ABC):
@@ -30,6 +34,10 @@ class Region(ABC):
     shape: ClassVar[str] = "set"
     #: how far `_support` may lie beyond what members attain, relative to the range of the utility
     tolerance: ClassVar[float] = 0.0
+    #: the larger, convex set that answers for a set without such a shape; None where answers are the set's own
+    hull: ClassVar[str | None] = None
+    #: most classes for which `_log_volume` is exact
+    exact_volume_up_to: ClassVar[float] = 2
 
     center: FloatArray
     radius: FloatArray
@@ -84,6 +92,25 @@ class Region(ABC):
         low, high, point = self._in_blocks(generic.min_entropy)
         return low, high, point
 
+    def _bounded_max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """As `_max_entropy`, with the entropy of the best member known, which is less where that is only a bound."""
+        value, point = self._max_entropy(attaining)
+        if self.hull is not None:
+            return value, entropy_of_valid(self._known_members()).max(axis=1), point
+        if type(self)._max_entropy is Region._max_entropy:
+            assert point is not None
+            return value, entropy_of_valid(point), point
+        return value, value, point
+
+    def _has_exact_entropies(self) -> bool:
+        """Tell whether both entropies have closed forms; the defaults bracket them."""
+        own = type(self)
+        return own._max_entropy is not Region._max_entropy and own._min_entropy is not Region._min_entropy
+
+    def _known_members(self) -> FloatArray:
+        """Some members of each set, (N, M, K), asked of sets with a ``hull``: how far its answers may be off."""
+        raise NotImplementedError
+
     def _in_blocks(self, answer: Callable[[Self], Sequence[FloatArray]]) -> list[FloatArray]:
         """Ask a block of sets at a time: the defaults hold many arrays of their batch's size."""
         parts: dict[int, Sequence[FloatArray]] = {}
@@ -117,6 +144,20 @@ class Region(ABC):
 
     def _vertices(self) -> FloatArray:
         raise TypeError(f"a {self.shape} has a curved boundary and no vertices; use sample or the envelopes.")
+
+    def _parts(self) -> Sequence[Any] | None:
+        """Batches of convex sets whose union holds the sets, where there are such."""
+        return None
+
+    def _can_be_top(self) -> BoolArray | None:
+        """Classes (N, K) that are most probable in some member, where that is known without a search."""
+        closest = self._closest_with_top()
+        if closest is None:
+            return None
+        reach = self.radius[:, None]
+        # Relative, with an absolute part at the level of rounding: divergences are quadratic near zero, and a larger
+        # slack would let classes in that are short of the top by its square root.
+        return np.isposinf(reach) | (closest <= reach + TIE * np.abs(reach) + 4e-16)
 
     def _closest_with_top(self) -> FloatArray | None:
         """Smallest divergence (N, K) at which each class can be a most probable one, where a closed form is known."""

@@ -1,15 +1,16 @@
 """What every PyTorch estimator shares: reading labels, seeding, training, predicting in blocks, saving.
 
 A subclass says what its outputs mean (`_head`), where its module comes from (`_new_module`) and how a list of jobs is
-trained together (`_trainee`). A learner that needs more than label distributions (counts, say) overrides `_encode`.
+trained together (`_trainee`). A learner that needs more than label distributions (counts, say) overrides `_targets`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +22,10 @@ from torch import Tensor, nn
 
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import as_generator
-from credalset.predictors.labels import encode_labels
+from credalset.annotations.labels import Labels
+from credalset.persistence.bundle import Bundle, write_bundle
+from credalset.predictors.labels import read_labels
+from credalset.predictors.saved import dump_estimator
 from credalset.predictors.torch.heads import Head
 from credalset.predictors.torch.training import Run, Trainee, TrainingOptions, one_thread_if_small, train
 
@@ -42,8 +46,11 @@ class Job:
     key: Hashable
 
 
-class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators that train a PyTorch module on label distributions."""
+class TorchEstimator(ClassifierMixin, TrainingOptions, BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators that train a PyTorch module on label distributions.
+
+    Estimators are data classes: their fields are the parameters of their constructors, which only store them.
+    """
 
     #: tells `ConformalCredalClassifier` that ``fit`` takes label distributions
     accepts_label_distributions = True
@@ -71,9 +78,9 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Write the estimator to a directory without pickle; read it with `credalset.load`."""
-        from credalset.persistence.files import save_estimator
-
-        save_estimator(self, path)
+        check_is_fitted(self)
+        saved = dump_estimator(self)
+        write_bundle(path, Bundle("estimator", saved.network or {}, {}, saved.files))
 
     @abstractmethod
     def predict_proba(self, X: Any) -> FloatArray:
@@ -97,9 +104,9 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Refuse a warm start whose parameters do not fit the network that was trained before."""
         return
 
-    def _encode(self, Y: Any, classes: AnyArray | None) -> tuple[FloatArray, AnyArray]:
-        """Return what the head's loss compares outputs with, (n, …), and the class names."""
-        return encode_labels(Y, classes=None if classes is None else list(classes))
+    def _targets(self, labels: Labels) -> FloatArray:
+        """Return what the head's loss compares outputs with, (n, …)."""
+        return labels.distributions
 
     def _features(self, X: Any, *, reset: bool) -> Tensor:
         """Check features and return them as a tensor; single precision for training."""
@@ -110,9 +117,14 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         own = {name: value for name, value in self.get_params(deep=False).items() if name != "random_state"}
         return type(self), repr(sorted(own.items())), job_shape
 
-    def _options(self) -> TrainingOptions:
-        """Check and collect the parameters that govern training."""
-        return TrainingOptions(**{option.name: getattr(self, option.name) for option in fields(TrainingOptions)})
+    def _join(self, modules: Sequence[nn.Module]) -> nn.Module:
+        """Make one module of those that were trained: the only one, unless the estimator has several networks."""
+        return modules[0]
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether ``fit`` starts from what was learned before."""
+        return bool(self.warm_start) and hasattr(self, "module_")
 
     # --- the steps of fit ---
 
@@ -122,23 +134,24 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _prepare(self, X: Any, Y: Any) -> Job:
         """Check everything and set up the training of this estimator."""
-        options = self._options()
+        self._check_options()
         head = self._head()
         as_device(self.device)
-        goes_on = bool(self.warm_start) and hasattr(self, "module_")
+        goes_on = self._goes_on
         x = self._features(X, reset=not goes_on)
-        targets, classes = self._encode(Y, self.classes_ if goes_on else None)
+        labels = read_labels(Y, X, classes=self.classes_ if goes_on else None)
+        targets, classes = self._targets(labels), labels.class_names()
         if len(x) != len(targets):
             raise ValueError(f"X has {len(x)} items, but Y has {len(targets)}.")
         if goes_on:
             self._check_continues(len(classes))
         epochs_done = self.n_iter_ if goes_on else 0
         init_seed, run_seed = _seeds(self.random_state, epochs_done)
-        module = copy_module(self.module_) if goes_on else self._new_module(len(classes), init_seed)
+        module = deepcopy(self.module_) if goes_on else self._new_module(len(classes), init_seed)
         y = torch.from_numpy(targets.astype(np.float32))
         run = Run(x, y, torch.Generator().manual_seed(run_seed))
         key = self._key((tuple(x.shape), tuple(y.shape)))
-        return Job(module, run, head, options, classes, init_seed, key)
+        return Job(module, run, head, self, classes, init_seed, key)
 
     def _train(self, jobs: Sequence[Job]) -> None:
         """Train jobs with equal keys together."""
@@ -146,26 +159,23 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with self._randomness(jobs):
             trainee = self._trainee(jobs)
             with one_thread_if_small(trainee, first.options.batch_size):
-                runs = [job.run for job in jobs]
-                train(trainee, first.head, runs, first.options, verbose=bool(self.verbose))
+                train(trainee, first.head, [job.run for job in jobs], first.options)
             trainee.write_back()
 
     def _randomness(self, jobs: Sequence[Job]) -> AbstractContextManager[None]:
         """Guard the global random state, for modules that draw from it."""
-        return no_guard()
+        return nullcontext()
 
     def _finish(self, jobs: Sequence[Job]) -> None:
-        """Take over what was learned."""
-        (job,) = jobs
-        goes_on = bool(self.warm_start) and hasattr(self, "module_")
-        self.module_ = job.module.eval()
-        self.classes_ = job.classes
-        earlier: list[float] = self.loss_curve_ if goes_on else []
-        self.loss_curve_: list[float] = [*earlier, *job.run.loss_curve]
+        """Take over what was learned; curves of several networks are averaged."""
+        earlier: list[float] = self.loss_curve_ if self._goes_on else []
+        self.module_ = self._join([job.module for job in jobs]).eval()
+        self.classes_ = jobs[0].classes
+        self.loss_curve_: list[float] = [*earlier, *_mean_curve([job.run.loss_curve for job in jobs])]
         self.n_iter_ = len(self.loss_curve_)
         self.__dict__.pop("validation_curve_", None)
-        if job.options.early_stopping:
-            self.validation_curve_ = job.run.validation_curve
+        if jobs[0].options.early_stopping:
+            self.validation_curve_ = _mean_curve([job.run.validation_curve for job in jobs])
 
     # --- prediction ---
 
@@ -174,15 +184,15 @@ class TorchEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         device = as_device(self.device)
         dtype = torch.float32 if device.type == "mps" else torch.float64
-        module = copy_module(self.module_).to(device=device, dtype=dtype).eval()
+        module = deepcopy(self.module_).to(device=device, dtype=dtype).eval()
         x = torch.from_numpy(np.array(validate_data(self, X, dtype=np.float64, reset=False)))
         return forward_in_blocks(module, x, device, dtype)
 
 
-@contextmanager
-def no_guard() -> Iterator[None]:
-    """Do nothing."""
-    yield
+def _mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
+    """Average over the networks that were still training."""
+    longest = max(map(len, curves))
+    return [float(np.mean([curve[i] for curve in curves if i < len(curve)])) for i in range(longest)]
 
 
 def as_device(name: Any) -> torch.device:
@@ -194,13 +204,6 @@ def as_device(name: Any) -> torch.device:
         reason = str(error).splitlines()[0]
         raise ValueError(f"device {name!r} cannot be used here: {reason}. Use device='cpu'.") from None
     return device
-
-
-def copy_module(module: nn.Module) -> nn.Module:
-    """Copy a module with its weights."""
-    from copy import deepcopy
-
-    return deepcopy(module)
 
 
 def forward_in_blocks(module: nn.Module, x: Tensor, device: torch.device, dtype: torch.dtype | None) -> Tensor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from credalset._typing import FloatArray, RandomState
+from credalset._typing import FloatArray
 from credalset._validation import as_finite, as_positive_int
 from credalset.predictors.torch.base import Job, TorchEstimator, as_device
 from credalset.predictors.torch.heads import Dirichlet, Head, Softmax
@@ -16,8 +17,14 @@ from credalset.predictors.torch.networks import ACTIVATIONS, StackedNetworks, bu
 from credalset.predictors.torch.training import Trainee
 
 
+@dataclass(eq=False, repr=False)
 class NetworkEstimator(TorchEstimator):
     """Base of the estimators that build a fully connected network of their own."""
+
+    hidden: Sequence[int] = (256, 64, 16)
+    _: KW_ONLY
+    activation: str = "relu"
+    dropout: float = 0.3
 
     def _new_module(self, n_classes: int, seed: int) -> nn.Sequential:
         network = self._empty_network(self.n_features_in_, n_classes)
@@ -44,8 +51,8 @@ class NetworkEstimator(TorchEstimator):
         there = self.module_.state_dict()
         if {name: value.shape for name, value in asked.items()} != {name: value.shape for name, value in there.items()}:
             raise ValueError(
-                "warm_start goes on with the network of the last fit, but its shape does not fit the parameters any "
-                "more (hidden, or the number of components or networks). Restore them, or set warm_start=False."
+                "warm_start continues with the network of the last fit, but its shape no longer fits the parameters "
+                "(hidden, or the number of components or networks). Restore them, or set warm_start=False."
             )
 
     def _trainee(self, jobs: Sequence[Job]) -> Trainee:
@@ -87,14 +94,14 @@ class FirstOrderNetwork(NetworkEstimator):
     tol : float
         What counts as an improvement.
     warm_start : bool
-        Let ``fit`` go on from the weights of the last ``fit`` (with a fresh optimiser).
+        Let ``fit`` start from the weights of the last ``fit`` (with a fresh optimiser).
     random_state : int, Generator or None
         Source of the first weights, the order of items and the dropout. On the CPU, the same seed gives the same
         network. The global random state of PyTorch is not touched.
     device : str
         Where to train and predict, such as ``"cpu"`` or ``"cuda"``.
     verbose : bool
-        Show a progress bar (extra ``torch`` brings rich).
+        Show a progress bar, in a terminal or notebook.
 
     Attributes
     ----------
@@ -126,45 +133,6 @@ class FirstOrderNetwork(NetworkEstimator):
     (2, 3)
     """
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (256, 64, 16),
-        *,
-        activation: str = "relu",
-        dropout: float = 0.3,
-        optimizer: str = "adam",
-        learning_rate: float = 1e-4,
-        weight_decay: float = 0.0,
-        momentum: float = 0.9,
-        batch_size: int = 8,
-        epochs: int = 100,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        tol: float = 0.0,
-        warm_start: bool = False,
-        random_state: RandomState = None,
-        device: str = "cpu",
-        verbose: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.dropout = dropout
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.momentum = momentum
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-
     def _head(self) -> Head:
         return Softmax()
 
@@ -173,6 +141,7 @@ class FirstOrderNetwork(NetworkEstimator):
         return self._head().read(self._predict_outputs(X))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SecondOrderNetwork(NetworkEstimator):
     r"""Predict Dirichlet densities over label distributions (the paper's second-order learner).
 
@@ -219,50 +188,9 @@ class SecondOrderNetwork(NetworkEstimator):
     ((2, 3), True)
     """
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (256, 64, 16),
-        *,
-        activation: str = "relu",
-        dropout: float = 0.3,
-        link: str = "relu",
-        label_clip: float = 1e-6,
-        output_l2: float = 1e-4,
-        optimizer: str = "adam",
-        learning_rate: float = 1e-4,
-        weight_decay: float = 0.0,
-        momentum: float = 0.9,
-        batch_size: int = 8,
-        epochs: int = 100,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        tol: float = 0.0,
-        warm_start: bool = False,
-        random_state: RandomState = None,
-        device: str = "cpu",
-        verbose: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.dropout = dropout
-        self.link = link
-        self.label_clip = label_clip
-        self.output_l2 = output_l2
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.momentum = momentum
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    link: str = "relu"
+    label_clip: float = 1e-6
+    output_l2: float = 1e-4
 
     def _head(self) -> Head:
         if self.link == "concentration":

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from torch import nn
 
-from credalset._typing import AnyArray, FloatArray, RandomState
+from credalset._typing import FloatArray
 from credalset._validation import as_generator, as_positive_int
-from credalset.calibration.votes import raw_counts
+from credalset.annotations.labels import Labels
 from credalset.predictors.torch.base import Job
 from credalset.predictors.torch.estimators import NetworkEstimator
 from credalset.predictors.torch.heads import DirichletMixture, Head
 from credalset.predictors.torch.networks import Committee
 
 
+@dataclass(eq=False, repr=False)
 class DirichletMixtureNetwork(NetworkEstimator):
     r"""Predict mixtures of Dirichlet densities over label distributions.
 
@@ -72,79 +74,39 @@ class DirichletMixtureNetwork(NetworkEstimator):
     #: tells `ConformalCredalClassifier` to pass on counts where it has them
     accepts_counts = True
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (64, 64),
-        *,
-        activation: str = "relu",
-        dropout: float = 0.3,
-        n_components: int = 8,
-        n_networks: int = 1,
-        pull: float = 1e-3,
-        likelihood: str = "density",
-        optimizer: str = "adamw",
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-2,
-        momentum: float = 0.9,
-        batch_size: int = 32,
-        epochs: int = 40,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        tol: float = 0.0,
-        warm_start: bool = False,
-        random_state: RandomState = None,
-        device: str = "cpu",
-        verbose: bool = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.dropout = dropout
-        self.n_components = n_components
-        self.n_networks = n_networks
-        self.pull = pull
-        self.likelihood = likelihood
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.momentum = momentum
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    hidden: Sequence[int] = (64, 64)
+    _: KW_ONLY
+    n_components: int = 8
+    n_networks: int = 1
+    pull: float = 1e-3
+    likelihood: str = "density"
+    optimizer: str = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-2
+    batch_size: int = 32
+    epochs: int = 40
 
     def _head(self) -> Head:
         return DirichletMixture(self.n_components, self.pull, self.likelihood)
 
-    def _encode(self, Y: Any, classes: AnyArray | None) -> tuple[FloatArray, AnyArray]:
-        distributions, names = super()._encode(Y, classes)
+    def _targets(self, labels: Labels) -> FloatArray:
         if self.likelihood != "counts":
-            return distributions, names
-        if not hasattr(Y, "has_counts") and np.shape(Y) != distributions.shape:
-            return distributions, names  # one label per item is one vote
-        counts = raw_counts(Y, "Y")
-        if counts is None:
+            return labels.distributions
+        if labels.counts is None:
             raise ValueError(
                 "Y holds label distributions, but likelihood='counts' needs annotation counts (whole numbers). "
                 "Pass the counts, or likelihood='density'."
             )
-        return counts, names
+        return labels.counts
 
     def _empty_module(self, n_features: int, n_classes: int) -> nn.Module:
-        networks = [self._empty_network(n_features, n_classes) for _ in range(self._committee_size())]
-        return networks[0] if len(networks) == 1 else Committee(networks)
+        return self._join([self._empty_network(n_features, n_classes) for _ in range(self._committee_size())])
 
     def _committee_size(self) -> int:
         return as_positive_int(self.n_networks, "n_networks")
 
     def _jobs(self, X: Any, Y: Any) -> list[Job]:
-        goes_on = bool(self.warm_start) and hasattr(self, "module_")
+        goes_on = self._goes_on
         if goes_on:
             self._check_continues(len(self.classes_))
         if self._committee_size() == 1:
@@ -157,19 +119,8 @@ class DirichletMixtureNetwork(NetworkEstimator):
                 member.__dict__.update(self.__dict__ | member.get_params() | {"module_": network})
         return [member._prepare(X, Y) for member in members]
 
-    def _finish(self, jobs: Sequence[Job]) -> None:
-        if self._committee_size() == 1:
-            super()._finish(jobs)
-            return
-        goes_on = bool(self.warm_start) and hasattr(self, "module_")
-        earlier: list[float] = self.loss_curve_ if goes_on else []
-        self.module_ = Committee([job.module for job in jobs]).eval()
-        self.classes_ = jobs[0].classes
-        self.loss_curve_ = [*earlier, *_mean_curve([job.run.loss_curve for job in jobs])]
-        self.n_iter_ = len(self.loss_curve_)
-        self.__dict__.pop("validation_curve_", None)
-        if jobs[0].options.early_stopping:
-            self.validation_curve_ = _mean_curve([job.run.validation_curve for job in jobs])
+    def _join(self, modules: Sequence[nn.Module]) -> nn.Module:
+        return modules[0] if len(modules) == 1 else Committee(modules)
 
     def predict_density(self, X: Any) -> FloatArray:
         """Predict mixtures (n, C, K + 1): for each component its weight, then its K concentrations.
@@ -184,9 +135,3 @@ class DirichletMixtureNetwork(NetworkEstimator):
         theta = mixture[..., 1:]
         means = (mixture[..., :1] * theta / theta.sum(axis=-1, keepdims=True)).sum(axis=1)
         return np.asarray(means / means.sum(axis=1, keepdims=True))
-
-
-def _mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
-    """Average over the networks that were still training."""
-    longest = max(map(len, curves))
-    return [float(np.mean([curve[i] for curve in curves if i < len(curve)])) for i in range(longest)]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from credalset._typing import AnyArray
 from credalset._validation import as_positive_int
 from credalset.exceptions import FileFormatError, MissingExtraError
+from credalset.persistence.plain import is_whole, refusing, require
 from credalset.predictors.torch.base import TorchEstimator
 from credalset.predictors.torch.estimators import FirstOrderNetwork, NetworkEstimator, SecondOrderNetwork
 from credalset.predictors.torch.mixture import DirichletMixtureNetwork
@@ -19,10 +20,7 @@ from credalset.predictors.torch.torch_predictor import TorchPredictor
 
 #: estimators that can be saved; a new learner adds itself here
 SAVEABLE: dict[str, type[TorchEstimator]] = {
-    "DirichletMixtureNetwork": DirichletMixtureNetwork,
-    "FirstOrderNetwork": FirstOrderNetwork,
-    "SecondOrderNetwork": SecondOrderNetwork,
-    "TorchPredictor": TorchPredictor,
+    kind.__name__: kind for kind in (DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork, TorchPredictor)
 }
 FLAGS = ("early_stopping", "warm_start", "verbose", "prefit")
 
@@ -47,9 +45,10 @@ def load_network(
     values: dict[str, Any], weights: bytes, fitted: dict[str, Any], module: nn.Module | None, path: str | Path
 ) -> TorchEstimator:
     """Rebuild an estimator; ``fitted`` holds its checked classes and features."""
-    kind = SAVEABLE.get(values["type"]) if isinstance(values.get("type"), str) else None
-    if kind is None:
-        raise FileFormatError(f"{path} holds a network of type {values.get('type')!r}, which is not known here.")
+    name = values.get("type")
+    is_known = isinstance(name, str) and name in SAVEABLE
+    require(is_known, f"{path} holds a network of type {name!r}, which is not known here.")
+    kind = SAVEABLE[str(name)]
     if (kind is TorchPredictor) != (module is not None):
         if module is None:
             raise ValueError(
@@ -120,20 +119,17 @@ def _plain(value: Any) -> Any:
 def _build(kind: type[TorchEstimator], params: Any, module: nn.Module | None, path: str | Path) -> TorchEstimator:
     own: dict[str, Any] = {} if module is None else {"module": module}
     names = set(kind._get_param_names()) - {"module"}
-    if not isinstance(params, dict) or set(params) != names:
-        raise FileFormatError(f"{path} does not have the parameters of a {kind.__name__}.")
+    has_all = isinstance(params, dict) and set(params) == names
+    require(has_all, f"{path} does not have the parameters of a {kind.__name__}.")
     is_plain = all(isinstance(params[name], bool) for name in FLAGS if name in names)
     seed, device = params["random_state"], params["device"]
-    is_seed = seed is None or (isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0)
-    if not is_plain or not is_seed or not isinstance(device, str):
-        raise FileFormatError(f"{path} has parameters that a {kind.__name__} cannot have.")
-    try:
+    is_possible = is_plain and (seed is None or is_whole(seed)) and isinstance(device, str)
+    require(is_possible, f"{path} has parameters that a {kind.__name__} cannot have.")
+    with refusing(f"{path} has unusable parameters for a {kind.__name__}"):
         hidden = {"hidden": tuple(params["hidden"])} if "hidden" in params else {}
         estimator = kind(**{**params, **hidden, **own})
         estimator._head()
-        estimator._options()
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise FileFormatError(f"{path} has unusable parameters for a {kind.__name__}: {error}") from None
+        estimator._check_options()
     return estimator
 
 
@@ -148,37 +144,29 @@ def _load_into(
     classes: AnyArray | None = fitted.get("classes_")
     if classes is None or len(classes) < 2 or fitted.get("n_features_in_", 0) < 1:
         raise FileFormatError(f"{path} does not say which classes and features its network has.")
-    try:
+    with refusing(f"{path} describes a network that cannot be built"):
         n_networks = as_positive_int(getattr(estimator, "n_networks", 1), "n_networks")
-    except (TypeError, ValueError) as error:
-        raise FileFormatError(f"{path} describes a network that cannot be built: {error}") from None
-    if len(weights) != 2 * (len(estimator.hidden) + 1) * n_networks:
-        raise FileFormatError(f"{path} does not have the weights of {len(estimator.hidden)} hidden layers.")
-    try:
+        is_complete = len(weights) == 2 * (len(estimator.hidden) + 1) * n_networks
+        require(is_complete, f"{path} does not have the weights of {len(estimator.hidden)} hidden layers.")
         network = estimator._empty_module(fitted["n_features_in_"], len(classes))
-    except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-        raise FileFormatError(f"{path} describes a network that cannot be built: {error}") from None
     _check_fit(network.state_dict(), weights, f"{path} contradicts itself: its weights do not fit its network")
     network.load_state_dict(weights, assign=True)
     return network
 
 
 def _check_fit(expected: dict[str, Tensor], weights: dict[str, Tensor], sentence: str) -> None:
-    odd = sorted(set(expected) ^ set(weights))
-    if odd:
-        where = "is missing" if odd[0] in expected else "is not part of it"
-        raise FileFormatError(f"{sentence}: {odd[0]!r} {where}.")
+    for odd in sorted(set(expected) ^ set(weights)):
+        raise FileFormatError(f"{sentence}: {odd!r} {'is missing' if odd in expected else 'is not part of it'}.")
     for name, own in expected.items():
-        if own.shape != weights[name].shape:
-            shapes = f"{tuple(weights[name].shape)} instead of {tuple(own.shape)}"
-            raise FileFormatError(f"{sentence}: {name!r} has shape {shapes}.")
-        if own.dtype != weights[name].dtype:
-            raise FileFormatError(f"{sentence}: {name!r} is of type {weights[name].dtype} instead of {own.dtype}.")
-        if weights[name].is_floating_point() and not bool(torch.isfinite(weights[name]).all()):
-            raise FileFormatError(f"{sentence}: {name!r} contains NaN or infinity.")
+        found = weights[name]
+        shapes = f"{tuple(found.shape)} instead of {tuple(own.shape)}"
+        require(own.shape == found.shape, f"{sentence}: {name!r} has shape {shapes}.")
+        require(own.dtype == found.dtype, f"{sentence}: {name!r} is of type {found.dtype} instead of {own.dtype}.")
+        is_finite = not found.is_floating_point() or bool(torch.isfinite(found).all())
+        require(is_finite, f"{sentence}: {name!r} contains NaN or infinity.")
 
 
 def _curve(values: Any, path: str | Path) -> list[float]:
-    if not isinstance(values, list) or not all(isinstance(value, float) for value in values):
-        raise FileFormatError(f"{path} has no valid record of its training.")
-    return values
+    is_curve = isinstance(values, list) and all(isinstance(value, float) for value in values)
+    require(is_curve, f"{path} has no valid record of its training.")
+    return list(values)

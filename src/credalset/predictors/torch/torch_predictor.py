@@ -6,6 +6,8 @@ import math
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +17,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
-from credalset._typing import FloatArray, RandomState
+from credalset._typing import FloatArray
 from credalset.exceptions import CredalSetWarning
-from credalset.predictors.torch.base import Job, TorchEstimator, as_device, copy_module, forward_in_blocks
+from credalset.predictors.torch.base import Job, TorchEstimator, as_device, forward_in_blocks
 from credalset.predictors.torch.heads import Dirichlet, Head, Probabilities, Softmax
 from credalset.predictors.torch.training import Trainee
 
@@ -28,6 +30,7 @@ def _is_second_order(predictor: TorchPredictor) -> bool:
     return predictor.order == "second"
 
 
+@dataclass(eq=False, repr=False)
 class TorchPredictor(TorchEstimator):
     """Train a PyTorch module of your own on label distributions, or predict with one that is already trained.
 
@@ -79,50 +82,13 @@ class TorchPredictor(TorchEstimator):
     >>> clf = cs.ConformalCredalClassifier(prefit, score="kl").conformalize(data.X, data.counts)
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        order: Literal["first", "second"],
-        output: str,
-        *,
-        prefit: bool = False,
-        label_clip: float = 1e-6,
-        output_l2: float = 1e-4,
-        optimizer: str = "adam",
-        learning_rate: float = 1e-4,
-        weight_decay: float = 0.0,
-        momentum: float = 0.9,
-        batch_size: int = 8,
-        epochs: int = 100,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        tol: float = 0.0,
-        warm_start: bool = False,
-        random_state: RandomState = None,
-        device: str = "cpu",
-        verbose: bool = False,
-    ) -> None:
-        self.module = module
-        self.order = order
-        self.output = output
-        self.prefit = prefit
-        self.label_clip = label_clip
-        self.output_l2 = output_l2
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.momentum = momentum
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    module: nn.Module
+    order: Literal["first", "second"]
+    output: str
+    _: KW_ONLY
+    prefit: bool = False
+    label_clip: float = 1e-6
+    output_l2: float = 1e-4
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict label distributions (n, K); the mean of the predicted Dirichlet for a second-order module."""
@@ -151,7 +117,7 @@ class TorchPredictor(TorchEstimator):
         return Softmax() if self.output == "logits" else Probabilities()
 
     def _new_module(self, n_classes: int, seed: int) -> nn.Module:
-        return copy_module(_as_module(self.module))
+        return deepcopy(_as_module(self.module))
 
     def _prepare(self, X: Any, Y: Any) -> Job:
         if self.prefit:
@@ -228,7 +194,7 @@ class ModuleTrainee:
         self.parameters: Sequence[Tensor] = [parameter for parameter in module.parameters() if parameter.requires_grad]
         if not self.parameters:
             raise ValueError("the module has no parameters to train. Pass prefit=True to predict with it as it is.")
-        # Plain feature vectors meet each weight about once. With images or tokens the work is anybody's guess.
+        # Plain feature vectors meet each weight about once. With images or tokens the work is not known.
         is_plain = x.ndim == 2 and x.is_floating_point()
         self.work = float(sum(p.numel() for p in module.parameters())) if is_plain else math.inf
         self._kept: dict[str, Tensor] = {}

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from credalset._progress import progress
+from credalset._typing import RandomState
 from credalset._validation import as_finite, as_positive_int, as_probability
 from credalset.predictors.torch.heads import Head
-from credalset.predictors.torch.progress import progress_bar
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
 BLOCK_ELEMENTS = 1 << 18  # numbers per run that are gathered or drawn at a time
@@ -49,9 +50,9 @@ class Trainee(Protocol):
         """Hand the trained weights to the modules they belong to."""
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class TrainingOptions:
-    """How to train; see `FirstOrderNetwork` for the meaning of each."""
+    """How to train, parameters that every estimator has; see `FirstOrderNetwork` for the meaning of each."""
 
     optimizer: str = "adam"
     learning_rate: float = 1e-4
@@ -63,8 +64,12 @@ class TrainingOptions:
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
     tol: float = 0.0
+    warm_start: bool = False
+    random_state: RandomState = None
+    device: str = "cpu"
+    verbose: bool = False
 
-    def __post_init__(self) -> None:
+    def _check_options(self) -> None:
         if self.optimizer not in OPTIMIZERS:
             raise ValueError(f"optimizer must be one of {', '.join(map(repr, OPTIMIZERS))}, but is {self.optimizer!r}.")
         if as_finite(self.learning_rate, "learning_rate") <= 0.0:
@@ -106,21 +111,21 @@ class Run:
         self.x, self.y = self.x[kept], self.y[kept]
 
 
-def train(trainee: Trainee, head: Head, runs: Sequence[Run], options: TrainingOptions, *, verbose: bool) -> None:
+def train(trainee: Trainee, head: Head, runs: Sequence[Run], options: TrainingOptions) -> None:
     """Train all runs together, in place; every run needs the same number of items."""
     if options.early_stopping:
         for run in runs:
             run.hold_out(options.validation_fraction)
     optimizer = make_optimizer(trainee.parameters, options)
     watch = _EarlyStopping(trainee, head, runs, options) if options.early_stopping else None
-    with progress_bar(options.epochs, verbose) as report:
+    with progress("Training", options.epochs, shown=bool(options.verbose)) as advance:
         for epoch in range(options.epochs):
             losses = _train_epoch(trainee, head, runs, options.batch_size, optimizer)
             _check_finite(losses, epoch)
             for i, (run, loss) in enumerate(zip(runs, losses, strict=True)):
                 if watch is None or watch.active[i]:
                     run.loss_curve.append(loss)
-            report(sum(losses) / len(losses))
+            advance(1, f"loss {sum(losses) / len(losses):.4f}")
             if watch is not None and not watch.goes_on(epoch):
                 break
     if watch is not None:
@@ -137,13 +142,15 @@ def make_optimizer(parameters: Sequence[Tensor], options: TrainingOptions) -> to
     return kind(parameters, fused=can_fuse or None, **common)
 
 
+def one_thread_if_small(trainee: Trainee, batch_size: int) -> AbstractContextManager[None]:
+    """Use one thread while the steps are too small to be worth sharing."""
+    return one_thread() if batch_size * trainee.work < SMALL_STEP else nullcontext()
+
+
 @contextmanager
-def one_thread_if_small(trainee: Trainee, batch_size: int) -> Iterator[None]:
-    """Use one thread while the steps are too small to be worth sharing; the setting is put back afterwards."""
+def one_thread() -> Iterator[None]:
+    """Let PyTorch compute on one thread; the setting is put back afterwards."""
     threads = torch.get_num_threads()
-    if batch_size * trainee.work >= SMALL_STEP or threads == 1:
-        yield
-        return
     torch.set_num_threads(1)
     try:
         yield

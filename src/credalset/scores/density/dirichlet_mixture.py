@@ -54,7 +54,7 @@ class DirichletMixture(PredictionBatch):
 
 
 def as_mixtures(value: ArrayLike | DirichletMixture, name: str, n_classes: int | None) -> DirichletMixture:
-    """Check mixtures of Dirichlets, or an array of them (N, C, K + 1): weights sum to one, concentrations are positive."""
+    """Check mixtures, or an array of them (N, C, K + 1): weights sum to one, concentrations are positive."""
     if not isinstance(value, DirichletMixture):
         array = as_numbers(value, name)
         if array.ndim != 3 or array.shape[1] < 1 or array.shape[2] < 3:

@@ -12,12 +12,13 @@ from scipy.special import gammaln
 
 from credalset._parallel import for_each_block
 from credalset._predictions import row_size
-from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_finite
 from credalset.exceptions import CredalSetWarning
 from credalset.scores.density import mixture as geometry
 from credalset.scores.density import proposals
 from credalset.scores.density.dirichlet_mixture import DirichletMixture, as_mixtures
+from credalset.scores.dirichlet.enclosing import largest_fall
 from credalset.scores.dirichlet.score import DirichletScore, log_likelihood_drop, negative_log_peak
 from credalset.sets import box
 from credalset.sets.credal_set import CredalSet
@@ -27,8 +28,9 @@ from credalset.simplex import entropy_of_valid
 MIN_POOL = 512  # members that a sample is drawn from
 POOL_PER_DRAW = 8
 SECOND_POOL = 4  # times as many proposals where few of them are members, or weights are uneven
-ENTROPY_DRAWS = 32
+N_KNOWN = 32  # members drawn to tell how far the answers of the box may be off
 ELEMENTS_PER_BLOCK = 1 << 21
+MAX_PIECES = 81  # of a simplex, where each has only a bound
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class NegativeLogDensity(DirichletScore):
     when the predicted density is right: where the model is sure the set is small, where it is not the set is large.
     A prediction flatter than the threshold density has an empty set.
 
-    Predictions are Dirichlet concentrations (N, K) ≥ 1, or mixtures: a `DirichletMixture`, or an array (N, C, K + 1) in
-    which component j of item i has the weight ``prediction[i, j, 0]`` and the concentrations ``prediction[i, j, 1:]`` > 0.
+    Predictions are Dirichlet concentrations (N, K) ≥ 1, or mixtures: a `DirichletMixture`, or an array (N, C, K + 1)
+    whose component j of item i has the weight ``prediction[i, j, 0]`` and concentrations ``prediction[i, j, 1:]`` > 0.
     `DirichletMixtureNetwork` predicts mixtures. Their level sets need not be convex; see `DensitySet`.
 
     Parameters
@@ -101,14 +103,44 @@ class NegativeLogDensity(DirichletScore):
         for_each_block(one_block, len(prediction), row_size(prediction) * geometry.MAX_STARTS)
         return result
 
+    @property
+    def has_convex_regions(self) -> bool:
+        """Those of one Dirichlet are; `largest_above` knows what to do with mixtures."""
+        return True
+
+    def has_enclosing_balls(self, prediction: Prediction) -> bool:
+        """Tell one Dirichlet from a mixture."""
+        return not isinstance(prediction, DirichletMixture)
+
+    def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
+        """The largest fall in log-density."""
+        return largest_fall(model, center, relative=False)
+
     def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
         """Bound the largest score over {λ : λ ≥ lower}; exact for one Dirichlet.
 
-        For a mixture each component is bounded from below: its factors with θ ≥ 1 are log-concave and smallest at a
-        corner, each of the others is smallest where its own class has most.
+        For mixtures `bound_above` is closer the smaller the simplex. Some class always has a K-th of what ``lower``
+        leaves, so K simplices of the same kind, smaller by 1 − 1/K, cover it, and so on within each.
         """
         if not isinstance(prediction, DirichletMixture):
             return super().largest_above(prediction, lower)
+        return self._in_pieces(prediction, lower, int(np.log(MAX_PIECES + 0.5) / np.log(lower.shape[1])))
+
+    def _in_pieces(self, prediction: DirichletMixture, lower: FloatArray, depth: int) -> FloatArray:
+        if depth == 0:
+            return self.bound_above(prediction, lower)
+        n_classes = lower.shape[1]
+        # Rounded down, so that the pieces overlap rather than leave a gap.
+        part = np.maximum(1.0 - lower.sum(axis=1, keepdims=True), 0.0) / n_classes * (1.0 - 1e-12)
+        pieces = (lower + part * corner for corner in np.eye(n_classes))
+        return np.max([self._in_pieces(prediction, piece, depth - 1) for piece in pieces], axis=0)
+
+    def bound_above(self, prediction: DirichletMixture, lower: FloatArray) -> FloatArray:
+        """Bound the largest score of mixtures over {λ : λ ≥ lower} in one piece.
+
+        Each component is bounded from below: its factors with θ ≥ 1 are log-concave and smallest at a
+        corner, each of the others is smallest where its own class has most.
+        """
         mixture = self.mixture(prediction)
         excess = mixture.theta - 1.0
         spare = np.maximum(1.0 - lower.sum(axis=1, keepdims=True), 0.0)
@@ -162,12 +194,15 @@ class DensitySet(CredalSet):
 
     Membership is exact. `volume` is an importance-sampling estimate with a standard error, and `sample` resamples the
     members it met by weight, with a warning where draws repeat. `lower` and `upper` are certified: no member goes
-    beyond them. Expectations, entropies and decisions are those of the box that they span, which contains the set;
+    beyond them. Expectations, entropies and decisions are those of the box that they span, which contains the set
+    (`answers` says ``"outer"``), save that ``decide()`` without a utility rules labels out by the density itself;
     distributions returned with them lie in the box and may lie outside the set. Whether a set is empty rests on a
     search for the peak of p.
     """
 
     shape: ClassVar[str] = "density set"
+    hull: ClassVar[str | None] = "the box between its envelopes"
+    exact_volume_up_to: ClassVar[float] = 0
     score: NegativeLogDensity
     prediction: DirichletMixture
 
@@ -203,13 +238,28 @@ class DensitySet(CredalSet):
         return entropy_of_valid(point), point
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        bound = majorization_bound(*self._envelope())
-        drawn, _ = self._draw(ENTROPY_DRAWS, np.random.default_rng(0))
-        points = np.concatenate([drawn, self.center[:, None]], axis=1)
+        points = self._known_members()
         entropies = entropy_of_valid(points)
-        best = entropies.argmin(axis=1)
-        rows = np.arange(len(self))
-        return np.minimum(bound, entropies[rows, best]), entropies[rows, best], points[rows, best]
+        best = np.arange(len(self)), entropies.argmin(axis=1)
+        return np.minimum(majorization_bound(*self._envelope()), entropies[best]), entropies[best], points[best]
+
+    def _known_members(self) -> FloatArray:
+        return self._members_drawn
+
+    @cached_property
+    def _members_drawn(self) -> FloatArray:
+        drawn, _ = self._draw(N_KNOWN, np.random.default_rng(0))
+        return np.concatenate([drawn, self.center[:, None]], axis=1)
+
+    def _can_be_top(self) -> BoolArray:
+        """Rule out the classes that no point at which they are most probable has the density for."""
+        result = np.empty(self.center.shape, dtype=bool)
+
+        def one_block(rows: slice) -> None:
+            result[rows] = geometry.reaches_with_top(self._mixture.rows(rows), -self.threshold[rows])
+
+        for_each_block(one_block, len(self), row_size(self.prediction) * 4)
+        return result | (self.center == self.center.max(axis=1, keepdims=True))
 
     def _smallest_peak(self) -> FloatArray:
         return box.flattest(*self._envelope()).max(axis=1)
@@ -219,7 +269,7 @@ class DensitySet(CredalSet):
 
     def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
         value, error = np.zeros(len(self)), np.zeros(len(self))
-        whole = self.score.largest_above(self.prediction, np.zeros_like(self.center)) <= self.threshold
+        whole = self.score.bound_above(self.prediction, np.zeros_like(self.center)) <= self.threshold
         proper = np.flatnonzero(~whole)
         for rows in self._blocks(n_rays, len(proper)):
             logs = self[proper[rows]]._members(n_rays, generator)[1]

@@ -7,7 +7,7 @@ the uniform density: every λ fits equally well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Literal
@@ -21,6 +21,7 @@ from credalset._typing import FloatArray
 from credalset._validation import sequential_row_sums
 from credalset.scores.base import Score
 from credalset.scores.dirichlet import entropy, geometry, volume
+from credalset.scores.dirichlet.enclosing import largest_fall
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.smallest_peak import capped_peak
 from credalset.simplex import divergence_terms
@@ -61,6 +62,10 @@ class DirichletScore(Score):
         """The mode of the predicted Dirichlet."""
         return mode_and_weight(prediction)[0]
 
+    def common_center(self, models: Sequence[FloatArray]) -> FloatArray:
+        """The smallest concentrations, whose density no model's falls below by much."""
+        return np.min(models, axis=0)
+
     def _ball(self, prediction: FloatArray, threshold: FloatArray, drop: FloatArray) -> ReverseKullbackLeiblerBall:
         """Build the ball of all λ whose log-likelihood lies at most ``drop`` below the peak."""
         mode, weight = mode_and_weight(prediction)
@@ -90,9 +95,26 @@ class RelativeLikelihood(DirichletScore):
         return -np.expm1(-log_likelihood_drop(prediction, distribution)) + 0.0
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> ReverseKullbackLeiblerBall:
-        with np.errstate(divide="ignore"):
-            drop = np.where(threshold < 1.0, -np.log1p(-np.minimum(threshold, 1.0)), np.inf)
-        return self._ball(prediction, threshold, drop)
+        return self._ball(prediction, threshold, _drop(threshold))
+
+    @property
+    def has_convex_regions(self) -> bool:
+        """They are reverse-KL balls, although the score itself is not convex."""
+        return True
+
+    def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
+        """The largest fall in log-likelihood relative to the peaks."""
+        return largest_fall(model, center, relative=True)
+
+    def enclosing_threshold(self, model: FloatArray, center: FloatArray, threshold: FloatArray) -> FloatArray:
+        """Return the threshold whose drop in log-likelihood is that of the model plus the gap."""
+        return -np.expm1(-np.maximum(_drop(threshold) + self.largest_gap(model, center), 0.0))
+
+
+def _drop(threshold: FloatArray) -> FloatArray:
+    """Return how far below the peak the log-likelihood lies at a threshold of one minus relative likelihood."""
+    with np.errstate(divide="ignore"):
+        return np.where(threshold < 1.0, -np.log1p(-np.minimum(threshold, 1.0)), np.inf)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,6 +126,7 @@ class ReverseKullbackLeiblerBall(CredalSet):
     """
 
     shape: ClassVar[str] = "reverse-KL ball"
+    exact_volume_up_to: ClassVar[float] = np.inf
 
     def _smallest_peak(self) -> FloatArray:
         return capped_peak(self, "reverse")

@@ -46,6 +46,18 @@ class InnerProduct(Score):
         corners[np.arange(len(prediction)), prediction.argmax(axis=1)] = 1.0
         return corners
 
+    def lipschitz(self, n_classes: int) -> float:
+        """One: a unit of mass that moves changes the product by a difference of two probabilities."""
+        return 1.0
+
+    def largest_within(self, prediction: FloatArray, ball: CredalSet, radius: FloatArray) -> FloatArray:
+        """One minus the smallest expectation of the prediction, exactly."""
+        return np.maximum(1.0 - ball.lower_expectation(prediction), 0.0)
+
+    def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
+        """The largest difference of the two predictions, at the corner of its class."""
+        return (model - center).max(axis=1)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HalfSpace(CredalSet):
@@ -56,6 +68,7 @@ class HalfSpace(CredalSet):
     """
 
     shape: ClassVar[str] = "half-space"
+    exact_volume_up_to: ClassVar[float] = np.inf
 
     def is_empty(self) -> BoolArray:
         """Tell which sets have no member: those whose best corner scores above the threshold."""

@@ -67,6 +67,12 @@ class KullbackLeibler(Score):
         radius = threshold * math.log(self.base)
         return KullbackLeiblerBall(self, prediction, threshold, center=prediction, radius=radius)
 
+    def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
+        """The largest log-ratio of the two predictions, at the corner of its class."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(model > 0, np.log(model) - np.log(center), -np.inf)
+        return ratio.max(axis=1) / math.log(self.base)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KullbackLeiblerBall(CredalSet):
@@ -77,6 +83,7 @@ class KullbackLeiblerBall(CredalSet):
     """
 
     shape: ClassVar[str] = "Kullback–Leibler ball"
+    exact_volume_up_to: ClassVar[float] = 3
 
     def _smallest_peak(self) -> FloatArray:
         return capped_peak(self, "forward")

@@ -30,6 +30,7 @@ class TotalVariation(Score):
 
     name: ClassVar[str] = "tv"
     order: ClassVar[Literal["first", "second"]] = "first"
+    is_metric: ClassVar[bool] = True
 
     kernel_name: ClassVar[str] = "tv"
 
@@ -39,6 +40,10 @@ class TotalVariation(Score):
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> TotalVariationBall:
         return TotalVariationBall(self, prediction, threshold, center=prediction, radius=threshold)
+
+    def lipschitz(self, n_classes: int) -> float:
+        """One, by the triangle inequality."""
+        return 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,6 +55,7 @@ class TotalVariationBall(CredalSet):
     """
 
     shape: ClassVar[str] = "total-variation ball"
+    exact_volume_up_to: ClassVar[float] = volume.MAX_CLASSES
 
     def _smallest_peak(self) -> FloatArray:
         return geometry.smallest_peak(self.center, self.radius)

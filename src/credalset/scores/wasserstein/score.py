@@ -45,6 +45,7 @@ class Wasserstein(Score):
     positions: tuple[float, ...] | None = None
     name: ClassVar[str] = "ws"
     order: ClassVar[Literal["first", "second"]] = "first"
+    is_metric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.positions is None:
@@ -97,6 +98,10 @@ class Wasserstein(Score):
         gaps = self.gaps(prediction.shape[1])
         return WassersteinBall(self, prediction, threshold, center=prediction, radius=threshold, gaps=gaps)
 
+    def lipschitz(self, n_classes: int) -> float:
+        """The length of the line: all mass that moves may have to go from one end to the other."""
+        return float(self.gaps(n_classes).sum())
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WassersteinBall(CredalSet):
@@ -110,6 +115,7 @@ class WassersteinBall(CredalSet):
     """
 
     shape: ClassVar[str] = "Wasserstein ball"
+    exact_volume_up_to: ClassVar[float] = volume.MAX_CLASSES
 
     gaps: FloatArray = field(kw_only=True)
 
@@ -130,6 +136,9 @@ class WassersteinBall(CredalSet):
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         return wasserstein_groups.min_entropy(self.center, self.radius, self.gaps, attaining)
+
+    def _has_exact_entropies(self) -> bool:
+        return self.n_classes <= wasserstein_groups.EXACT_CLASSES
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
         if self.n_classes > volume.MAX_CLASSES:

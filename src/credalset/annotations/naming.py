@@ -1,0 +1,97 @@
+"""What people call the columns of a vote table, and how to guess which is which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+#: names by role, the surest first, as `plain` writes them
+KNOWN: dict[str, list[set[str]]] = {
+    "task": [
+        {"task", "task_id", "taskid", "assignment_task_id"},
+        {"item", "item_id", "itemid", "hitid", "hit_id", "unit", "unit_id", "units"},
+        {"example", "example_id", "document", "document_id", "doc", "doc_id", "instance", "instance_id", "sample"},
+        {"sample_id", "image", "image_id", "img_id", "record", "record_id", "question", "question_id", "subject"},
+        {"uid", "uuid", "id", "key"},
+    ],
+    "worker": [
+        {"worker", "worker_id", "workerid", "assignment_worker_id", "performer"},
+        {"annotator", "annotator_id", "annotatorid"},
+        {"rater", "rater_id", "raterid", "coder", "coder_id", "judge", "judge_id", "labeler", "labeller", "labeler_id"},
+        {"user", "user_id", "userid", "username", "contributor", "contributor_id", "participant", "participant_id"},
+        {"completed_by", "expert", "expert_id", "reviewer", "reviewer_id", "who", "session_id"},
+    ],
+    "label": [
+        {"label", "annotation", "annotated_label"},
+        {"class", "category", "choice", "vote", "judgment", "judgement", "response", "answer", "answer_label"},
+        {"rating", "score", "value", "code", "sentiment", "annotation_label", "label_id", "labels"},
+    ],
+    "time": [
+        {"time", "timestamp", "created_at", "submitted_at", "submittime", "submit_time"},
+        {"date", "datetime", "updated_at", "annotated_at", "completed_at"},
+    ],
+}
+TASK_NAMES = frozenset().union(*KNOWN["task"])
+REQUIRED = ("task", "worker", "label")
+
+
+def plain(name: Any) -> str:
+    """Write a column name in small letters with underscores.
+
+    Examples
+    --------
+    >>> plain(" Worker-ID ")
+    'worker_id'
+    """
+    return re.sub(r"[^\w]+|_+", "_", str(name).strip().lower()).strip("_")
+
+
+def candidates(columns: Sequence[Hashable], role: str) -> list[Hashable]:
+    """Return the columns that the surest known names of a role fit: several if they are equally sure."""
+    for names in KNOWN[role]:
+        found = [column for column in columns if plain(column) in names]
+        if found:
+            return found
+    if role == "label":  # Amazon Mechanical Turk writes Answer.<field>, Toloka OUTPUT:<field>
+        return [column for column in columns if plain(column).startswith(("answer_", "output_"))]
+    return []
+
+
+def guess_columns(columns: Sequence[Hashable], given: dict[str, Hashable | None]) -> dict[str, Hashable]:
+    """Guess which column is the task, the worker, the label and the time; names that are given stand.
+
+    A worker or time that is not found is left out. The label may also be the only column that is left over. Raises
+    ``ValueError`` with the columns and what to pass where the task or the label stays open.
+
+    Examples
+    --------
+    >>> guess_columns(["HITId", "WorkerId", "Answer.sentiment", "Input.text"], {})
+    {'task': 'HITId', 'worker': 'WorkerId', 'label': 'Answer.sentiment'}
+    """
+    roles: dict[str, Hashable] = {}
+    for role, name in given.items():
+        if name is None:
+            continue
+        if name not in columns:
+            raise ValueError(f"{role}={name!r} is no column; there are {list(columns)}. Name one of them: {role}=...")
+        roles[role] = name
+    for role in ("task", "worker", "label", "time"):
+        if role in roles:
+            continue
+        left = [column for column in columns if column not in roles.values()]
+        found = candidates(left, role)
+        if role == "label" and not found and len(left) == 1:
+            found = left
+        if len(found) > 1 and role in REQUIRED:
+            raise ValueError(f"{_listed(found)} could all be the {role}. Say which: {role}={found[0]!r}.")
+        if found:
+            roles[role] = found[0]
+    for role in ("task", "label"):
+        if role not in roles:
+            raise ValueError(f"None of the columns {list(columns)} is known to be the {role}. Name it: {role}=...")
+    return {role: roles[role] for role in (*REQUIRED, "time", "weight") if role in roles}
+
+
+def _listed(names: Sequence[Hashable]) -> str:
+    return ", ".join(map(repr, names[:-1])) + f" and {names[-1]!r}"

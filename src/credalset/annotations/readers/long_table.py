@@ -1,0 +1,51 @@
+"""Long tables, a row per vote, under any column names: CSV, TSV, JSON Lines, Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from credalset.annotations.naming import guess_columns
+from credalset.annotations.readers.common import Guess, Log, Reader, Wanted
+from credalset.annotations.readers.parsing import Batch
+from credalset.annotations.readers.source import Source
+from credalset.exceptions import FileFormatError
+
+TAKES = ("task", "worker", "label", "time", "weight")
+
+
+def recognise(source: Source) -> Guess | None:
+    """Recognise a table by the names of its columns, and by values that are no lists or objects."""
+    try:
+        roles = guess_columns(source.columns, {})
+    except ValueError:
+        return None
+    rows = [row for row in source.sample if isinstance(row, dict)]
+    if len(rows) < len(source.sample) or any(
+        isinstance(row.get(name), dict) for row in rows for name in roles.values()
+    ):
+        return None
+    listed = any(isinstance(row.get(roles["label"]), list) for row in rows)
+    sure = (0.8 if "worker" in roles else 0.6) - (0.3 if listed else 0.0)
+    return Guess(sure, "its columns have names of tasks and labels" + (", and of workers" if "worker" in roles else ""))
+
+
+def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
+    """Yield the columns that were asked for or guessed."""
+    given = {role: getattr(wanted, role) for role in TAKES}
+    try:
+        roles = guess_columns(source.columns, given)
+    except ValueError as error:
+        raise type(error)(f"{source.name}: {error}") from None
+    names = [str(name) for name in roles.values()]
+    log.notes.append(", ".join(f"{role} from {name!r}" for role, name in zip(roles, names, strict=True)))
+    for batch in source.batches(names):
+        for name, column in batch.items():
+            kinds = set(map(type, column))
+            if float in kinds:
+                batch[name] = [None if value != value else value for value in column]  # NaN
+            if dict in kinds:
+                raise FileFormatError(f"{source.name}: column {name!r} holds objects, not names or numbers.")
+        yield {role: batch[name] for role, name in zip(roles, names, strict=True)}
+
+
+READER = Reader("long", "a table with a row per vote", recognise, read, TAKES, missing="error")

@@ -1,0 +1,103 @@
+"""Prodigy, JSONL of db-out: a line per answer.
+
+https://prodi.gy/docs/api-interfaces
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from credalset.annotations.readers.common import (
+    Guess,
+    Log,
+    Reader,
+    Vote,
+    Wanted,
+    as_name,
+    chosen_field,
+    in_batches,
+    task_of,
+)
+from credalset.annotations.readers.source import Source
+from credalset.exceptions import FileFormatError
+
+#: sessions that nobody named are called after their start
+UNNAMED = re.compile(r"\d{4}-\d\d-\d\d_\d\d")
+
+
+def recognise(source: Source) -> Guess | None:
+    """Recognise answers by the hashes that Prodigy gives to tasks."""
+    columns = set(source.columns)
+    if "answer" in columns and columns & {"_input_hash", "_task_hash"}:
+        return Guess(1.0, "its lines have an answer and Prodigy's hashes")
+    if "answer" in columns and columns & {"_session_id", "_annotator_id", "_view_id"}:
+        return Guess(0.95, "its lines have an answer and Prodigy's sessions")
+    return None
+
+
+@in_batches
+def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
+    """Yield a vote per answer: the options accepted, or accept and reject of the label in question."""
+    question = _Question(wanted, source.name)
+    named = False
+    for _, number, row in source.records():
+        name = task_of(row, wanted, number, "_input_hash", "_task_hash", "text")
+        worker = as_name(chosen_field(row, wanted.worker, "_annotator_id", "_session_id"))
+        time = chosen_field(row, wanted.time, "_timestamp")
+        named = named or not UNNAMED.match(str(worker))
+        yield Vote(name, None, None)
+        answer = row.get("answer")
+        if answer not in ("accept", "reject"):
+            log.left_out["ignored" if answer == "ignore" else "without an answer"] += 1
+        elif "accept" in row or "options" in row:
+            log.declare(
+                option["id"] for option in row.get("options") or [] if isinstance(option, dict) and "id" in option
+            )
+            if answer == "reject":
+                log.left_out["rejected"] += 1
+                continue
+            yield Vote(name, worker, row.get("accept") or [], time)
+        elif isinstance(row.get("label"), str):
+            if question.asks(row["label"]):
+                yield Vote(name, worker, question.votes(answer == "accept"), time)
+        else:
+            raise FileFormatError(
+                f"{source.name}: line {number + 1} has neither options nor a label, only {list(row)}: spans of text "
+                "are no labels of items."
+            )
+    log.declare(question.answers)
+    if not named:
+        log.notes.append("sessions have no names, so that each of them counts as an annotator")
+
+
+class _Question:
+    """A yes-or-no question about one label; Prodigy's binary view asks one such question per line."""
+
+    def __init__(self, wanted: Wanted, name: str) -> None:
+        self.label = wanted.one_vs_rest
+        self.name = name
+        self.chosen = wanted.one_vs_rest is not None
+
+    def asks(self, label: str) -> bool:
+        if self.label is None:
+            self.label = label
+        if label != self.label and not self.chosen:
+            raise ValueError(
+                f"{self.name} asks yes-or-no questions about several labels, such as {self.label!r} and {label!r}. "
+                f"Read one at a time: one_vs_rest={self.label!r}."
+            )
+        return label == self.label
+
+    def votes(self, yes: bool) -> Any:
+        if self.chosen:
+            return [self.label] if yes else []
+        return self.label if yes else f"not {self.label}"
+
+    @property
+    def answers(self) -> list[Any]:
+        return [] if self.label is None or self.chosen else [f"not {self.label}", self.label]
+
+
+READER = Reader("prodigy", "Prodigy JSONL", recognise, read, ("task", "worker", "time"))

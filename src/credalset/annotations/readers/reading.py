@@ -1,0 +1,211 @@
+"""Open a file of votes, look at it, and read it piece by piece, as plain columns or Arrow batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from credalset.annotations.readers.arrow import import_arrow
+from credalset.annotations.readers.common import Log, Reader, Wanted
+from credalset.annotations.readers.parsing import Batch
+from credalset.annotations.readers.registry import Recognition, find_reader, recognise
+from credalset.annotations.readers.source import EMPTY, Source
+from credalset.annotations.readers.types import ColumnType
+from credalset.annotations.single_labels import SingleLabels
+from credalset.annotations.table import check_option, is_missing
+
+ROLES = ("task", "worker", "label", "time", "weight")
+
+
+def sniff(path: str | Path, *, encoding: str | None = None, delimiter: str | None = None) -> Recognition:
+    r"""Say what kind of file a path holds, how sure that is, and why; raises ``FileFormatError`` if nobody knows.
+
+    Examples
+    --------
+    >>> path = getfixture("tmp_path") / "votes.csv"
+    >>> _ = path.write_text("task,worker,label\n1,ann,cat\n")
+    >>> print(sniff(path))
+    certainly crowd-kit: it has the columns task, worker and label
+    """
+    return recognise(Source.open(path, encoding=encoding, delimiter=delimiter))
+
+
+def open_votes(
+    path: str | Path,
+    kind: str | None = None,
+    *,
+    task: Hashable | None = None,
+    worker: Any = None,
+    label: Hashable | None = None,
+    time: Hashable | None = None,
+    weight: Hashable | None = None,
+    one_vs_rest: Hashable | None = None,
+    missing: str | None = None,
+    empty: Sequence[str] = EMPTY,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+) -> VoteFile:
+    r"""Open an annotation export or a vote table as one long table: task, worker, label[, time][, weight].
+
+    Parameters
+    ----------
+    path : path
+        A file, a folder, a pattern, a zip archive, or "-" for standard input.
+    kind : str, optional
+        A key of ``READERS``; recognised from the file by default.
+    task, worker, label, time, weight : name, optional
+        Column of a table, or field of a record ("data.uid"); ``label`` also the question of an export that has several.
+        A wide table takes a list of columns as ``worker``.
+    one_vs_rest : label, optional
+        Turn every vote into one for or against this label.
+    missing : {"error", "drop"}, optional
+        Rows without a task, worker or label: an error in long tables, no votes elsewhere, by default.
+    empty : sequence of str
+        Texts that mark an empty cell of a table.
+    encoding, delimiter : str, optional
+        Of text files; UTF-8, and found from the first lines, by default.
+
+    Examples
+    --------
+    >>> path = getfixture("tmp_path") / "votes.csv"
+    >>> _ = path.write_text("item;rater;rating\na;1;5\na;2;4\n")
+    >>> votes = open_votes(path)
+    >>> votes.kind
+    'long'
+    >>> for batch in votes.batches():
+    ...     print(batch)
+    {'task': ['a', 'a'], 'worker': ['1', '2'], 'label': ['5', '4']}
+    """
+    for text, name in ((encoding, "encoding"), (delimiter, "delimiter")):
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"{name} must be text, but is {text!r}.")
+    if delimiter is not None and len(delimiter) != 1:
+        raise ValueError(f"delimiter must be one character, but is {delimiter!r}.")
+    source = Source.open(path, encoding=encoding, delimiter=delimiter, empty=tuple(empty))
+    recognised = recognise(source) if kind is None else None
+    reader = find_reader(recognised.kind if recognised is not None else str(kind))
+    for role, name in zip(ROLES, (task, worker, label, time, weight), strict=True):
+        if name is not None and role not in reader.takes:
+            raise ValueError(f"{role}={name!r}: files of kind {reader.kind!r} have no choice of {role}. Leave it out.")
+    missing = reader.missing if missing is None else missing
+    check_option(missing, "missing", ("error", "drop"))
+    wanted = Wanted(task, worker, label, time, weight, one_vs_rest)
+    return VoteFile(source, reader, recognised, wanted, missing)
+
+
+@dataclass
+class VoteFile:
+    """A file of votes, open for reading as often as wanted, a batch of rows at a time."""
+
+    source: Source
+    reader: Reader
+    recognised: Recognition | None
+    wanted: Wanted
+    missing: str
+    log: Log = field(default_factory=Log)
+
+    @property
+    def kind(self) -> str:
+        """What the file was read as."""
+        return self.reader.kind
+
+    def describe(self) -> str:
+        """Say what the file was taken for, how it was understood and, once it was read, what was left out."""
+        how = f"read as {self.kind}" if self.recognised is None else str(self.recognised)
+        notes = list(dict.fromkeys(self.log.notes))
+        if self.log.left_out:
+            notes.append("left out: " + ", ".join(f"{n} {why}" for why, n in sorted(self.log.left_out.items())))
+        return "; ".join([f"{self.source.name}, {how}", *notes])
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield columns task, worker, label[, time][, weight] with one label per row, as the file holds them."""
+        for batch in self._labelled():
+            complete = complete_rows(batch)
+            if self.missing == "error" and len(complete["label"]) < len(batch["label"]):
+                raise ValueError(
+                    f"{self.source.name} has a vote without task, worker or label. Pass missing='drop' to leave it out."
+                )
+            if complete["label"]:
+                yield complete
+
+    def _labelled(self) -> Iterator[Batch]:
+        """Yield batches with single labels; rows without one are still there, and say which items there are."""
+        self.log = log = Log(number_texts=frozenset(ROLES if self.source.is_text else ()))
+        single = SingleLabels(self.wanted.one_vs_rest)
+        found: set[str] = set()
+        unknown = count(1)
+        for batch in self.reader.read(self.source, self.wanted, log):
+            batch["label"] = labels = single(batch["label"], partial(self._where, batch))
+            if log.no_workers:
+                del batch["worker"]
+            elif self.reader.missing == "drop":
+                workers = batch["worker"]
+                found.update(role for role in ("worker", "label") if any(value is not None for value in batch[role]))
+                log.left_out["without a label"] += sum(
+                    label is None and worker is not None for label, worker in zip(labels, workers, strict=True)
+                )
+                # A vote of nobody knows whom is a vote; two of them are not by the same person for that.
+                batch["worker"] = [
+                    f"unknown {next(unknown)}" if worker is None and label is not None else worker
+                    for label, worker in zip(labels, workers, strict=True)
+                ]
+            yield batch
+        log.left_out += Counter()  # without those that are zero
+        if self.reader.missing == "drop" and not log.no_workers:
+            self._check_found(found)
+        single.check()
+
+    def _check_found(self, found: set[str]) -> None:
+        for role in ("worker", "label"):
+            name = getattr(self.wanted, role)
+            if name is not None and role not in found:
+                raise ValueError(f"{self.source.name} has nothing under {role}={name!r}. Check the name.")
+
+    def _where(self, batch: Batch, row: int) -> str:
+        who = f" by {batch['worker'][row]!r}" if "worker" in batch and batch["worker"][row] is not None else ""
+        return f"{self.source.name}: the vote{who} on task {batch['task'][row]!r}"
+
+    @cached_property
+    def types(self) -> dict[str, ColumnType]:
+        """Types of the columns, found by reading the file once; columns without any value are left out."""
+        found: dict[str, ColumnType] = {}
+        filled: set[str] = set()
+        for batch in self.batches():
+            for role, column in batch.items():
+                values = [value for value in set(column) if not is_missing(value)]
+                if values:
+                    filled.add(role)
+                found.setdefault(role, ColumnType(role in self.log.number_texts)).see(values)
+        return {role: found[role] for role in ROLES if role in filled}
+
+    @property
+    def schema(self) -> Any:
+        """Schema of `record_batches`: whole numbers, numbers, truth values or texts. Reads the file once."""
+        pyarrow = import_arrow("Arrow batches", "or use VoteFile.batches")
+        names = {"int": pyarrow.int64(), "float": pyarrow.float64(), "bool": pyarrow.bool_(), "str": pyarrow.string()}
+        return pyarrow.schema([(role, names[kind.name]) for role, kind in self.types.items()])
+
+    def record_batches(self) -> Iterator[Any]:
+        """Yield pyarrow record batches of one schema; memory does not grow with the file."""
+        pyarrow = import_arrow("Arrow batches", "or use VoteFile.batches")
+        types, schema = self.types, self.schema
+        for batch in self.batches():
+            arrays = [
+                pyarrow.array([kind(value) for value in batch[role]], schema.field(role).type)
+                for role, kind in types.items()
+            ]
+            yield pyarrow.record_batch(arrays, schema=schema)
+
+
+def complete_rows(batch: Batch) -> Batch:
+    """Return the rows that have a task, a worker, a label and a weight, as far as there are such columns."""
+    gaps = [column for role, column in batch.items() if role != "time" and None in column]
+    if not gaps:
+        return batch
+    kept = [row for row in range(len(batch["label"])) if all(column[row] is not None for column in gaps)]
+    return {role: [column[row] for row in kept] for role, column in batch.items()}

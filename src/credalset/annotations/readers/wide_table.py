@@ -1,0 +1,88 @@
+"""Wide tables, a row per item and a column per annotator (cleanlab's shape): CSV, TSV, JSON Lines, Parquet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from credalset.annotations.naming import TASK_NAMES, candidates, plain
+from credalset.annotations.readers.common import Guess, Log, Reader, Wanted
+from credalset.annotations.readers.parsing import Batch
+from credalset.annotations.readers.source import Source
+from credalset.annotations.table import is_missing, is_number_text
+from credalset.annotations.wide import ANNOTATOR
+
+INDEX_NAMES = {"", "unnamed_0", "index"}
+#: more distinct values than this, and more than every second row a new one, are texts rather than labels
+MOST_LABELS = 20
+
+
+def recognise(source: Source) -> Guess | None:
+    """Recognise columns by names such as rater_1, or by the same few labels in each of them."""
+    if not source.sample or not all(isinstance(row, dict) for row in source.sample):
+        return None
+    columns = _annotators(source, _task_column(source, None))
+    if len(columns) < 2 or candidates(columns, "label"):
+        return None
+    if all(ANNOTATOR.fullmatch(plain(name)) for name in columns):
+        return Guess(0.9, f"its columns are annotators: {', '.join(map(repr, columns[:3]))}")
+    values = {name: {row[name] for row in source.sample if row.get(name) is not None} for name in columns}
+    holders = Counter(value for distinct in values.values() for value in distinct)
+    shared = {value for value, n in holders.items() if n > 1}
+    empty = any(row.get(name) is None for row in source.sample for name in columns)
+    texts = not all(isinstance(value, int | float) or is_number_text(value) for value in holders)
+    if all(distinct & shared for distinct in values.values()) and (texts or empty):
+        label = min(shared, key=str)
+        return Guess(0.7, f"the columns {', '.join(map(repr, columns[:3]))} share labels such as {label!r}")
+    return None
+
+
+def _task_column(source: Source, wanted: Any) -> str | None:
+    if wanted is not None:
+        if wanted not in source.columns:
+            raise ValueError(f"{source.name} has no column {wanted!r}, only {source.columns}. Name it: task=...")
+        return str(wanted)
+    return next((name for name in source.columns if plain(name) in TASK_NAMES | INDEX_NAMES), None)
+
+
+def _annotators(source: Source, task: str | None) -> list[str]:
+    """Return the columns that hold labels: few of them, and some in other columns too. Texts differ from row to row."""
+    rows = [row for row in source.sample if isinstance(row, dict)]
+    cells = {name: [row[name] for row in rows if row.get(name) is not None] for name in source.columns if name != task}
+    plain_cells = {
+        name: values for name, values in cells.items() if not any(isinstance(value, list | dict) for value in values)
+    }
+    columns = Counter(value for values in plain_cells.values() for value in set(values))
+    return [
+        name
+        for name, values in plain_cells.items()
+        if len(set(values)) <= max(MOST_LABELS, len(values) // 2)
+        and (len(set(values)) < max(3, len(values)) or any(columns[value] > 1 for value in values))
+    ]
+
+
+def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
+    """Yield a vote per filled cell."""
+    task = _task_column(source, wanted.task)
+    given = [wanted.worker] if isinstance(wanted.worker, str) else wanted.worker
+    annotators = _annotators(source, task) if given is None else list(given)
+    unknown = [name for name in annotators if name not in source.columns]
+    if unknown or not annotators:
+        fault = f"no column {unknown[0]!r}" if unknown else "no columns of labels"
+        raise ValueError(f"{source.name} has {fault}, only {source.columns}. Name the annotators: worker=[...].")
+    shown = ", ".join(map(repr, annotators[:5])) + (", …" if len(annotators) > 5 else "")
+    log.notes.append(f"annotators {shown}" + (f", items from {task!r}" if task is not None else ", items by number"))
+    done = 0
+    for batch in source.batches([*annotators, *([] if task is None else [task])]):
+        size = len(batch[annotators[0]])
+        items = batch[task] if task is not None else list(range(done, done + size))
+        done += size
+        yield {"task": items, "worker": [None] * size, "label": [None] * size}
+        for name in annotators:
+            filled = [row for row, label in enumerate(batch[name]) if not is_missing(label)]
+            labels = [batch[name][row] for row in filled]
+            yield {"task": [items[row] for row in filled], "worker": [name] * len(filled), "label": labels}
+
+
+READER = Reader("wide", "a table with a row per item and a column per annotator", recognise, read, ("task", "worker"))

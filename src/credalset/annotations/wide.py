@@ -1,0 +1,172 @@
+"""Wide tables: a row per item, a column per annotator, labels or codes in the cells, many of them empty."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from credalset.annotations.naming import TASK_NAMES, plain
+from credalset.annotations.table import SEVERAL, as_list, is_missing
+
+ANNOTATOR = re.compile(r"(annotator|annotation|rater|worker|coder|judge|labell?er|reviewer|expert|user|ann)[ _.#-]*\d+")
+MOST_CELLS_READ = 100_000
+
+
+def looks_wide(table: Any) -> str:
+    """Say why a table looks like items by annotators with labels in its cells, rather than counts or shares.
+
+    Returns an empty string where nothing speaks for it. A table of codes without empty cells and with meaningless
+    column names cannot be told from counts.
+
+    Parameters
+    ----------
+    table : data frame, array or list of rows
+        What was passed as counts or as labels.
+
+    Examples
+    --------
+    >>> looks_wide({"Ann": ["cat", "dog"], "Bob": ["cat", None]})
+    "cells hold texts (first: 'cat')"
+    >>> looks_wide({"rater 1": [0, 2], "rater 2": [1, 1]})
+    "its columns are called 'rater 1', 'rater 2'"
+    >>> looks_wide([[0, 2, float("nan")], [1, float("nan"), 1]])
+    'some cells are empty and the others hold whole numbers'
+    >>> looks_wide([[3, 1], [0, 4]])
+    ''
+    """
+    if hasattr(table, "distributions") or isinstance(table, str) or not hasattr(table, "__len__"):
+        return ""
+    names, columns = _columns(table)
+    if len(columns) < 2:
+        return ""
+    if names is not None and all(ANNOTATOR.fullmatch(plain(name)) for name in names):
+        return f"its columns are called {', '.join(map(repr, names[:3]))}"
+    return _why_cells_are_labels(columns)
+
+
+def refuse_wide(table: Any, name: str, error: Exception | None = None) -> None:
+    """Raise an error with the remedy if a table looks wide; a fault that was found already keeps its message."""
+    reason = looks_wide(table)
+    if not reason:
+        return
+    remedy = "If each column is an annotator, use Annotations.from_wide"
+    if "empty" in reason:
+        remedy += "; if the columns are classes and an empty cell means no votes, fill in 0"
+    if error is not None:
+        raise type(error)(f"{error} This may be a wide table: {reason}. {remedy}.") from None
+    raise ValueError(f"{name} looks like a wide table of items by annotators: {reason}. {remedy}.")
+
+
+def _columns(table: Any) -> tuple[list[Any] | None, list[Any]]:
+    if isinstance(table, Mapping):
+        return list(table), list(table.values())
+    if hasattr(table, "columns"):
+        names = list(getattr(table, "column_names", table.columns))
+        return names, [table[name] for name in names] if len(set(names)) == len(names) else []
+    if isinstance(table, list | tuple):  # not by way of an array, which would turn NaN beside texts into a text
+        rows = [list(row) for row in table if isinstance(row, list | tuple | np.ndarray)]
+        even = len(rows) == len(table) and len(set(map(len, rows))) == 1
+        return None, [list(column) for column in zip(*rows, strict=True)] if even else []
+    matrix = np.asarray(table)
+    return None, list(matrix.T) if matrix.ndim == 2 else []
+
+
+def _why_cells_are_labels(columns: list[Any]) -> str:
+    empty = False
+    rows = max(1, MOST_CELLS_READ // len(columns))
+    for column in columns:
+        kind = getattr(getattr(column, "dtype", None), "kind", "O")
+        if kind in "iub" and not np.any(np.asarray(column) < 0):
+            continue
+        if kind == "f":
+            numbers = np.asarray(column)
+            empty = empty or bool(np.isnan(numbers).any())
+            column = np.unique(numbers[~np.isnan(numbers)])[:rows]
+        for value in islice(as_list(column[:rows]), rows):
+            if is_missing(value):
+                empty = True
+            elif isinstance(value, str):
+                return f"cells hold texts (first: {value!r})"
+            elif isinstance(value, SEVERAL) or not _is_whole(value):
+                return ""
+            elif value < 0:
+                return f"a cell holds {value:g}, which often stands for an empty one"
+    return "some cells are empty and the others hold whole numbers" if empty else ""
+
+
+def _is_whole(value: Any) -> bool:
+    try:
+        return bool(value == int(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def melt(table: Any, task: Hashable | None, empty: Iterable[Any]) -> tuple[dict[str, list[Any]], list[Any]]:
+    """Turn a wide table into columns task, worker and label, without the empty cells; return them and all items.
+
+    Parameters
+    ----------
+    table : data frame, mapping of columns, array or list of rows
+        A row per item.
+    task : column name, optional
+        Where the items are named. By default a column whose name says so, else a pandas index, else 0, 1, …
+    empty : iterable
+        Values that mark an empty cell, besides None, NaN and empty text.
+    """
+    names, columns = _columns(table)
+    if names is None and not columns:
+        raise ValueError(
+            "table must have a row per item and a column per annotator, all rows of one length, which this "
+            f"{type(table).__name__} has not. Pass a data frame, a dict of columns or a 2-d array."
+        )
+    annotators = list(range(len(columns))) if names is None else names
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        raise ValueError(f"table must have columns of one length, but they have {sorted(lengths)}.")
+    size = lengths.pop() if lengths else 0
+    if task is None:
+        task = next((name for name in annotators if plain(name) in TASK_NAMES), None)
+    elif task not in annotators:
+        raise ValueError(
+            f"table has no column {task!r}, only {annotators}. Name the one that holds the items: task=..."
+        )
+    index = getattr(table, "index", None) if hasattr(table, "columns") else None
+    items = list(range(size)) if index is None or callable(index) else as_list(index)
+    cells = {name: as_list(column) for name, column in zip(annotators, columns, strict=True)}
+    if task is not None:
+        items = cells.pop(task)
+    if not cells:
+        raise ValueError(f"table has no column besides {task!r}: each annotator needs one.")
+    blank = {None, "", *empty}
+    long: dict[str, list[Any]] = {"task": [], "worker": [], "label": []}
+    for name, labels in cells.items():
+        filled = [row for row, label in enumerate(labels) if not _is_blank(label, blank)]
+        long["task"] += [items[row] for row in filled]
+        long["worker"] += [name] * len(filled)
+        long["label"] += [_plain_number(labels[row]) for row in filled]
+    return long, items
+
+
+def _is_blank(label: Any, blank: set[Any]) -> bool:
+    try:
+        return label in blank or is_missing(label)
+    except (TypeError, ValueError):  # lists and arrays: several labels, refused further on
+        return False
+
+
+def _plain_number(label: Any) -> Any:
+    """Give back the whole number that an empty cell in the same column has turned into a float."""
+    return int(label) if isinstance(label, float) and label.is_integer() else label
+
+
+def decode(labels: list[Any], classes: tuple[Hashable, ...] | None) -> list[Any]:
+    """Replace codes 0 … K − 1 by the names of the classes, where these are given and are not the codes themselves."""
+    if classes is None or not labels:
+        return labels
+    codes = {label for label in labels if isinstance(label, int) and not isinstance(label, bool)}
+    coded = len(codes) == len(set(labels)) and not codes & set(classes) and codes <= set(range(len(classes)))
+    return [classes[label] for label in labels] if coded else labels

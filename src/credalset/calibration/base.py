@@ -1,0 +1,149 @@
+"""What every calibration is: a score, the rule that makes thresholds of its calibration scores, and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import Checked, as_probability
+from credalset.annotations.labels import Labels, column_names, distinct_names, name_array, row_names, with_columns
+from credalset.calibration.checks import check_kind, takes_mixtures
+from credalset.calibration.quantile import exact_level
+from credalset.calibration.rule import Rule
+from credalset.calibration.saved import rule_from_plain, rule_to_plain
+from credalset.exceptions import warn
+from credalset.persistence import plain
+from credalset.persistence.bundle import Bundle, write_bundle
+from credalset.persistence.plain import require
+from credalset.scores import Score
+from credalset.scores.saved import score_from_dict, score_to_dict
+from credalset.sets.credal_set import CredalSet
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BaseCalibration:
+    """Everything that a split and a cross-conformal calibration have in common."""
+
+    kind: ClassVar[str]
+
+    score: Score
+    scores: FloatArray
+    n_classes: int
+    classes: tuple[Any, ...] | None = None
+    rule: Rule = None  # type: ignore[assignment]
+    mixtures: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.rule is None:
+            object.__setattr__(self, "rule", Rule(self.scores))
+
+    def __len__(self) -> int:
+        """Number of calibration items."""
+        return len(self.scores)
+
+    def save(self, path: str | Path) -> None:
+        """Write the calibration to a directory (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
+        write_bundle(path, self.to_bundle())
+
+    def to_bundle(self) -> Bundle:
+        """Return the calibration as plain values and arrays."""
+        rule, arrays = rule_to_plain(self.rule)
+        values = {
+            "score": score_to_dict(self.score),
+            "n_classes": self.n_classes,
+            "classes": None if self.classes is None else plain.plain_names(self.classes, "class names"),
+            "mixtures": self.mixtures,
+            "rule": rule,
+        }
+        return Bundle(self.kind, values, arrays)
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, path: str | Path) -> Self:
+        """Build a calibration from what `to_bundle` returned, after checking all of it."""
+        values: Any = bundle.values
+        n_classes, classes, mixtures = values.get("n_classes"), values.get("classes"), values.get("mixtures")
+        require(plain.is_whole(n_classes) and n_classes >= 2, f"{path} has no valid number of classes.")
+        if classes is not None:
+            wrong = f"{path} names classes that do not fit its {n_classes} columns."
+            classes = tuple(plain.read_names(classes, wrong, f"{path} names a class twice: {classes}."))
+            require(len(classes) == n_classes, wrong)
+        score = score_from_dict(values.get("score"), path)
+        with plain.refusing(f"{path} contradicts itself"):
+            score._check_classes(n_classes)
+        is_told = isinstance(mixtures, bool) if takes_mixtures(score) else mixtures is None
+        require(is_told, f"{path} does not say which predictions its score {score.name!r} was calibrated with.")
+        rule = rule_from_plain(values.get("rule"), bundle.arrays, score, path)
+        return cls(score, rule.scores, n_classes, classes, rule, mixtures, **cls._own_fields(bundle, rule, path))
+
+    @classmethod
+    def _own_fields(cls, bundle: Bundle, rule: Rule, path: str | Path) -> dict[str, Any]:
+        """Return the fields that only this kind of calibration has."""
+        return {}
+
+    def check(
+        self, prediction: ArrayLike | Checked, classes: Sequence[Any] | None = None, name: str = "prediction"
+    ) -> FloatArray:
+        """Return valid predictions, their columns in the order of the calibration's classes."""
+        if isinstance(prediction, Checked):
+            return prediction.prediction
+        named, own = _with_names(prediction, classes, name)
+        ordered = with_columns(named, own, self.classes, name, "the calibration data")
+        checked = self.score.check_prediction(ordered, name, self.n_classes)
+        check_kind(checked, self.mixtures, name)
+        return checked
+
+    def read_labels(self, labels: Any, name: str, prediction: Any) -> Labels:
+        """Return the labels of items that were predicted, classes and rows matched by name."""
+        return Labels.read(labels, name, classes=self.classes, items=row_names(prediction), n_classes=self.n_classes)
+
+    def _named(self, sets: CredalSet, prediction: Any) -> CredalSet:
+        """Name the classes and the items of predicted sets, and warn of those without members."""
+        n_empty = int(sets.is_empty().sum())
+        if n_empty:
+            which = "1 of 1 credal sets is" if len(sets) == 1 else f"{n_empty} of {len(sets)} credal sets are"
+            warn(
+                f"{which} empty: no distribution scores below the threshold for these predictions. The coverage "
+                "guarantee still holds on average; sets.is_empty() tells which they are."
+            )
+        items = row_names(prediction)
+        return replace(sets, classes=self.classes, items=None if items is None else name_array(items))
+
+
+def read_items(
+    score: Score, prediction: Any, labels: Any, classes: Sequence[Any] | None = None, labels_name: str = "labels"
+) -> tuple[FloatArray, Labels]:
+    """Return valid predictions and labels of the calibration items, classes and rows matched by name."""
+    named, own = _with_names(prediction, classes, "prediction")
+    names = column_names(labels, labels_name) if own is None else own
+    checked = named.prediction if isinstance(named, Checked) else score.check_prediction(named)
+    n_classes = score.n_classes(checked)
+    if names is not None and len(names) != n_classes:
+        whose = "classes" if classes is not None else labels_name
+        raise ValueError(f"{whose} names {len(names)} classes, but prediction has {n_classes} columns.")
+    found = Labels.read(labels, labels_name, classes=names, items=row_names(prediction))
+    score.check_pairs(checked, found.distributions, labels_name)
+    if len(checked) == 0:
+        raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")
+    return checked, found
+
+
+def _with_names(value: Any, classes: Sequence[Any] | None, name: str) -> tuple[Any, tuple[Any, ...] | None]:
+    """Return predictions in the order of the classes that were named, and the names of their columns."""
+    own = column_names(value, name)
+    if classes is None:
+        return value, own
+    wanted = distinct_names(classes, "classes")
+    return with_columns(value, own, wanted, name, "classes"), wanted
+
+
+def as_level(alpha: Any) -> Fraction:
+    """Check a miscoverage rate and return the fraction that it stands for."""
+    as_probability(alpha, "alpha")
+    level: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
+    return exact_level(level)

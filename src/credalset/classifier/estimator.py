@@ -1,0 +1,393 @@
+"""The scikit-learn face: an estimator that predicts credal sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, Self, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing
+
+from credalset._predictions import joined, row_shapes
+from credalset._splits import fold_numbers, part_size, with_rows
+from credalset._typing import AnyArray, FloatArray, IntArray, Prediction
+from credalset._validation import Checked
+from credalset.annotations.labels import Labels
+from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
+from credalset.calibration.checks import check_items, placeholder
+from credalset.calibration.cross import check_exact, check_options
+from credalset.calibration.noise import Noise, as_noise
+from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
+from credalset.evaluation import Evaluation, evaluate_predictions
+from credalset.persistence.bundle import Bundle, write_bundle
+from credalset.predictors.labels import accepts_sparse, note_features, read_labels
+from credalset.predictors.protocol import (
+    is_fitted,
+    predict_for,
+    predicts_mixtures,
+    prepare,
+    refuse_frozen,
+    targets_for,
+    warn_of_pull,
+)
+from credalset.scores import Score, get_score
+from credalset.sets.credal_set import CredalSet
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _all_or_nothing(method: Callable[P, R]) -> Callable[P, R]:
+    """Leave the classifier as it was if the method fails: what was fitted and calibrated before stays good."""
+
+    @wraps(method)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        state: dict[str, Any] = args[0].__dict__
+        before = dict(state)
+        try:
+            return method(*args, **kwargs)
+        except BaseException:
+            state.clear()
+            state.update(before)
+            raise
+
+    return wrapper
+
+
+class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Predict credal sets that contain the true label distribution with probability at least 1 − α.
+
+    ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on data the estimator
+    has not seen, ``predict_set`` answers at any level. An estimator that is already fitted needs no ``fit``.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        First-order scores need ``predict_proba``, second-order ones ``predict_concentration``. A plain scikit-learn
+        classifier is wrapped in `SoftLabelClassifier` so that it learns from distributions. By default the paper's
+        network that fits the score, `FirstOrderNetwork` or `SecondOrderNetwork` (extra ``torch``).
+    score : str or Score
+        ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, or an object from `credalset.scores`.
+    noise : BoundedNoise, AnnotatorSampling or UnbiasedVotes, optional
+        Cover the distribution behind the votes rather than their shares.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator.
+    estimators_ : list of estimators
+        The estimators of the folds, after ``cross_conformalize`` and instead of ``estimator_``.
+    calibration_ : Calibration or CrossCalibration
+        The calibrated score, after ``conformalize`` or ``cross_conformalize``.
+    classes_ : ndarray of shape (K,)
+        Class names in column order.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> data = cs.datasets.make_synthetic(1500, n_classes=3, random_state=0)
+    >>> X_train, X_calib, X_test, Y_train, Y_calib, Y_test = cs.train_conformalize_test_split(
+    ...     data.X, data.counts, train_size=500, conformalize_size=500, test_size=500, random_state=0)
+    >>> clf = cs.ConformalCredalClassifier(LogisticRegression(), score="kl")
+    >>> sets = clf.fit(X_train, Y_train).conformalize(X_calib, Y_calib).predict_set(X_test, alpha=0.1)
+    >>> len(sets), sets.n_classes
+    (500, 3)
+    """
+
+    def __init__(self, estimator: Any = None, score: str | Score = "tv", noise: Noise | None = None) -> None:
+        self.estimator = estimator
+        self.score = score
+        self.noise = noise
+
+    @_all_or_nothing
+    def fit(self, X: Any, Y: Any) -> Self:
+        """Train the estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Label distributions, annotation counts, or one label per item (read as one vote).
+        """
+        score = get_score(self.score)
+        estimator = prepare(self.estimator, score)
+        warn_of_pull(estimator, score)
+        note_features(self, X, reset=True)
+        labels = read_labels(Y, X)
+        self.estimator_ = estimator.fit(X, targets_for(estimator, labels))
+        self.classes_ = labels.class_names()
+        # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
+        self._forget("calibration_", "estimators_")
+        return self
+
+    @_all_or_nothing
+    def conformalize(self, X: Any, Y: Any, groups: Any = None, weights: Any = None) -> Self:
+        """Calibrate the score on items that the estimator was not trained on.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features of the calibration items.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Their labels, over the same classes in the same order as in ``fit``.
+        groups : sequence of n keys, or "predicted", optional
+            Hold the guarantee within each group; see `credalset.conformalize`.
+        weights : array of shape (n,), optional
+            Likelihood ratios under covariate shift; see `credalset.conformalize`.
+        """
+        score = get_score(self.score)
+        self._adopt_fitted_estimator()
+        warn_of_pull(self.estimator_, score)
+        prediction = predict_for(score, self.estimator_, X)
+        labels = self._labels(Y, X)
+        n_classes = score.n_classes(prediction.prediction)
+        if n_classes != labels.n_classes:
+            raise ValueError(
+                f"the estimator predicts {n_classes} classes, but Y has {labels.n_classes} columns. "
+                "Calibrate with the classes the estimator was trained on."
+            )
+        self._forget("estimators_")
+        self.classes_ = labels.class_names()
+        self.calibration_: Calibration | CrossCalibration = conformalize(
+            prediction, labels, score, noise=self.noise, groups=groups, weights=weights
+        )
+        return self
+
+    @_all_or_nothing
+    def cross_conformalize(
+        self,
+        X: Any,
+        Y: Any,
+        folds: Any = 5,
+        random_state: int | None = None,
+        groups: Any = None,
+        weights: Any = None,
+        exact: bool | None = None,
+    ) -> Self:
+        """Train one estimator per fold on the other folds, and calibrate on the items each has not seen.
+
+        For scarce data: every item trains and calibrates. New items are predicted by every fold's estimator. The proven
+        coverage is about 1 − 2α, ``calibration_.guaranteed_coverage(alpha)``, the typical one 1 − α.
+
+        Parameters
+        ----------
+        X, Y
+            As in ``fit``.
+        folds : int, splitter or sequence of n whole numbers
+            Number of folds, drawn at random and as equal as possible; a scikit-learn splitter that holds out every item
+            once and looks at neither features nor labels, such as ``KFold``; or the fold of each item, 0, …, F − 1.
+        random_state : int or None
+            Seed of the draw, if ``folds`` is a number.
+        groups, weights, exact
+            As in `credalset.cross_conformalize`.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> data = cs.datasets.make_synthetic(200, random_state=0)
+        >>> clf = cs.ConformalCredalClassifier(LogisticRegression())
+        >>> clf.cross_conformalize(data.X[:100], data.counts[:100], random_state=0).calibration_
+        CrossCalibration: score tv, 100 items in 5 folds, 3 classes
+        >>> len(clf.predict_set(data.X[100:], alpha=0.1))
+        100
+        """
+        score = get_score(self.score)
+        check_options(self.noise, groups)
+        refuse_frozen(self.estimator)
+        labels = read_labels(Y, X)
+        codes = fold_numbers(folds, len(labels), random_state)
+        X = with_rows(X, len(labels))
+        check_exact(exact, score, self._check_items(score, labels, groups, weights))
+        warn_of_pull(self.estimator, score)
+        note_features(self, X, reset=True)
+        estimators, prediction = self._fit_folds(score, X, labels, codes)
+        self._forget("estimator_")
+        self.estimators_, self.classes_ = estimators, labels.class_names()
+        self.calibration_ = cross_conformalize(
+            prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights, exact=exact
+        )
+        return self
+
+    @_all_or_nothing
+    def fit_conformalize(
+        self,
+        X: Any,
+        Y: Any,
+        calibration_size: float | int = 0.25,
+        random_state: int | None = None,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Self:
+        """Split the data at random, fit on one part and conformalize on the other.
+
+        Parameters
+        ----------
+        X, Y
+            As in ``fit``.
+        calibration_size : float or int
+            Share or number of items kept for calibration.
+        random_state : int or None
+            Seed of the split.
+        groups, weights
+            As in ``conformalize``, for all items; those of the calibration part are used.
+        """
+        labels = read_labels(Y, X)
+        X = with_rows(X, len(labels))
+        indices = np.arange(len(labels))
+        taken = part_size(calibration_size, len(indices), "calibration_size")
+        if max(taken, np.ceil(calibration_size * len(indices)) if calibration_size < 1 else 0) >= len(indices):
+            raise ValueError(
+                f"calibration_size {calibration_size!r} leaves none of the {len(indices)} items to fit on."
+            )
+        train, calib = train_test_split(indices, test_size=calibration_size, random_state=random_state)
+        self._check_items(get_score(self.score), labels, groups, weights)
+        self.fit(_safe_indexing(X, train), labels[train])
+        own_groups = groups if groups is None or isinstance(groups, str) else _safe_indexing(groups, calib)
+        own_weights = None if weights is None else _safe_indexing(weights, calib)
+        return self.conformalize(_safe_indexing(X, calib), labels[calib], groups=own_groups, weights=own_weights)
+
+    def predict_set(self, X: Any, alpha: float = 0.1, groups: Any = None, weights: Any = None) -> CredalSet:
+        """Predict one credal set per item, at miscoverage rate ``alpha``; groups and weights as in calibration."""
+        return self._calibrated().predict_set(self._predict(X), alpha, groups=groups, weights=weights)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Predict label distributions (n, K), the mean for a second-order score; averaged over folds if there are."""
+        score, prediction = get_score(self.score), self._predict(X)
+        blocks = prediction if isinstance(prediction, list) else [prediction]
+        return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
+
+    def predict(self, X: Any) -> AnyArray:
+        """Predict the most probable class."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    def evaluate(
+        self,
+        X: Any,
+        Y: Any,
+        alpha: float | Sequence[float] = (0.05, 0.1, 0.2),
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Evaluation:
+        """Compare nominal and observed coverage on labelled items.
+
+        Parameters
+        ----------
+        X, Y
+            Test items and their labels.
+        alpha : float or sequence of floats
+            Miscoverage rates.
+        groups, weights
+            Those of the test items, if the calibration has them.
+
+        Returns
+        -------
+        Evaluation
+            One row per level: nominal and observed coverage with its interval, mean size, threshold. Prints as a
+            table; ``pandas.DataFrame(rows)`` makes a frame of it.
+        """
+        prediction, labels = self._predict(X), self._labels(Y, X)
+        return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights)
+
+    def save(self, path: str | Path) -> None:
+        """Write the classifier to a directory without pickle; read it with `credalset.load`."""
+        write_bundle(path, classifier_to_bundle(self))
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, path: str | Path, trusted: Sequence[str] = (), module: Any = None) -> Self:
+        """Build a classifier from what ``save`` wrote; used by `credalset.load`."""
+        return classifier_from_bundle(cls, bundle, path, trusted, module)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether predictions can be made."""
+        return hasattr(self, "estimator_") or hasattr(self, "estimators_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = accepts_sparse(self.estimator)
+        return tags
+
+    def _adopt_fitted_estimator(self) -> None:
+        if hasattr(self, "estimator_"):
+            return
+        if self.estimator is None or not is_fitted(self.estimator):
+            raise NotFittedError(
+                "This ConformalCredalClassifier has no fitted estimator. Call fit first, or pass an estimator that is "
+                "already fitted."
+            )
+        self.estimator_ = self.estimator
+
+    def _labels(self, Y: Any, X: Any) -> Labels:
+        known: Any = self.classes_ if hasattr(self, "classes_") else getattr(self.estimator_, "classes_", None)
+        return read_labels(Y, X, classes=known)
+
+    def _forget(self, *names: str) -> None:
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    def _check_items(self, score: Score, labels: Labels, groups: Any, weights: Any) -> Prediction:
+        """Check what calibration will want of the items before anything is trained; return a stand-in prediction."""
+        stand_in = placeholder(score, len(labels), predicts_mixtures(prepare(self.estimator, score), score))
+        check_items(score, stand_in, labels, self.noise, groups, weights)
+        return stand_in
+
+    def _fit_folds(self, score: Score, X: Any, labels: Labels, folds: IntArray) -> tuple[list[Any], Checked]:
+        """Fit an estimator without each fold; return them, and what they predict for the items of their folds."""
+        estimators, blocks = [], []
+        for fold in range(int(folds.max()) + 1):
+            train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            estimator = prepare(self.estimator, score)
+            estimators.append(estimator.fit(_safe_indexing(X, train), targets_for(estimator, labels[train])))
+            blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)).prediction)
+        shapes = {row_shapes(block) for block in blocks}
+        if len(shapes) > 1 or score.n_classes(blocks[0]) != labels.n_classes:
+            seen = sorted(shape for arrays in shapes for shape in arrays)
+            raise ValueError(
+                f"the folds' estimators must predict the {labels.n_classes} classes of Y each, but predict items "
+                f"of shapes {seen}. Check that the estimator knows classes that a fold may lack."
+            )
+        in_order = np.argsort(np.argsort(folds, kind="stable"), kind="stable")
+        return estimators, Checked(joined(blocks)[in_order])
+
+    def _predict(self, X: Any) -> Any:
+        """Return the valid predictions that the score takes, or a list of those of every fold's estimator."""
+        if hasattr(self, "estimators_"):
+            note_features(self, X, reset=False)
+            return [predict_for(get_score(self.score), estimator, X) for estimator in self.estimators_]
+        if not hasattr(self, "estimator_"):
+            raise NotFittedError(
+                "This ConformalCredalClassifier is not fitted yet. Call fit (and conformalize for credal sets) first."
+            )
+        is_known = hasattr(self, "n_features_in_")
+        if is_known:
+            note_features(self, X, reset=False)
+        prediction = predict_for(get_score(self.score), self.estimator_, X)
+        if not is_known:  # only what the estimator could make sense of is worth remembering
+            note_features(self, X, reset=True)
+        return prediction
+
+    def _calibrated(self) -> Calibration | CrossCalibration:
+        if not hasattr(self, "calibration_"):
+            raise NotFittedError(
+                "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) with items that the "
+                "estimator was not trained on."
+            )
+        made = self.calibration_
+        for what, own, of_calibration in (
+            ("score", get_score(self.score), made.score),
+            ("noise", as_noise(self.noise), made.rule.noise),
+        ):
+            if own != of_calibration:
+                raise NotFittedError(
+                    f"{what} is {own!r}, but the calibration was made with {of_calibration!r}. "
+                    f"Call conformalize again after changing the {what}."
+                )
+        return made

@@ -1,0 +1,94 @@
+"""Classifiers as plain values, arrays and files, and back. What is read is checked, not trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sklearn.exceptions import NotFittedError
+
+from credalset._typing import AnyArray
+from credalset.calibration import Calibration, CrossCalibration
+from credalset.calibration.noise import Noise, as_noise
+from credalset.calibration.saved import noise_from_dict, noise_to_dict
+from credalset.persistence.bundle import Bundle
+from credalset.persistence.plain import require
+from credalset.predictors.saved import (
+    SavedEstimator,
+    check_estimators,
+    dump_estimator,
+    dump_folds,
+    fitted_attributes,
+    fitted_values,
+    load_estimator,
+    load_folds,
+)
+from credalset.scores import Score, get_score
+from credalset.scores.saved import score_from_dict, score_to_dict
+
+
+def classifier_to_bundle(classifier: Any) -> Bundle:
+    """Take a fitted classifier apart, calibrated or not."""
+    if not hasattr(classifier, "estimator_") and not hasattr(classifier, "estimators_"):
+        raise NotFittedError("this classifier has no fitted estimator to save. Call fit or conformalize first.")
+    values: dict[str, Any] = {
+        "score": score_to_dict(get_score(classifier.score)),
+        "noise": noise_to_dict(as_noise(classifier.noise)),
+        "calibration": None,
+        **fitted_values(classifier),
+    }
+    arrays: dict[str, AnyArray] = {}
+    if hasattr(classifier, "calibration_"):
+        bundle = classifier._calibrated().to_bundle()  # what load would refuse is not written
+        values["calibration"], arrays = bundle.values, bundle.arrays
+    if hasattr(classifier, "estimators_"):
+        files, values["folds"] = dump_folds(classifier.estimators_)
+    else:
+        saved = dump_estimator(classifier.estimator_)
+        files, values["network"] = saved.files, saved.network
+    return Bundle("classifier", values, arrays, files)
+
+
+def classifier_from_bundle(kind: type, bundle: Bundle, path: str | Path, trusted: Sequence[str], module: Any) -> Any:
+    """Put a classifier of this kind together again, refusing parts that contradict each other."""
+    values = bundle.values
+    score, noise = score_from_dict(values.get("score"), path), noise_from_dict(values.get("noise"), path)
+    fitted = fitted_attributes(values, path)
+    require("classes_" in fitted, f"{path} does not say which classes its classifier has.")
+    is_told = "calibration" in values and isinstance(values["calibration"], dict | None)
+    require(is_told, f"{path} does not say whether the classifier is calibrated.")
+    if values["calibration"] is not None:
+        fitted["calibration_"] = _calibration(bundle, score, noise, fitted["classes_"], path)
+    if "folds" in values:
+        estimators = load_folds(bundle.files, values["folds"], path, trusted, module)
+        n_folds = getattr(fitted.get("calibration_"), "n_folds", len(estimators))
+        is_whole = n_folds == len(estimators)
+        require(is_whole, f"{path} contradicts itself: its folds and its estimators differ in number.")
+        fitted["estimators_"] = estimators
+    else:
+        saved = SavedEstimator(bundle.files, values.get("network"))
+        estimators = [load_estimator(saved, path, trusted, module)]
+        fitted["estimator_"] = estimators[0]
+    check_estimators(estimators, fitted, path)
+    # The parameter is what a new fit would start from: an estimator like the fitted ones.
+    classifier = kind(estimators[0], score, None if noise == as_noise(None) else noise)
+    for name, value in fitted.items():
+        setattr(classifier, name, value)
+    return classifier
+
+
+def _calibration(
+    bundle: Bundle, score: Score, noise: Noise, classes: AnyArray, path: str | Path
+) -> Calibration | CrossCalibration:
+    kind = CrossCalibration if "folds" in bundle.values else Calibration
+    made = kind.from_bundle(Bundle(kind.kind, bundle.values["calibration"], bundle.arrays), path)
+    is_same = len(classes) == made.n_classes and made.classes in (None, tuple(classes.tolist()))
+    require(is_same, f"{path} contradicts itself: the classifier and its calibration differ in classes.")
+    for what, own, other in (("score", score, made.score), ("noise", noise, made.rule.noise)):
+        require(
+            own == other,
+            f"{path} contradicts itself: the classifier's {what} is {own!r}, but it was calibrated with {other!r}. "
+            "Calibrate it again and save it.",
+        )
+    return made

@@ -1,0 +1,76 @@
+"""``credalset fit``: features and votes in files to a calibrated model folder."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import all_estimators
+
+from credalset._progress import progress
+from credalset.classifier import ConformalCredalClassifier
+from credalset.commands import shared
+from credalset.commands.shared import Columns, Format, Id, Label, ShowPython, Task, Votes, Worker
+from credalset.predictors import SoftLabelClassifier
+from credalset.tables.matching import read_numbers
+
+#: learners by a name of their own, with the score that suits them
+NETWORKS = {"paper": ("FirstOrderNetwork", "kl"), "mixture": ("DirichletMixtureNetwork", "density")}
+
+
+@shared.guarded
+def fit(
+    features: Annotated[str, typer.Argument(help="Features: an id column and numeric columns, or one list column.")],
+    votes: Votes,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder for the model.")],
+    learner: Annotated[
+        str, typer.Option(help="logistic, paper, mixture, or the name of a scikit-learn classifier.")
+    ] = "logistic",
+    score: Annotated[str | None, typer.Option(help="Nonconformity score; by default one that suits it.")] = None,
+    calibration_size: Annotated[float, typer.Option(help="Share of the items kept for calibration.")] = 0.25,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the learner.")] = 0,
+    id: Id = "task",
+    columns: Columns = None,
+    format: Format = None,
+    task: Task = None,
+    worker: Worker = None,
+    label: Label = None,
+    show_python: ShowPython = False,
+) -> None:
+    """Train a learner on one part of the items, calibrate it on the other, and save both."""
+    if show_python:
+        shared.show_python(
+            f"clf = cs.ConformalCredalClassifier(estimator, {score or 'kl'!r})  # {learner}",
+            f"clf.fit_conformalize(X, votes, calibration_size={calibration_size}, random_state={seed}).save({out!r})",
+        )
+        return
+    estimator, suited = make_learner(learner, seed)
+    shared.check_output(out, folder=True)
+    table = read_numbers(features, format, id=id, columns=shared.split_names(columns), what="features")
+    matched = shared.read_matched(table, shared.read_votes(votes, task, worker, label), by_class=False)
+    clf = ConformalCredalClassifier(estimator, score or suited)
+    with progress(f"Training {learner} on {len(matched.table)} items", None):
+        clf.fit_conformalize(matched.table.values, matched.votes, calibration_size, random_state=seed)
+    clf.save(out)
+    shared.stderr().print(f"{clf.calibration_!r}\nWrote {out}")
+
+
+def make_learner(name: str, seed: int) -> tuple[Any, str]:
+    """Return a learner by its name, and the score that suits it."""
+    if name in NETWORKS:
+        from credalset import predictors
+
+        network, score = NETWORKS[name]
+        return make_pipeline(StandardScaler(), getattr(predictors, network)(random_state=seed)), score
+    known: dict[str, Any] = dict(all_estimators(type_filter="classifier"))
+    chosen = {"logistic": "LogisticRegression"}.get(name, name)
+    if chosen not in known:
+        close = [known_name for known_name in known if known_name.lower().startswith(name.lower()[:5])]
+        raise ValueError(
+            f"--learner {name!r} is not known. Use logistic, paper, mixture or a scikit-learn classifier"
+            f"{' such as ' + ', '.join(close[:3]) if close else ''}."
+        )
+    options = {"random_state": seed} if "random_state" in known[chosen]().get_params() else {}
+    return make_pipeline(StandardScaler(), SoftLabelClassifier(known[chosen](**options))), "kl"

@@ -1,0 +1,45 @@
+"""Score tables on many machines (extra ``dask``); see `score_parquet`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from credalset.exceptions import MissingExtraError
+from credalset.tables.parts import Summary, score_parquet
+
+
+@contextmanager
+def local_cluster(n_workers: int) -> Iterator[Any]:
+    """Start single-threaded worker processes on this machine and yield a Dask client of theirs."""
+    options: dict[str, Any] = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": None,
+        "env": {"CREDALSET_NUM_THREADS": "1"},
+    }
+    with _dask().LocalCluster(n_workers=n_workers, **options) as cluster, _dask().Client(cluster) as client:
+        yield client
+
+
+@contextmanager
+def connect(address: str) -> Iterator[Any]:
+    """Yield a client of the Dask scheduler at an address such as ``tcp://host:8786``."""
+    try:
+        client = _dask().Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no Dask scheduler answers at {address}: {error}") from None
+    with client:
+        yield client
+
+
+def _dask() -> Any:
+    try:
+        from dask import distributed
+    except ModuleNotFoundError:
+        raise MissingExtraError("Scoring with several workers", "distributed", "dask") from None
+    return distributed
+
+
+__all__ = ["Summary", "connect", "local_cluster", "score_parquet"]

@@ -1,0 +1,71 @@
+"""Load what any ``save`` of the package wrote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from credalset.calibration import Calibration, CrossCalibration, Stream
+from credalset.classifier import ConformalCredalClassifier
+from credalset.exceptions import FileFormatError
+from credalset.persistence.bundle import read_bundle
+from credalset.predictors.saved import SavedEstimator, load_estimator
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from credalset.predictors.torch.base import TorchEstimator
+
+WITHOUT_NETWORK: dict[str, Callable[..., Any]] = {
+    Calibration.kind: Calibration.from_bundle,
+    CrossCalibration.kind: CrossCalibration.from_bundle,
+    "stream": Stream.from_bundle,
+}
+
+
+def load(
+    path: str | Path, *, trusted: Sequence[str] = (), module: nn.Module | None = None
+) -> Calibration | CrossCalibration | Stream | ConformalCredalClassifier | TorchEstimator:
+    """Load what the ``save`` of a calibration, a stream, a classifier or a network wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The directory given to ``save``.
+    trusted : sequence of str
+        Full names of estimator types from outside scikit-learn and credalset that may be built while loading. Loading
+        refuses any other type and names it, so that you can decide.
+    module : nn.Module, optional
+        For a `TorchPredictor`: an object of the class that was saved, which takes over the saved weights. Code is not
+        saved, so credalset cannot build it.
+
+    Returns
+    -------
+    Calibration, CrossCalibration, Stream, ConformalCredalClassifier or estimator
+
+    Examples
+    --------
+    >>> import tempfile, credalset as cs
+    >>> data = cs.datasets.make_synthetic(100, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, score="kl")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     calibration.save(f"{folder}/kl")
+    ...     cs.load(f"{folder}/kl")
+    Calibration: score kl, 100 items, 3 classes
+    """
+    if isinstance(trusted, str):
+        raise TypeError(f"trusted must be a list of type names, but is the string {trusted!r}. Write [{trusted!r}].")
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be the directory that save() wrote, as a string or a Path, but is {path!r}.")
+    bundle = read_bundle(path)
+    if bundle.kind in WITHOUT_NETWORK:
+        if module is not None:
+            raise ValueError(f"{path} holds a {bundle.kind}, and no network. Load it without module.")
+        return WITHOUT_NETWORK[bundle.kind](bundle, path)
+    if bundle.kind == "classifier":
+        return ConformalCredalClassifier.from_bundle(bundle, path, trusted, module)
+    if bundle.kind == "estimator":
+        return load_estimator(SavedEstimator(bundle.files, bundle.values), path, trusted, module)
+    raise FileFormatError(f"{path} holds a {bundle.kind!r}, which this version of credalset does not know.")

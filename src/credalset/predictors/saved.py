@@ -1,0 +1,221 @@
+"""Fitted estimators as files: scikit-learn's through skops, networks as plain values and safetensors."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from credalset._typing import AnyArray
+from credalset.exceptions import FileFormatError, MissingExtraError
+from credalset.persistence.bundle import open_stored_zip
+from credalset.persistence.plain import is_whole, plain_names, read_names, require
+from credalset.predictors.soft_label import SoftLabelClassifier
+
+ESTIMATOR_FILE = "estimator.skops"
+WEIGHTS_FILE = "weights.safetensors"
+FILES = (ESTIMATOR_FILE, WEIGHTS_FILE)
+PREDICT_METHODS = ("predict_proba", "predict_concentration", "predict_density")
+CLASS_DTYPES = ["object", "str", "bool", "float16", "float32", "float64"]
+CLASS_DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+TRUSTED_TYPES = ["credalset.predictors.soft_label.SoftLabelClassifier"]
+
+
+@dataclass
+class SavedEstimator:
+    """An estimator in parts: opaque files, and for a network the values that describe it."""
+
+    files: dict[str, bytes]
+    network: dict[str, Any] | None = field(default=None)
+
+
+def dump_estimator(estimator: Any) -> SavedEstimator:
+    """Take an estimator apart: a scikit-learn estimator, a network, or a pipeline that ends in a network."""
+    last = _last(estimator)
+    if not _is_network(last):
+        return SavedEstimator({ESTIMATOR_FILE: _dump_skops(estimator)})
+    from credalset.predictors.torch.saving import dump_network
+
+    values, weights = dump_network(last)
+    values |= fitted_values(last)
+    files = {WEIGHTS_FILE: weights}
+    if isinstance(estimator, Pipeline):
+        values["step"] = estimator.steps[-1][0]
+        files[ESTIMATOR_FILE] = _dump_skops(_with_last_step(estimator, "passthrough"))
+    return SavedEstimator(files, values)
+
+
+def load_estimator(saved: SavedEstimator, path: str | Path, trusted: Sequence[str], module: Any) -> Any:
+    """Put an estimator together again, refusing types that are not trusted."""
+    if saved.network is None:
+        if module is not None:
+            raise ValueError(f"{path} holds no network. Load it without module.")
+        return _check_predicts(_load_skops(saved.files, path, trusted), path)
+    is_network = isinstance(saved.network, dict) and WEIGHTS_FILE in saved.files
+    require(is_network, f"{path} has no saved network.")
+    from credalset.predictors.torch.saving import load_network
+
+    fitted = fitted_attributes(saved.network, path)
+    network = load_network(saved.network, saved.files[WEIGHTS_FILE], fitted, module, path)
+    if "step" not in saved.network:
+        return network
+    pipeline = _load_skops(saved.files, path, trusted)
+    is_fit = isinstance(pipeline, Pipeline) and pipeline.steps[-1:] == [(saved.network["step"], "passthrough")]
+    require(is_fit, f"{path} has no pipeline that its network fits into.")
+    return _with_last_step(pipeline, network)
+
+
+def dump_folds(estimators: Sequence[Any]) -> tuple[dict[str, bytes], list[dict[str, Any] | None]]:
+    """Take the estimators of the folds apart: their files, and for networks the values that describe them."""
+    files: dict[str, bytes] = {}
+    networks = []
+    for fold, estimator in enumerate(estimators):
+        saved = dump_estimator(estimator)
+        files |= {_fold_file(fold, name): data for name, data in saved.files.items()}
+        networks.append(saved.network)
+    return files, networks
+
+
+def load_folds(
+    files: dict[str, bytes], networks: Any, path: str | Path, trusted: Sequence[str], module: Any
+) -> list[Any]:
+    """Put the estimators of the folds together again; each network gets a copy of the module."""
+    is_list = isinstance(networks, list) and len(networks) >= 2
+    require(is_list, f"{path} has no valid estimators of its folds.")
+    estimators = []
+    for fold, network in enumerate(networks):
+        own = {name: files[_fold_file(fold, name)] for name in FILES if _fold_file(fold, name) in files}
+        estimators.append(load_estimator(SavedEstimator(own, network), path, trusted, copy.deepcopy(module)))
+    return estimators
+
+
+def _fold_file(fold: int, name: str) -> str:
+    return f"fold-{fold}-{name}"
+
+
+def fitted_values(estimator: Any) -> dict[str, Any]:
+    """Describe the classes and features that an estimator was fitted with."""
+    values: dict[str, Any] = {}
+    if hasattr(estimator, "classes_"):
+        values["classes"] = plain_names(estimator.classes_.tolist(), "class names")
+        values["classes_dtype"] = _dtype_name(estimator.classes_.dtype)
+    if hasattr(estimator, "n_features_in_"):
+        values["n_features_in"] = int(estimator.n_features_in_)
+    if hasattr(estimator, "feature_names_in_"):
+        values["feature_names_in"] = [str(name) for name in estimator.feature_names_in_]
+    return values
+
+
+def fitted_attributes(values: dict[str, Any], path: str | Path) -> dict[str, Any]:
+    """Return the scikit-learn attributes of a fitted estimator, those that were saved."""
+    fitted: dict[str, Any] = {}
+    if "classes" in values:
+        fitted["classes_"] = _class_array(values["classes"], values.get("classes_dtype"), path)
+    if "n_features_in" in values:
+        require(is_whole(values["n_features_in"]), f"{path} has no valid number of features.")
+        fitted["n_features_in_"] = values["n_features_in"]
+    if "feature_names_in" in values:
+        names = values["feature_names_in"]
+        is_list_of_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        is_complete = is_list_of_names and len(names) == fitted.get("n_features_in_")
+        require(is_complete, f"{path} has no valid feature names.")
+        fitted["feature_names_in_"] = np.asarray(names, dtype=object)
+    return fitted
+
+
+def check_estimators(estimators: Sequence[Any], fitted: dict[str, Any], path: str | Path) -> None:
+    """Refuse estimators of credalset that contradict each other, or the classes and features of their classifier."""
+    known = [e for e in estimators if _is_network(_last(e)) or isinstance(_last(e), SoftLabelClassifier)]
+    classes = [names for e in known if isinstance(names := getattr(e, "classes_", None), np.ndarray)]
+    is_one = len({tuple(names.tolist()) for names in classes}) <= 1
+    require(is_one, f"{path} contradicts itself: the estimators of its folds differ in classes.")
+    fits = all(len(names) == len(fitted["classes_"]) for names in classes)
+    require(fits, f"{path} contradicts itself: the classifier and its estimator differ in classes.")
+    features = {n for e in known if isinstance(n := getattr(e, "n_features_in_", None), int)}
+    features |= {fitted["n_features_in_"]} if "n_features_in_" in fitted else set()
+    wrong = f"{path} contradicts itself: its parts differ in the number of features they take."
+    require(len(features) <= 1, wrong)
+
+
+def _is_network(estimator: Any) -> bool:
+    base = sys.modules.get("credalset.predictors.torch.base")  # who holds a network has imported this
+    return base is not None and isinstance(estimator, base.TorchEstimator)
+
+
+def _last(estimator: Any) -> Any:
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def _with_last_step(pipeline: Pipeline, last: Any) -> Pipeline:
+    """Copy a pipeline, its fitted steps shared, with another last step."""
+    steps = [*pipeline.steps[:-1], (pipeline.steps[-1][0], last)]
+    return Pipeline(steps, transform_input=pipeline.transform_input, memory=pipeline.memory, verbose=pipeline.verbose)
+
+
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    """Name a dtype without the length of its strings, which the strings themselves tell."""
+    return {"U": "str"}.get(dtype.kind, dtype.name if dtype.name in CLASS_DTYPES else "object")
+
+
+def _class_array(classes: Any, dtype: Any, path: str | Path) -> AnyArray:
+    wrong = f"{path} has no valid class names."
+    require(dtype in CLASS_DTYPES, wrong)
+    names = read_names(classes, wrong, f"{path} names a class twice: {classes}.")
+    try:
+        array = np.array(names, dtype=dtype)
+    except (ValueError, OverflowError):
+        array = np.empty(0)
+    require(array.tolist() == names, f"{path} has class names that are not of their type {dtype!r}.")
+    return array
+
+
+def _skops_io() -> Any:
+    try:
+        import skops.io
+    except ImportError:
+        raise MissingExtraError("Saving or loading a scikit-learn estimator", "skops", "io") from None
+    return skops.io
+
+
+def _dump_skops(estimator: Any) -> bytes:
+    try:
+        return bytes(_skops_io().dumps(estimator))
+    except MissingExtraError:
+        raise
+    except Exception as error:
+        raise TypeError(
+            f"the estimator {type(estimator).__name__} cannot be saved without pickle: {error}. "
+            "Save the calibration alone with classifier.calibration_.save(path), and the estimator by its own means."
+        ) from error
+
+
+def _load_skops(files: dict[str, bytes], path: str | Path, trusted: Sequence[str]) -> Any:
+    require(ESTIMATOR_FILE in files, f"{path} has no saved estimator.")
+    data = files[ESTIMATOR_FILE]
+    skops_io = _skops_io()
+    allowed = [*TRUSTED_TYPES, *trusted]
+    try:
+        open_stored_zip(data, Path(path) / ESTIMATOR_FILE).close()
+        unknown = [name for name in skops_io.get_untrusted_types(data=data) if name not in allowed]
+        require(
+            not unknown,
+            f"{path} holds types that are not trusted: {', '.join(unknown)}. "
+            "If you know where the file comes from, allow them with load(path, trusted=[...]).",
+        )
+        return skops_io.loads(data, trusted=allowed)
+    except FileFormatError:
+        raise
+    except Exception as error:
+        raise FileFormatError(f"{path} has an estimator that cannot be read: {error}") from error
+
+
+def _check_predicts(estimator: Any, path: str | Path) -> Any:
+    predicts = any(hasattr(estimator, method) for method in PREDICT_METHODS)
+    require(predicts, f"{path} holds a {type(estimator).__name__}, which is not an estimator that predicts.")
+    return estimator

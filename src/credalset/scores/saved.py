@@ -1,0 +1,22 @@
+"""Scores as plain values, and back. What is read is checked, not trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from credalset.persistence.plain import describe, rebuild
+from credalset.scores.base import Score
+from credalset.scores.registry import REGISTRY
+
+
+def score_to_dict(score: Score) -> dict[str, Any]:
+    """Describe a score by its registered name and plain parameters."""
+    advice = "Register it in credalset.scores.REGISTRY under its name, here and where it is loaded."
+    return describe(score, REGISTRY, f"is not a registered score and cannot be saved. {advice}")
+
+
+def score_from_dict(description: Any, path: str | Path) -> Score:
+    """Build a score from its description, refusing names and parameters that are not registered."""
+    score: Score = rebuild(description, REGISTRY, "score", path)
+    return score

@@ -1,0 +1,170 @@
+"""What a batch of sets answers, as columns of a table: one row per set, names that say what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from credalset._typing import AnyArray, BoolArray, FloatArray
+from credalset.exceptions import MissingExtraError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from credalset.sets.credal_set import CredalSet
+
+#: what `CredalSet.to_frame` asks by default
+DEFAULT_QUESTIONS = ("prediction", "lower", "upper", "entropy", "labels", "width")
+
+
+class _Answers:
+    """Answers that several columns share, each computed at most once."""
+
+    def __init__(self, sets: CredalSet) -> None:
+        self.sets = sets
+        self.names = [str(name) for name in (sets.classes if sets.classes is not None else range(sets.n_classes))]
+
+    @cached_property
+    def envelope(self) -> tuple[FloatArray, FloatArray]:
+        return self.sets.envelope()
+
+    @cached_property
+    def labels(self) -> BoolArray:
+        return self.sets.decide()
+
+    def per_class(self, prefix: str, values: FloatArray) -> dict[str, AnyArray]:
+        return {f"{prefix}_{name}": values[:, k] for k, name in enumerate(self.names)}
+
+
+def _prediction(answers: _Answers) -> dict[str, AnyArray]:
+    return answers.per_class("prediction", answers.sets.score.mean(answers.sets.prediction))
+
+
+def _lower(answers: _Answers) -> dict[str, AnyArray]:
+    return answers.per_class("lower", answers.envelope[0])
+
+
+def _upper(answers: _Answers) -> dict[str, AnyArray]:
+    return answers.per_class("upper", answers.envelope[1])
+
+
+def _entropy(answers: _Answers) -> dict[str, AnyArray]:
+    bounds = answers.sets.entropy_bounds(base="K")
+    return {
+        "entropy_lower": bounds.lower,
+        "entropy_upper": bounds.upper,
+        "entropy_lower_gap": bounds.lower_gap,
+        "entropy_upper_gap": bounds.upper_gap,
+    }
+
+
+def _labels(answers: _Answers) -> dict[str, AnyArray]:
+    return {"labels": answers.labels, "n_labels": answers.labels.sum(axis=1).astype(np.int32)}
+
+
+def _width(answers: _Answers) -> dict[str, AnyArray]:
+    lower, upper = answers.envelope
+    return {"width": 0.5 * (upper - lower).sum(axis=1)}
+
+
+def _volume(answers: _Answers) -> dict[str, AnyArray]:
+    value, error = answers.sets.volume(return_error=True)
+    return {"volume": value, "volume_error": error}
+
+
+QUESTIONS: dict[str, Callable[[_Answers], dict[str, AnyArray]]] = {
+    "prediction": _prediction,
+    "lower": _lower,
+    "upper": _upper,
+    "entropy": _entropy,
+    "labels": _labels,
+    "width": _width,
+    "volume": _volume,
+}
+
+
+def check_questions(ask: Iterable[str]) -> tuple[str, ...]:
+    """Check the names of questions, in the order they were asked and each once."""
+    if isinstance(ask, str):
+        ask = [name.strip() for name in ask.split(",") if name.strip()]
+    wanted = tuple(dict.fromkeys(ask))
+    unknown = [name for name in wanted if name not in QUESTIONS]
+    if unknown:
+        raise ValueError(f"ask names {unknown[0]!r}, which is no question. Known: {', '.join(QUESTIONS)}.")
+    return wanted
+
+
+def columns(sets: CredalSet, ask: Iterable[str] = DEFAULT_QUESTIONS) -> dict[str, AnyArray]:
+    """Return the threshold of each set, whether it is empty, and the answers asked for.
+
+    Every column is an array (N,), but for ``labels``: booleans (N, K), the labels that some member makes the most
+    probable one.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> table = columns(TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15), ask=["width", "labels"])
+    >>> {name: values.tolist() for name, values in table.items() if name != "labels"}
+    {'threshold': [0.15], 'empty': [False], 'width': [0.425], 'n_labels': [1]}
+    """
+    answers = _Answers(sets)
+    result: dict[str, AnyArray] = {"threshold": sets.threshold, "empty": sets.is_empty()}
+    for name in check_questions(ask):
+        result |= QUESTIONS[name](answers)
+    return result
+
+
+def to_frame(sets: CredalSet, items: Any, ask: Iterable[str], kind: str, alpha: float | None) -> Any:
+    """Build a data frame of the answers; see `CredalSet.to_frame`."""
+    if kind not in ("pandas", "polars", "pyarrow"):
+        raise ValueError(f"kind must be 'pandas', 'polars' or 'pyarrow', but is {kind!r}.")
+    names = list(range(len(sets))) if items is None else list(items)
+    if len(names) != len(sets):
+        raise ValueError(f"items must name each of the {len(sets)} sets, but holds {len(names)} names.")
+    head: dict[str, Any] = {"item": names} | ({} if alpha is None else {"alpha": np.full(len(sets), alpha)})
+    found = columns(sets, ask)
+    classes = sets.classes if sets.classes is not None else range(sets.n_classes)
+    package = need(kind)
+    if kind == "pandas":
+        lists = {name: label_lists(values, classes) for name, values in found.items() if values.ndim == 2}
+        return package.DataFrame(head | found | lists)
+    arrow = need("pyarrow")
+    table = arrow.table({name: arrow.array(values) for name, values in head.items()} | arrow_columns(found, classes))
+    return table if kind == "pyarrow" else package.from_arrow(table)
+
+
+def need(package: str, feature: str = "A table of this kind") -> Any:
+    """Import a package of the extra ``tables``, or say that it is missing."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError:
+        raise MissingExtraError(feature, package, "tables") from None
+
+
+def label_lists(labels: BoolArray, names: Iterable[Any]) -> list[list[Any]]:
+    """Return the names marked in each row."""
+    known = list(names)
+    return [[known[k] for k in np.flatnonzero(row)] for row in labels]
+
+
+def arrow_columns(columns: dict[str, AnyArray], class_names: Sequence[Any]) -> dict[str, pa.Array]:
+    """Turn columns of answers into Arrow arrays; booleans (N, K) become lists of class names."""
+    import pyarrow as pa
+
+    names = pa.array([str(name) for name in class_names], pa.string())
+    return {
+        name: pa.array(values) if values.ndim == 1 else _name_lists(values, names) for name, values in columns.items()
+    }
+
+
+def _name_lists(marks: BoolArray, names: pa.Array) -> pa.Array:
+    """Return the names marked in each row as an Arrow array of lists, without a Python loop over rows."""
+    import pyarrow as pa
+
+    offsets = np.concatenate([[0], np.cumsum(marks.sum(axis=1))]).astype(np.int32)
+    chosen = names.take(pa.array(np.nonzero(marks)[1]))
+    return pa.ListArray.from_arrays(pa.array(offsets), chosen)

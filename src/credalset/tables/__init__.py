@@ -1,0 +1,7 @@
+"""Tables in and out: Arrow batches from files, sets as tables, scoring of streams and folders (extra ``tables``)."""
+
+from __future__ import annotations
+
+from credalset.tables.scorer import Scorer
+
+__all__ = ["Scorer"]

@@ -1,0 +1,57 @@
+"""From Arrow to NumPy: columns of numbers as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from credalset._typing import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def matrix(batch: pa.RecordBatch, names: Sequence[str], what: str = "predictions") -> FloatArray:
+    """Read numeric columns, or one column of lists, as a matrix (N, number of columns)."""
+    import pyarrow as pa
+
+    columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if column.null_count:
+            row = np.flatnonzero(np.asarray(column.is_null()))[0]
+            raise ValueError(f"column {name!r} of the {what} has no value in row {row}. Fill or drop such rows.")
+    if len(columns) == 1 and is_list(columns[0].type):
+        return _unpack_lists(columns[0], names[0], what)
+    for name, column in zip(names, columns, strict=True):
+        if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+            raise ValueError(
+                f"column {name!r} of the {what} must hold numbers, but holds {column.type}. Name the columns to read, "
+                "or the one that holds the ids."
+            )
+    result = np.empty((batch.num_rows, len(columns)))
+    for k, column in enumerate(columns):
+        result[:, k] = column.to_numpy(zero_copy_only=False)
+    return result
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether a column holds lists."""
+    import pyarrow as pa
+
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def _unpack_lists(column: pa.Array, name: str, what: str) -> FloatArray:
+    values = column.flatten()
+    n, total = len(column), len(values)
+    lengths = np.asarray(column.value_lengths()) if n else np.zeros(0)
+    if n and (total % n or (lengths != total // n).any()):
+        found = sorted(set(lengths.tolist()))
+        raise ValueError(
+            f"column {name!r} of the {what} must hold lists of one length, but has lengths {found[0]} to {found[-1]}."
+        )
+    if values.null_count:
+        raise ValueError(f"column {name!r} of the {what} has lists with missing numbers. Fill or drop such rows.")
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64).reshape(n, -1 if n else 0)

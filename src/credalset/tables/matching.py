@@ -1,0 +1,174 @@
+"""Predictions and votes from files, matched by the names of items and classes, never by position."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset.annotations import Annotations
+from credalset.tables.arrow import is_list, matrix
+from credalset.tables.files import read_table
+
+SHOWN = 5  # names in a message
+
+
+@dataclass(frozen=True)
+class NumberTable:
+    """Items with numbers: predictions, one column per class, or features.
+
+    Attributes
+    ----------
+    items : tuple of str
+        Names of the rows.
+    values : ndarray of shape (n, number of columns)
+        The numbers.
+    names : tuple of str or None
+        Names of the columns; None if they came as lists.
+    extra : dict of arrays (n,)
+        Further columns that were asked for, such as groups and weights.
+    """
+
+    items: tuple[str, ...]
+    values: FloatArray
+    names: tuple[str, ...] | None
+    extra: dict[str, AnyArray]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def read_numbers(
+    path: str,
+    format: str | None = None,
+    *,
+    id: str = "task",
+    columns: Sequence[str] | None = None,
+    logits: bool = False,
+    extra: Sequence[str] = (),
+    what: str = "predictions",
+) -> NumberTable:
+    """Read a table of items with one numeric column per class (or feature), or one column of lists, into memory."""
+    table = read_table(path, format, text=[id])
+    wanted = [name for name in table.schema.names if name not in {id, *extra}] if columns is None else list(columns)
+    for name in [id, *extra, *wanted]:
+        if table.schema.get_field_index(name) < 0:
+            raise ValueError(
+                f"{path} has no column {name!r}; it has {', '.join(map(repr, table.schema.names[:12]))}. "
+                "Say which column names the items (--id) and which hold the numbers (--columns)."
+            )
+    if not wanted:
+        raise ValueError(f"{path} has no columns with {what} beside {id!r}.")
+    items: list[str] = []
+    blocks: list[FloatArray] = []
+    kept: dict[str, list[Any]] = {name: [] for name in extra}
+    for batch in table.batches:
+        ids = batch.column(batch.schema.get_field_index(id))
+        if ids.null_count:
+            raise ValueError(f"{path} has rows without an id in the column {id!r}. Every item needs a name.")
+        items += map(str, ids.to_pylist())
+        blocks.append(matrix(batch, wanted, what))
+        for name in extra:
+            kept[name] += batch.column(batch.schema.get_field_index(name)).to_pylist()
+    if not items:
+        raise ValueError(f"{path} has no rows.")
+    _check_distinct(items, path, id)
+    lists = len(wanted) == 1 and is_list(table.schema.field(wanted[0]).type)
+    values = np.concatenate(blocks)
+    return NumberTable(
+        tuple(items),
+        softmax(values, axis=1) if logits else values,
+        None if lists else tuple(wanted),
+        {name: np.array(values) for name, values in kept.items()},
+    )
+
+
+def _check_distinct(items: list[str], path: str, id: str) -> None:
+    if len(set(items)) == len(items):
+        return
+    seen: set[str] = set()
+    twice = list(dict.fromkeys(item for item in items if item in seen or seen.add(item)))  # type: ignore[func-returns-value]
+    raise ValueError(
+        f"{path} names {len(twice)} items more than once in the column {id!r} (first: {_few(twice)}). "
+        "Each item needs one row."
+    )
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Items that both tables know, in the order of the first.
+
+    Attributes
+    ----------
+    table : NumberTable
+        Their predictions or features.
+    votes : Annotations
+        Their votes, over the classes in the order of the predictions.
+    notes : list of str
+        What was left out, in sentences.
+    """
+
+    table: NumberTable
+    votes: Annotations
+    notes: list[str]
+
+
+def match(table: NumberTable, votes: Annotations, *, by_class: bool = True) -> Matched:
+    """Match items, and with ``by_class`` the columns of predictions to the classes of the votes, by name."""
+    votes = replace(votes.drop_empty(), items=tuple(map(str, votes.drop_empty().items)))
+    known = {item: row for row, item in enumerate(votes.items)}
+    rows = np.array([known.get(item, -1) for item in table.items])
+    here = rows >= 0
+    notes = []
+    if not here.all():
+        without = [item for item, found in zip(table.items, here, strict=True) if not found]
+        notes.append(f"{_count(len(without), 'item')} without votes left out (first: {_few(without)}).")
+    idle = [item for item in votes.items if item not in set(table.items)]
+    if idle:
+        notes.append(f"{_count(len(idle), 'voted item')} without a row left out (first: {_few(idle)}).")
+    if not here.any():
+        raise ValueError(
+            f"no item is in both tables: {_count(len(table), 'row')} such as {_few(table.items[:2])}, votes on "
+            f"{_count(len(votes), 'item')} such as {_few(votes.items[:2])}. Check the columns that name the items."
+        )
+    chosen = np.flatnonzero(here)
+    extra = {name: values[chosen] for name, values in table.extra.items()}
+    items = tuple(table.items[i] for i in chosen)
+    kept = NumberTable(items, table.values[chosen], table.names, extra)
+    found = votes[rows[chosen]]
+    return Matched(kept, _as_predicted(found, table) if by_class else found, notes)
+
+
+def _as_predicted(votes: Annotations, table: NumberTable) -> Annotations:
+    """Put the classes of the votes into the order of the predictions."""
+    names: tuple[Hashable, ...] | None = table.names
+    own = [str(name) for name in votes.classes]
+    if names is None:
+        if len(own) != table.values.shape[1]:
+            raise ValueError(
+                f"predictions come as lists of {table.values.shape[1]} numbers, but votes name {len(own)} classes "
+                f"({_few(own)}). Give one column per class, so that they can be matched by name."
+            )
+        return votes
+    unknown = [name for name in own if name not in names]
+    if unknown:
+        raise ValueError(
+            f"votes name {_count(len(unknown), 'class', 'classes')} that the predictions have no column for "
+            f"({_few(unknown)}); the predictions have {_few(list(map(str, names)))}. Rename the columns or the labels."
+        )
+    counts: IntArray = np.zeros((len(votes), len(names)), dtype=np.int64)
+    position = {name: k for k, name in enumerate(names)}
+    counts[:, [position[name] for name in own]] = votes.counts
+    return Annotations.from_counts(counts, classes=names, items=votes.items)
+
+
+def _few(names: Sequence[Any]) -> str:
+    return ", ".join(repr(name) for name in names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+
+
+def _count(n: int, singular: str, plural: str | None = None) -> str:
+    return f"{n} {singular if n == 1 else plural or singular + 's'}"

@@ -1,0 +1,192 @@
+"""Arrow in, Arrow out: credal sets for tables of any length, a batch at a time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import softmax
+
+from credalset._typing import FloatArray
+from credalset._validation import as_probability
+from credalset.calibration import Calibration
+from credalset.exceptions import CredalSetWarning
+from credalset.sets.columns import arrow_columns, check_questions, columns, need
+from credalset.sets.credal_set import CredalSet
+from credalset.tables.arrow import matrix
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DEFAULT_ASK = ("lower", "upper", "entropy", "labels")
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Turn record batches of predictions (or features) into record batches of what their credal sets answer.
+
+    A scorer is a plain value: it depends on nothing but its fields, gives the same rows for the same rows however they
+    are batched, and is small to ship. Made from a path, only the path travels and each process loads it once.
+
+    Parameters
+    ----------
+    loaded : Calibration, ConformalCredalClassifier, or path of a folder that ``save`` wrote
+        With a classifier, batches hold features instead of predictions.
+    alpha : float
+        Miscoverage rate in (0, 1).
+    ask : sequence of str
+        Questions, see `CredalSet.to_frame`: prediction, lower, upper, entropy, labels, width, volume.
+    id : str or None
+        Column that names the items, kept as it is; None if there is none.
+    columns : sequence of str, optional
+        Columns that hold the predictions: one per class, or one column of lists. By default the columns named like
+        the classes of the calibration, else every column but those of ids, groups and weights.
+    logits : bool
+        Whether predictions are logits, to which a softmax is applied.
+    groups, weights : str, optional
+        Columns that hold each item's group and weight, if the calibration has them.
+    id_type : pyarrow type, optional
+        Type of the ids in the result; text by default.
+
+    Examples
+    --------
+    >>> import credalset as cs, pyarrow as pa
+    >>> data = cs.datasets.make_synthetic(300, n_votes=20, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, classes=["a", "b", "c"])
+    >>> scorer = cs.Scorer(calibration, alpha=0.1, ask=["labels", "width"])
+    >>> batch = pa.RecordBatch.from_pydict({"task": ["x1", "x2"], "a": [0.9, 0.3], "b": [0.1, 0.3], "c": [0.0, 0.4]})
+    >>> scorer(batch).to_pydict()["labels"]
+    [['a'], ['a', 'b', 'c']]
+    >>> scorer.schema.names
+    ['task', 'alpha', 'threshold', 'empty', 'labels', 'n_labels', 'width']
+    """
+
+    loaded: Any
+    alpha: float = 0.1
+    ask: Sequence[str] = DEFAULT_ASK
+    id: str | None = "task"
+    columns: Sequence[str] | None = None
+    logits: bool = False
+    groups: str | None = None
+    weights: str | None = None
+    id_type: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        need("pyarrow", "cs.Scorer")
+        if isinstance(self.loaded, str | Path):
+            object.__setattr__(self, "loaded", Path(self.loaded))
+        elif not hasattr(self.loaded, "predict_set"):
+            raise TypeError(
+                f"loaded must be a calibration, a calibrated classifier or the path of a saved one, but is "
+                f"{self.loaded!r}."
+            )
+        object.__setattr__(self, "alpha", as_probability(self.alpha, "alpha"))
+        object.__setattr__(self, "ask", check_questions(self.ask))
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+
+    @cached_property
+    def model(self) -> Any:
+        """The calibration or classifier; loaded from its path at first use."""
+        if not isinstance(self.loaded, Path):
+            return self.loaded
+        from credalset.persistence.load import load
+
+        return load(self.loaded)
+
+    @property
+    def calibration(self) -> Any:
+        """The calibration, also that of a classifier."""
+        return self.model if isinstance(self.model, Calibration) else self.model._calibrated()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of every result, known before there is one."""
+        calibration = self.calibration
+        stand_in = np.full((1, calibration.n_classes), 1.0 / calibration.n_classes)
+        if calibration.score.order == "second":
+            stand_in = stand_in + 1.0
+        sets = replace(calibration.score.region(stand_in, 1.0), classes=calibration.classes)
+        return self._table(None, sets).schema
+
+    def for_input(self, schema: pa.Schema) -> Scorer:
+        """Return the same scorer with ids of the type that a table has, after a look at whether its columns will do."""
+        self.columns_of(schema)
+        if self.id is None or self.id_type is not None:
+            return self
+        return replace(self, id_type=schema.field(self._id_index(schema)).type)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Predict the sets of a batch and return their answers, one row for each row."""
+        prediction = self._input(batch)
+        options = {
+            name: batch.column(batch.schema.get_field_index(column)).to_pylist()
+            for name, column in (("groups", self.groups), ("weights", self.weights))
+            if column is not None
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CredalSetWarning)  # empty sets have a column of their own
+            sets = self.model.predict_set(prediction, alpha=self.alpha, **options)
+        return self._table(self._ids(batch), sets)
+
+    def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Score batches one after the other; fits Spark's ``mapInArrow`` as it is."""
+        for batch in batches:
+            if batch.num_rows:
+                yield self(batch)
+
+    def _ids(self, batch: pa.RecordBatch) -> Any:
+        return None if self.id is None else batch.column(self._id_index(batch.schema))
+
+    def _id_index(self, schema: pa.Schema) -> int:
+        index = int(schema.get_field_index(self.id))
+        if index < 0:
+            raise ValueError(
+                f"column {self.id!r} is missing: the table has {', '.join(map(repr, schema.names))}. "
+                "Say which column names the items, or that there is none (id=None)."
+            )
+        return index
+
+    def _input(self, batch: pa.RecordBatch) -> FloatArray:
+        """Read predictions or features."""
+        self._ids(batch)
+        values = matrix(batch, self.columns_of(batch.schema))
+        return softmax(values, axis=1) if self.logits else values
+
+    def columns_of(self, schema: pa.Schema) -> list[str]:
+        """Return the columns that predictions or features are read from, in the order of the classes."""
+        if self.columns is not None:
+            return self._present(schema, self.columns)
+        classes = self.calibration.classes if isinstance(self.model, Calibration) else None
+        names = [str(name) for name in classes or ()]
+        rest = [name for name in schema.names if name not in {self.id, self.groups, self.weights}]
+        if names and (len(rest) != 1 or rest == names):
+            return self._present(schema, names)
+        features = getattr(self.model, "feature_names_in_", None)
+        return rest if features is None else self._present(schema, list(features))
+
+    def _present(self, schema: pa.Schema, names: Sequence[str]) -> list[str]:
+        missing = [name for name in names if schema.get_field_index(name) < 0]
+        if missing:
+            raise ValueError(
+                f"{len(missing)} of {len(names)} columns are missing (first: {missing[0]!r}); the table has "
+                f"{', '.join(map(repr, schema.names[:12]))}{', …' if len(schema.names) > 12 else ''}. "
+                "Rename its columns, or name those that hold the predictions."
+            )
+        return list(names)
+
+    def _table(self, ids: Any, sets: CredalSet) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        found: dict[str, Any] = {}
+        if self.id is not None:
+            kind = self.id_type or pa.string()
+            found[self.id] = pa.nulls(len(sets), kind) if ids is None else ids.cast(kind)
+        found["alpha"] = pa.array(np.full(len(sets), self.alpha))
+        names = sets.classes if sets.classes is not None else range(sets.n_classes)
+        return pa.RecordBatch.from_pydict(found | arrow_columns(columns(sets, self.ask), names))

@@ -1,0 +1,125 @@
+"""Tables in files: every format there and back, a batch at a time, and nothing half-written."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from pyarrow import parquet  # noqa: E402
+
+from credalset.tables.files import find_files, kind_of, read_table, table_writer  # noqa: E402
+
+ROWS = {"task": ["007", 'é,\n"x"', "c"], "p": [0.25, 1.0, 0.0], "labels": [["a", "b"], [], ["b"]]}
+FILES = ["x.csv", "x.tsv", "x.jsonl", "x.parquet", "x.csv.gz", "x.tsv.zst", "x.jsonl.gz", "x.ndjson.zst"]
+
+
+def batch() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(ROWS)
+
+
+def write(path: Path, times: int = 1) -> None:
+    with table_writer(str(path), batch().schema) as put:
+        for _ in range(times):
+            put(batch())
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_there_and_back(tmp_path: Path, name: str) -> None:
+    write(tmp_path / name, times=3)
+    table = read_table(str(tmp_path / name), text=["task"])
+    found = pa.Table.from_batches(list(table.batches)).to_pydict()
+    assert found["task"] == ROWS["task"] * 3
+    assert found["p"] == ROWS["p"] * 3
+    joined = ["a|b", "", "b"] if "sv" in name else ROWS["labels"]
+    assert [x or "" for x in found["labels"]] == joined * 3 if "sv" in name else found["labels"] == joined * 3
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_folders_and_patterns_are_read_in_order(tmp_path: Path) -> None:
+    for name in ("b.csv", "a.csv", "_hidden.csv", "notes.txt"):
+        (tmp_path / name).write_text(f"task,p\n{name},1\n")
+    for path in (str(tmp_path), str(tmp_path / "[ab].csv")):
+        found = [x for part in read_table(path).batches for x in part.column("task").to_pylist()]
+        assert found == ["a.csv", "b.csv"]
+
+
+def test_files_of_one_table_have_the_same_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("task,p\nx,1\n")
+    (tmp_path / "b.csv").write_text("task,q\nx,1\n")
+    with pytest.raises(ValueError, match=r"b\.csv has the columns"):
+        list(read_table(str(tmp_path)).batches)
+
+
+def test_batches_are_bounded(tmp_path: Path) -> None:
+    for name in ("x.csv", "x.jsonl", "x.parquet"):
+        write(tmp_path / name, times=50)
+        sizes = [part.num_rows for part in read_table(str(tmp_path / name), batch_rows=40).batches]
+        assert max(sizes) <= 40
+        assert sum(sizes) == 150
+
+
+def test_standard_streams(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    with table_writer("-", batch().schema, "csv") as put:
+        put(batch())
+    printed = capfdbinary.readouterr().out
+    assert printed.startswith(b'"task","p","labels"')
+
+    class Stdin:
+        buffer = io.BytesIO(printed)
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    assert sum(part.num_rows for part in read_table("-", "csv").batches) == 3
+
+
+def fail_half_way(path: Path) -> None:
+    with table_writer(str(path), batch().schema) as put:
+        put(batch())
+        raise RuntimeError("half-way")
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    for name in ("x.csv", "x.jsonl.gz", "x.parquet"):
+        (tmp_path / name).write_bytes(b"before")
+        with pytest.raises(RuntimeError, match="half-way"):
+            fail_half_way(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == b"before"
+    assert len(os.listdir(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.csv", b"", "is empty"),
+        ("x.jsonl", b"", "is empty"),
+        ("x.jsonl", b'{"task": \n', "is not a readable jsonl file"),
+        ("x.parquet", b"PAR1 and then nothing", "is not a readable parquet file"),
+        ("x.csv", b"a,b\n1,2\n3\n", "is not a readable csv file: .*[Ee]xpected 2 columns"),
+        ("x.csv.gz", b"not gzip at all", "is not a readable csv file"),
+        ("x.xlsx", b"whatever", "its format is not known"),
+    ],
+)
+def test_bad_files_get_a_sentence(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        list(read_table(str(tmp_path / name)).batches)
+
+
+def test_truncated_parquet(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"x": list(range(10000))}), tmp_path / "x.parquet")
+    whole = (tmp_path / "x.parquet").read_bytes()
+    (tmp_path / "x.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"x\.parquet is not a readable parquet file"):
+        list(read_table(str(tmp_path / "x.parquet")).batches)
+
+
+def test_missing_files_and_unknown_formats(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        find_files(str(tmp_path / "nothing.csv"))
+    with pytest.raises(ValueError, match="is no format"):
+        kind_of("x.csv", "excel")

@@ -84,7 +84,7 @@ class Problem:
         else:
             self.X = random_predictions(self.score, n, K, rng)
         self.kind = "mixture" if name == "mixture" else self.score.order
-        mean = self.score.mean(self.X.reshape(n, 2, -1) if name == "mixture" else self.X)
+        mean = self.score.mean(self.score.check_prediction(self.X.reshape(n, 2, -1) if name == "mixture" else self.X))
         self.counts = rng.multinomial(VOTES, 0.5 * mean + 0.5 * rng.dirichlet(np.full(K, 20.0), n))
         self.keys, self.weights = np.arange(n) % 2, rng.random(n) + 0.2
 

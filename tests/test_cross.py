@@ -202,7 +202,7 @@ def test_answers_of_exact_sets(name: str) -> None:
     """Bounds hold for every member; volumes and samples agree with the share of the simplex that is in the set."""
     rng = np.random.default_rng(6)
     score, g = predictions(name, 40, rng)
-    shares = 0.7 * score.mean(g) + 0.3 * rng.dirichlet(np.ones(3), 40)
+    shares = 0.7 * score.mean(score.check_prediction(g)) + 0.3 * rng.dirichlet(np.ones(3), 40)
     calibration = cs.cross_conformalize(g, shares, np.arange(40) % 4, score, exact=True, classes=["a", "b", "c"])
     sets = calibration.predict_set(fold_models(name, 4, 3, rng), 0.2)
     points = rng.dirichlet(np.ones(3), 6000)
@@ -243,8 +243,8 @@ def test_scores_of_ones_own_have_exact_sets() -> None:
 
         name, order = "own", "first"
 
-        def _evaluate(self, prediction: Any, distribution: Any) -> Any:
-            return ((prediction - distribution) ** 2).sum(axis=0)
+        def formula(self, prediction: Any, distribution: Any) -> Any:
+            return ((prediction - distribution) ** 2).sum(axis=-1)
 
         def _region(self, prediction: Any, threshold: Any) -> Any:
             return cs.scores.TotalVariation()._region(prediction, np.sqrt(2 * threshold))

@@ -40,7 +40,7 @@ def test_bounds_hold_all_over_the_confidence_region(region: str, smallest: float
     rng = np.random.default_rng(0)
     g = mixtures(40, rng, smallest=smallest)
     counts = rng.multinomial(12, rng.dirichlet(np.ones(3), 40))
-    bound = largest_score(DENSITY, g, counts.astype(float), 0.1, region)
+    bound = largest_score(DENSITY, DENSITY.check_prediction(g), counts.astype(float), 0.1, region)
     corners = np.vstack([rng.dirichlet(np.full(3, 0.3), 3000), np.eye(3)])
     lower = lower_limits(counts.astype(float), 0.1)
     for i in range(40):
@@ -53,12 +53,15 @@ def test_bounds_hold_all_over_the_confidence_region(region: str, smallest: float
 def test_pieces_bring_the_bound_closer(n_classes: int) -> None:
     rng = np.random.default_rng(7)
     g = mixtures(60, rng, n_classes)
-    counts = rng.multinomial(50, DENSITY.mean(g)).astype(float)
+    counts = rng.multinomial(50, DENSITY.mean(DENSITY.check_prediction(g))).astype(float)
     lower = lower_limits(counts, 0.1)
     corners = np.vstack([rng.dirichlet(np.full(n_classes, 0.3), 3000), np.eye(n_classes)])
     spare = 1 - lower.sum(axis=1)
     found = [DENSITY(np.repeat(g[i : i + 1], len(corners), 0), lower[i] + spare[i] * corners).max() for i in range(60)]
-    whole, pieces = DENSITY.bound_above(g, lower), largest_score(DENSITY, g, counts, 0.1, "exact")
+    whole, pieces = (
+        DENSITY.bound_above(DENSITY.check_prediction(g), lower),
+        largest_score(DENSITY, DENSITY.check_prediction(g), counts, 0.1, "exact"),
+    )
     assert (pieces >= np.array(found) - 1e-9).all()
     assert (pieces <= whole + 1e-9).all()
     assert np.mean(pieces - found) < {3: 0.4, 5: 0.85}[n_classes] * np.mean(whole - found)
@@ -72,7 +75,7 @@ def test_bounds_are_attained_where_components_agree() -> None:
     lower = lower_limits(counts, 0.1)
     corners = [lower + (1 - lower.sum(axis=1, keepdims=True)) * np.eye(3)[k] for k in range(3)]
     largest = np.max([DENSITY(g, corner) for corner in corners], axis=0)
-    assert largest_score(DENSITY, g, counts, 0.1, "exact") == pytest.approx(largest, rel=1e-9)
+    assert largest_score(DENSITY, DENSITY.check_prediction(g), counts, 0.1, "exact") == pytest.approx(largest, rel=1e-9)
 
 
 def ball(counts: np.ndarray, region: str, points: np.ndarray) -> np.ndarray:
@@ -114,7 +117,7 @@ def test_groups_are_the_classes_that_are_predicted() -> None:
     rng = np.random.default_rng(2)
     g, _, counts = draw(300, rng)
     calibration = cs.conformalize(g, counts, "density", groups="predicted")
-    keys = DENSITY.mean(g).argmax(axis=1)
+    keys = DENSITY.mean(DENSITY.check_prediction(g)).argmax(axis=1)
     by_key = cs.conformalize(g, counts, "density", groups=keys)
     expected = by_key.thresholds(g, 0.1, groups=keys)
     assert len(np.unique(expected)) == 3

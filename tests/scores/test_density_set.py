@@ -51,7 +51,7 @@ def test_a_mixture_of_one_is_a_dirichlet() -> None:
     single = np.concatenate([np.ones((30, 1, 1)), theta[:, None, :]], axis=-1)
     score = NegativeLogDensity(pull=0.0)
     assert score(single, labels) == pytest.approx(score(theta, labels), rel=1e-10)
-    assert score.best_fit(single) == pytest.approx(score.best_fit(theta), abs=1e-6)
+    assert score.best_fit(score.check_prediction(single)) == pytest.approx(score.best_fit(theta), abs=1e-6)
     sets, balls = score.region(single, -1.0), score.region(theta, -1.0)
     assert np.array_equal(sets.contains(labels), balls.contains(labels))
     assert np.array_equal(sets.is_empty(), balls.is_empty())
@@ -139,7 +139,7 @@ def test_proposals_integrate_to_one() -> None:
     """Any weight other than 1/q would not give the simplex its volume of one."""
     rng = np.random.default_rng(12)
     for n_classes in (2, 3, 6):
-        mixture = SCORE.mixture(mixtures(5, n_classes))
+        mixture = SCORE.mixture(SCORE.check_prediction(mixtures(5, n_classes)))
         peak, height = density.highest_points(mixture)
         for drop in (0.5, 5.0):
             proposal = density_proposals.prepare(mixture, peak, height - drop)
@@ -157,14 +157,14 @@ def test_everything_has_volume_one_exactly() -> None:
     sets = SCORE.region(wide, 25.0)
     assert list(sets.volume(return_error=True)) == [1.0, 0.0]
     flat = np.array([[[1.0, 1.0, 1.0, 1.0]]])
-    corners = SCORE.region(flat, SCORE(flat, SCORE.best_fit(flat)) + 3.0)
+    corners = SCORE.region(flat, SCORE(flat, SCORE.best_fit(SCORE.check_prediction(flat))) + 3.0)
     assert np.array_equal(corners.upper(), np.ones((1, 3)))
 
 
 def test_draws_that_repeat_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("credalset.scores.density.score.MIN_POOL", 4)
-    monkeypatch.setattr("credalset.scores.density.POOL_PER_DRAW", 1)
-    monkeypatch.setattr("credalset.scores.density.SECOND_POOL", 1)
+    monkeypatch.setattr("credalset.scores.density.score.POOL_PER_DRAW", 1)
+    monkeypatch.setattr("credalset.scores.density.score.SECOND_POOL", 1)
     with pytest.warns(cs.CredalSetWarning, match="some of their 50 draws repeat"):
         SCORE.region(mixtures(2, 6), -3.0).sample(50, random_state=0)
 
@@ -206,7 +206,7 @@ def test_the_box_bounds_expectations_and_entropies_of_samples(n_classes: int) ->
 def test_the_peak_is_found() -> None:
     predictions = mixtures(40, 3, n_components=6, seed=7)
     points = grid(3, 0.005)
-    best = SCORE(predictions, SCORE.best_fit(predictions))
+    best = SCORE(predictions, SCORE.best_fit(SCORE.check_prediction(predictions)))
     for mixture, score in zip(predictions, best, strict=True):
         assert score <= SCORE(np.repeat(mixture[None], len(points), axis=0), points).min() + 1e-9
 
@@ -246,7 +246,7 @@ def test_largest_above_bounds_every_distribution_above() -> None:
     rng = np.random.default_rng(10)
     predictions = mixtures(30, 4)
     lower = rng.dirichlet(np.ones(4), 30) * rng.uniform(0.2, 0.95, (30, 1))
-    bound = SCORE.largest_above(predictions, lower)
+    bound = SCORE.largest_above(SCORE.check_prediction(predictions), lower)
     spare = 1.0 - lower.sum(axis=1, keepdims=True)
     worst = np.full(30, -np.inf)
     for _ in range(500):
@@ -274,7 +274,7 @@ def test_sizes_and_slices() -> None:
     assert repr(sets).startswith("CredalSet: 5 density sets over 3 classes, threshold 0")
     assert sets[2:4].n_classes == 3
     assert len(sets[[0, 4]]) == 2
-    assert sets.to_dict()["prediction_0"] == pytest.approx(SCORE.mean(mixtures(5, 3))[:, 0])
+    assert sets.to_dict()["prediction_0"] == pytest.approx(SCORE.mean(SCORE.check_prediction(mixtures(5, 3)))[:, 0])
     assert sets[1].volume()[0] == pytest.approx(sets.volume()[1], rel=0.3)
 
 

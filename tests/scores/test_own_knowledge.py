@@ -22,8 +22,8 @@ class Own(Score):
     name: ClassVar[str] = "own"
     order: ClassVar[Literal["first", "second"]] = "first"
 
-    def _evaluate(self, prediction: Any, distribution: Any) -> Any:
-        return ((prediction - distribution) ** 2 / (prediction + 0.1)).sum(axis=0)
+    def formula(self, prediction: Any, distribution: Any) -> Any:
+        return ((prediction - distribution) ** 2 / (prediction + 0.1)).sum(axis=-1)
 
     def _region(self, prediction: Any, threshold: Any) -> Any:
         return TotalVariation()._region(prediction, np.sqrt(threshold))
@@ -37,8 +37,8 @@ class Hilly(Own):
 
     is_convex: ClassVar[bool] = False
 
-    def _evaluate(self, prediction: Any, distribution: Any) -> Any:
-        return np.sin(8 * distribution[0]) + 1.0
+    def formula(self, prediction: Any, distribution: Any) -> Any:
+        return np.sin(8 * distribution[..., 0]) + 1.0
 
 
 class Stretched(Own):
@@ -46,8 +46,8 @@ class Stretched(Own):
 
     is_metric: ClassVar[bool] = True
 
-    def _evaluate(self, prediction: Any, distribution: Any) -> Any:
-        return np.abs(prediction - distribution).max(axis=0)
+    def formula(self, prediction: Any, distribution: Any) -> Any:
+        return np.abs(prediction - distribution).max(axis=-1)
 
 
 def brute_force(score: Score, i: int, members: np.ndarray) -> float:
@@ -106,8 +106,8 @@ def test_a_formula_of_ones_own_inherits_no_knowledge(parent: type[Score]) -> Non
     class Squared(parent):  # type: ignore[misc, valid-type]
         """The parent's region, another formula."""
 
-        def _evaluate(self, prediction: Any, distribution: Any) -> Any:
-            return 3.0 * super()._evaluate(prediction, distribution) ** 2
+        def formula(self, prediction: Any, distribution: Any) -> Any:
+            return 3.0 * super().formula(prediction, distribution) ** 2
 
     class Renamed(parent):  # type: ignore[misc, valid-type]
         """The parent in everything but its name."""

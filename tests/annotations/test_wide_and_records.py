@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
+import credalset as cs
 from credalset import Annotations
 from credalset.annotations import looks_wide
 
@@ -229,6 +231,32 @@ def test_wide_tables_are_noticed(table, reason):
     assert looks_wide(table) == reason
     with pytest.raises((TypeError, ValueError), match=r"wide table.*Annotations.from_wide"):
         Annotations.from_counts(table if not isinstance(table, dict) else pd.DataFrame(table))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame(TEXTS),
+        pd.DataFrame(CODES),
+        pd.DataFrame(CODES).convert_dtypes(),
+        pl.DataFrame(CODES),
+        as_array(CODES),
+        pd.DataFrame({"rater 1": [1, 2, 2], "rater 2": [2, 2, 1], "rater 3": [1, 1, 1]}),
+    ],
+    ids=["texts", "codes", "nullable", "polars", "array", "names"],
+)
+def test_wide_tables_are_noticed_wherever_labels_go(table):
+    prediction = np.full((3, 3), 1 / 3)
+    named = pd.DataFrame(prediction, columns=["a", "b", "c"])
+    classifier = cs.SoftLabelClassifier(LogisticRegression())
+    for call in (
+        lambda: cs.conformalize(prediction, table, "tv"),
+        lambda: cs.conformalize(named, table, "tv"),
+        lambda: classifier.fit(np.zeros((3, 2)), table),
+        lambda: cs.metrics.coverage(cs.scores.TotalVariation().region(prediction, 0.5), table),
+    ):
+        with pytest.raises((TypeError, ValueError), match=r"wide table.*Annotations.from_wide"):
+            call()
 
 
 @pytest.mark.parametrize(

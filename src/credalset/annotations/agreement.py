@@ -127,7 +127,8 @@ class Patterns:
         _, first, item = np.unique(key, return_index=True, return_inverse=True)
         if not np.array_equal(counts[first][item], counts):
             _, first, item = np.unique(counts, axis=0, return_index=True, return_inverse=True)
-        return cls(counts[first].astype(np.float64), np.bincount(item), item.reshape(-1), positions)
+        item = item.reshape(-1)  # NumPy 2.0 gives it two axes
+        return cls(counts[first].astype(np.float64), np.bincount(item), item, positions)
 
     def resample(self, n_resamples: int, random: np.random.Generator) -> Iterator[FloatArray]:
         """Draw as many items as there are, with replacement; yield blocks of pattern frequencies (B, U)."""

@@ -15,6 +15,7 @@ import numpy as np
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._validation import Checked, as_counts, as_distributions, as_matrix, sequential_row_sums
 from credalset.annotations.votes import Annotations
+from credalset.annotations.wide import refuse_wide
 
 Names = tuple[Any, ...]
 
@@ -77,6 +78,8 @@ class Labels:
         n_classes : int, optional
             Number of classes that is wanted, where no names are known.
         """
+        if hasattr(value, "columns"):
+            refuse_wide(value, name)
         wanted = None if classes is None else plain_names(classes)
         columns = order_by_name(column_names(value, name), wanted, name, like, "classes")
         found = value if isinstance(value, Labels) else _read(value, name, wanted, n_classes)
@@ -129,11 +132,15 @@ def _read(value: Any, name: str, classes: Names | None, n_classes: int | None) -
     if isinstance(value, Annotations):
         counts = value.counts.astype(np.float64) if value.has_counts else None
         return Labels(as_matrix(value.distributions, name, n_classes=n_classes), counts, named, items)
-    matrix = as_matrix(value, name, n_classes=n_classes)
-    if _is_whole(matrix):
-        counts = as_counts(matrix, name)
-        return Labels(counts / sequential_row_sums(counts)[:, None], counts, named, items)
-    return Labels(as_distributions(value, name, or_counts=True), None, named, items)
+    try:
+        matrix = as_matrix(value, name, n_classes=n_classes)
+        if _is_whole(matrix):
+            counts = as_counts(matrix, name)
+            return Labels(counts / sequential_row_sums(counts)[:, None], counts, named, items)
+        return Labels(as_distributions(value, name, or_counts=True), None, named, items)
+    except (TypeError, ValueError) as error:
+        refuse_wide(value, name, error)
+        raise
 
 
 def _is_whole(matrix: FloatArray) -> bool:

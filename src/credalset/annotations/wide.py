@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -79,14 +78,16 @@ def _why_cells_are_labels(columns: list[Any]) -> str:
     empty = False
     rows = max(1, MOST_CELLS_READ // len(columns))
     for column in columns:
-        kind = getattr(getattr(column, "dtype", None), "kind", "O")
-        if kind in "iub" and not np.any(np.asarray(column) < 0):
-            continue
-        if kind == "f":
-            numbers = np.asarray(column)
-            empty = empty or bool(np.isnan(numbers).any())
-            column = np.unique(numbers[~np.isnan(numbers)])[:rows]
-        for value in islice(as_list(column[:rows]), rows):
+        numbers = np.asarray(column)
+        if numbers.dtype.kind in "iufb":
+            known = numbers[~np.isnan(numbers)] if numbers.dtype.kind == "f" else numbers
+            if not (np.isfinite(known).all() and (known == np.floor(known)).all()):
+                return ""
+            empty = empty or len(known) < len(numbers)
+            cells: list[Any] = [known.min()] if len(known) else []
+        else:
+            cells = as_list(column[:rows])
+        for value in cells:
             if is_missing(value):
                 empty = True
             elif isinstance(value, str):

@@ -164,6 +164,23 @@ def test_annotations_are_matched_by_name_and_classes_put_in_order() -> None:
     np.testing.assert_array_equal(data_of(report.html)["votes"], data_of(plain.html)["votes"])
 
 
+def test_frames_are_matched_by_their_names() -> None:
+    pd = pytest.importorskip("pandas")
+    g, counts = make(3, 50)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=["a", "b", "c"])
+    plain = cs.report(calibration, g[300:], counts[300:], None)
+    names = [f"item {i}" for i in range(50)]
+    predictions = pd.DataFrame(g[300:], columns=["a", "b", "c"], index=names)
+    votes = pd.DataFrame(counts[300:], columns=["a", "b", "c"], index=names)
+    report = cs.report(calibration, predictions[["c", "a", "b"]], votes[["b", "c", "a"]].iloc[::-1], None)
+    assert report.verdict.observed == plain.verdict.observed
+    data = data_of(report.html)
+    assert data["votes"] == data_of(plain.html)["votes"]
+    assert data["name"] == [names[i] for i in report.shown]
+    with pytest.raises(ValueError, match="votes and items have no name in common: 'x0', 'x1', 'x2', … and 'item 0'"):
+        cs.report(calibration, predictions, votes.set_axis([f"x{i}" for i in range(50)]), None)
+
+
 def test_items_without_votes_and_votes_without_items() -> None:
     g, counts = make(3, 50)
     calibration = cs.conformalize(g[:300], counts[:300], "tv")
@@ -326,7 +343,7 @@ def test_other_classes_are_refused() -> None:
     g, counts = make(3, 20)
     calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=["a", "b", "c"])
     votes = cs.Annotations.from_counts(counts[300:], classes=["a", "b", "d"])
-    with pytest.raises(ValueError, match="votes has classes"):
+    with pytest.raises(ValueError, match="votes and prediction name different classes"):
         cs.report(calibration, g[300:], votes, None)
 
 

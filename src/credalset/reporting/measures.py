@@ -8,7 +8,7 @@ import numpy as np
 
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_generator
-from credalset.sets import CredalSet, EntropyBounds, Queue, QueueRules
+from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.queue import ACTIONS
 
 TOP = 100  # items of each action that are on the page in any case
@@ -24,8 +24,6 @@ class Measures:
         Smallest and largest probability of each class.
     width : ndarray of shape (N,)
         ½ Σ (upper − lower).
-    entropies : EntropyBounds
-        Smallest and largest entropy, and how certain they are.
     queue : Queue
         Possible labels, aleatoric and epistemic part, and what to do.
     """
@@ -33,7 +31,6 @@ class Measures:
     lower: FloatArray
     upper: FloatArray
     width: FloatArray
-    entropies: EntropyBounds
     queue: Queue
 
     @classmethod
@@ -44,7 +41,6 @@ class Measures:
             lower,
             upper,
             0.5 * (upper - lower).sum(axis=1),
-            sets.entropy_bounds("K"),
             sets.queue(rules, items=names),
         )
 

@@ -253,7 +253,7 @@ def _remarks(sets: CredalSet, items: Items, measures: Measures) -> list[str]:
             f"{whole:,} sets are the whole simplex: too few calibration items for this level, or a score that is "
             "infinite. They cover everything and say nothing."
         )
-    bounds = measures.entropies
+    bounds = measures.queue.entropies
     if bounds.method == "outer":
         found.append(
             "These sets have no convex shape: envelopes, entropies and possible labels are those of a larger set that "

@@ -15,6 +15,7 @@ import numpy as np
 
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_finite
+from credalset.sets.results import EntropyBounds
 
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
@@ -92,8 +93,8 @@ class Queue:
         Why, in a sentence.
     possible : ndarray of shape (N, A)
         The labels (or actions) that are best for some member.
-    aleatoric, epistemic : ndarray of shape (N,)
-        The two parts of the uncertainty, normalised; NaN for an empty set.
+    entropies : EntropyBounds
+        Smallest and largest entropy of each set, normalised; NaN for an empty set.
     choices : tuple of str
         Names of the columns of ``possible``.
     items : tuple
@@ -105,14 +106,23 @@ class Queue:
     action: AnyArray
     reason: AnyArray
     possible: BoolArray
-    aleatoric: FloatArray
-    epistemic: FloatArray
+    entropies: EntropyBounds
     choices: tuple[str, ...]
     items: tuple[Hashable, ...]
     rules: QueueRules = field(default_factory=QueueRules)
 
     def __len__(self) -> int:
         return len(self.action)
+
+    @property
+    def aleatoric(self) -> FloatArray:
+        """The smallest entropy of each set, (N,)."""
+        return self.entropies.lower
+
+    @property
+    def epistemic(self) -> FloatArray:
+        """The largest entropy of each set less the smallest, (N,)."""
+        return self.entropies.upper - self.entropies.lower
 
     def counts(self) -> dict[str, int]:
         """Return the number of items per action."""
@@ -186,17 +196,17 @@ def build_queue(
     names = tuple(range(len(sets))) if items is None else tuple(items)
     if len(names) != len(sets):
         raise ValueError(f"items must name each of the {len(sets)} sets, but holds {len(names)} names.")
-    lower, upper = sets.entropy_bounds("K")
-    epistemic, empty = upper - lower, sets.is_empty()
+    entropies = sets.entropy_bounds("K")
+    lower, upper = entropies
     kind = np.select(
-        [empty, possible.sum(axis=1) == 1, lower > rules.ambiguous, epistemic > rules.unknown],
+        [sets.is_empty(), possible.sum(axis=1) == 1, lower > rules.ambiguous, upper - lower > rules.unknown],
         ["empty", "settled", "ambiguous", "re-annotate"],
         default="escalate",
     )
     choice = "label" if utility is None else "action"
     why = np.array([REASONS[name].format(choice=choice) for name in kind.tolist()], dtype=object)
     action = np.where(kind == "empty", "escalate", kind)
-    return Queue(action, why, possible, lower, epistemic, choices, names, rules)
+    return Queue(action, why, possible, entropies, choices, names, rules)
 
 
 def _choices(sets: CredalSet, utility: Any, actions: Iterable[Any] | None, count: int) -> tuple[str, ...]:

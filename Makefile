@@ -40,7 +40,7 @@ minimum: ## Run the tests with the oldest versions that pyproject.toml allows (w
 	$(PYTHON) -m venv $(VENV)-minimum
 	$(PYTHON) tools/minimum_versions.py torch > $(VENV)-minimum/pins.txt
 	$(VENV)-minimum/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)-minimum/pins.txt \
-		-r $(VENV)-minimum/pins.txt -e '.[fast,cli,io,plot,tables]'
+		-r $(VENV)-minimum/pins.txt -e '.[fast,cli,io,plot,report,tables]'
 	$(VENV)-minimum/bin/python -m pytest -n $(WORKERS) tests
 
 format: $(VENV)/.ready-test ## Rewrite the code to the house style
@@ -56,7 +56,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp per set of extras: what is installed is redone when pyproject.toml or constraints.txt change.
-$(VENV)/.ready-run: EXTRAS := fast,cli,io,tables
+$(VENV)/.ready-run: EXTRAS := fast,cli,io,report,tables
 $(VENV)/.ready-test: EXTRAS := test,lint
 $(VENV)/.ready-docs: EXTRAS := all,docs
 $(VENV)/.ready-%: $(INPUTS) | $(BIN)/python

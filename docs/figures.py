@@ -96,7 +96,7 @@ def figures() -> dict[str, list[Panel]]:
 
 def check_outlines(sets: CredalSet) -> None:
     """Compare the area inside each outline with the volume of the set."""
-    from credalset.plotting.outline import area, outline
+    from credalset.outline import area, outline
 
     size, error = sets.volume(return_error=True)
     for one, volume, doubt in zip(sets, size, error, strict=True):
@@ -105,8 +105,8 @@ def check_outlines(sets: CredalSet) -> None:
 
 def draw_panel(axes: Any, panel: Panel) -> None:
     """Sets, and where the entropy of each is smallest and largest."""
+    from credalset.outline import to_plane
     from credalset.plotting import ternary
-    from credalset.plotting.outline import to_plane
     from credalset.plotting.style import BLUE, ORANGE, mark
 
     there = panel.sets[~panel.sets.is_empty()]

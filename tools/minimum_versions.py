@@ -11,7 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-EXTRAS = ("fast", "cli", "io", "plot", "tables", "test")
+EXTRAS = ("fast", "cli", "io", "plot", "report", "tables", "test")
 BOUND = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?>=([0-9][^,;]*)")
 
 

@@ -32,7 +32,7 @@ from credalset.calibration import (
 )
 from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
 from credalset.scores import Score, get_score
-from credalset.sets.credal_set import CredalSet
+from credalset.sets import CredalSet, QueueRules
 
 if TYPE_CHECKING:
     from credalset import distributed as distributed
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from credalset.classifier import ConformalCredalClassifier
     from credalset.persistence.load import load
     from credalset.predictors import SoftLabelClassifier
+    from credalset.reporting import report
     from credalset.tables import Scorer
 
 # scikit-learn takes a while to import; whoever only has arrays does not wait for it.
@@ -51,6 +52,7 @@ _LAZY = {
     "SoftLabelClassifier": "credalset.predictors",
     "Scorer": "credalset.tables",
     "load": "credalset.persistence.load",
+    "report": "credalset.reporting",
 }
 # Packages behind an extra, or that import one.
 _LAZY_PACKAGES = ("distributed", "plotting", "predictors")
@@ -82,6 +84,7 @@ __all__ = [
     "CrossCalibration",
     "FileFormatError",
     "MissingExtraError",
+    "QueueRules",
     "Score",
     "Scorer",
     "SoftLabelClassifier",
@@ -96,6 +99,7 @@ __all__ = [
     "load",
     "metrics",
     "predictors",
+    "report",
     "scores",
     "simplex",
     "train_conformalize_test_split",

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from credalset._typing import AnyArray, ArrayLike
+from credalset.outline import to_plane
 from credalset.plotting import style
-from credalset.plotting.outline import to_plane
 from credalset.plotting.triangle import HEIGHT, dirichlet_contours, draw_sets, draw_simplex
 from credalset.sets.credal_set import CredalSet
 

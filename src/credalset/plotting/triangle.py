@@ -11,9 +11,9 @@ from matplotlib.patches import PathPatch, Polygon
 from matplotlib.path import Path
 
 from credalset._typing import ArrayLike, FloatArray
+from credalset.outline import CORNERS, area, density_level_sets, outline, to_plane
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, points_of
-from credalset.plotting.outline import CORNERS, area, density_level_sets, outline, to_plane
 from credalset.scores import NegativeLogDensity, RelativeLikelihood
 from credalset.scores.density import DensitySet
 from credalset.sets.credal_set import CredalSet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.queue import Queue, QueueRules
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
 
-__all__ = ["CredalSet", "EntropyBounds", "Uncertainty", "Volume"]
+__all__ = ["CredalSet", "EntropyBounds", "Queue", "QueueRules", "Uncertainty", "Volume"]

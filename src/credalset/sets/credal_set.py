@@ -15,6 +15,7 @@ from credalset._validation import as_numbers
 from credalset.annotations.labels import Labels
 from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame
 from credalset.sets.questions import Questions
+from credalset.sets.queue import Queue, QueueRules, build_queue
 from credalset.simplex import grid
 
 if TYPE_CHECKING:
@@ -184,6 +185,21 @@ class CredalSet(Questions):
 
         for_each_block(one_block, len(self), points.shape[1], block_size=PAIRS_PER_BLOCK)
         return result
+
+    def queue(self, rules: QueueRules | None = None, **options: Any) -> Queue:
+        """Tell what to do with each item: annotate again, escalate, accept as ambiguous, or nothing.
+
+        ``rules`` say when an item is ambiguous and when it is unknown. Options are ``utility`` (A, K) as in `decide`,
+        ``actions`` with the names of its A rows, and ``items`` with the names of the N items.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> sets = TotalVariation().region([[0.9, 0.05, 0.05], [0.4, 0.4, 0.2], [0.7, 0.3, 0.0]], threshold=0.25)
+        >>> sets.queue(items=["a", "b", "c"])
+        Queue: 3 items, 1 re-annotate, 0 escalate, 1 ambiguous, 1 settled
+        """
+        return build_queue(self, rules, **options)
 
     def to_frame(
         self,

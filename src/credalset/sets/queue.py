@@ -1,0 +1,219 @@
+"""Which items need a person, and what for: the review queue, by rules that are stated and can be changed.
+
+Three things make an item hard, and they call for different work. *Undecided*: several labels are the best one for some
+member of the set. *Ambiguous*: even the clearest member is mixed, so annotators will disagree however many are asked.
+*Unknown*: members range from clear to mixed, so more votes would tell. An item that is not undecided is settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from credalset._validation import as_finite
+from credalset.sets.results import EntropyBounds
+
+if TYPE_CHECKING:
+    from credalset.sets.credal_set import CredalSet
+
+#: what to do with an item, in the order of the queue
+ACTIONS = ("re-annotate", "escalate", "ambiguous", "settled")
+
+REASONS = {
+    "settled": "One {choice} is best for every distribution in the set.",
+    "ambiguous": "Annotators disagree and the model knows it: even the clearest distribution in the set is mixed.",
+    "re-annotate": "The model does not know: the set holds clear and mixed distributions, and more votes would tell.",
+    "escalate": "Some of both: neither clear enough to settle nor unknown enough for more votes. A person decides.",
+    "empty": "The set is empty: at this level no distribution fits the prediction. A person should look.",
+}
+
+
+@dataclass(frozen=True)
+class QueueRules:
+    """When an item is ambiguous and when it is unknown. Entropies are normalised: 0 is clear, 1 is evenly mixed.
+
+    The first rule that fits decides:
+
+    1. *settled*: exactly one label (or action, with a utility) survives the decision rule.
+    2. *escalate*: the set is empty.
+    3. *ambiguous*: the aleatoric part, the smallest entropy in the set, exceeds ``ambiguous``.
+    4. *re-annotate*: the epistemic part, largest minus smallest entropy, exceeds ``unknown``.
+    5. *escalate*: everything else.
+
+    Parameters
+    ----------
+    ambiguous, unknown : float
+        Thresholds of the aleatoric and the epistemic part, from 0 to 1.
+    decision : str
+        Rule of `CredalSet.decide` that says which labels survive.
+
+    Examples
+    --------
+    >>> for action, words in QueueRules(unknown=0.4).describe().items():
+    ...     print(f"{action}: {words}")
+    re-annotate: several labels possible (e-admissible), aleatoric at most 0.5, epistemic above 0.4
+    escalate: several labels possible (e-admissible), aleatoric at most 0.5, epistemic at most 0.4; or an empty set
+    ambiguous: several labels possible (e-admissible), aleatoric above 0.5
+    settled: exactly one label possible (e-admissible)
+    """
+
+    ambiguous: float = 0.5
+    unknown: float = 0.5
+    decision: str = "e-admissible"
+
+    def __post_init__(self) -> None:
+        for name in ("ambiguous", "unknown"):
+            object.__setattr__(self, name, as_finite(getattr(self, name), name, minimum=0.0))
+
+    def describe(self, choice: str = "label") -> dict[str, str]:
+        """Return the rules in words, by action; ``choice`` names what is decided between."""
+        several = f"several {choice}s possible ({self.decision})"
+        clear = f"{several}, aleatoric at most {self.ambiguous:g}, epistemic"
+        return {
+            "re-annotate": f"{clear} above {self.unknown:g}",
+            "escalate": f"{clear} at most {self.unknown:g}; or an empty set",
+            "ambiguous": f"{several}, aleatoric above {self.ambiguous:g}",
+            "settled": f"exactly one {choice} possible ({self.decision})",
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Queue:
+    """What to do with each item and why. Made by `CredalSet.queue`; arrays are in the order of the sets.
+
+    Attributes
+    ----------
+    action : ndarray of N str
+        ``"re-annotate"``, ``"escalate"``, ``"ambiguous"`` or ``"settled"``.
+    reason : ndarray of N str
+        Why, in a sentence.
+    possible : ndarray of shape (N, A)
+        The labels (or actions) that are best for some member.
+    entropies : EntropyBounds
+        Smallest and largest entropy of each set, normalised; NaN for an empty set.
+    choices : tuple of str
+        Names of the columns of ``possible``.
+    items : tuple
+        Names of the items.
+    rules : QueueRules
+        The rules that were applied.
+    """
+
+    action: AnyArray
+    reason: AnyArray
+    possible: BoolArray
+    entropies: EntropyBounds
+    choices: tuple[str, ...]
+    items: tuple[Hashable, ...]
+    rules: QueueRules = field(default_factory=QueueRules)
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    @property
+    def aleatoric(self) -> FloatArray:
+        """The smallest entropy of each set, (N,)."""
+        return self.entropies.lower
+
+    @property
+    def epistemic(self) -> FloatArray:
+        """The largest entropy of each set less the smallest, (N,)."""
+        return self.entropies.upper - self.entropies.lower
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of items per action."""
+        return {action: int((self.action == action).sum()) for action in ACTIONS}
+
+    def order(self, action: str | None = None) -> IntArray:
+        """Return rows in the order of work, of one action or of all.
+
+        Those to annotate again come by falling epistemic part, ambiguous ones by falling aleatoric part, the others
+        by falling sum; empty sets first.
+        """
+        if action is not None and action not in ACTIONS:
+            raise ValueError(f"action must be one of {', '.join(ACTIONS)}, but is {action!r}.")
+        parts = {"re-annotate": self.epistemic, "ambiguous": self.aleatoric}
+        rows = []
+        for name in ACTIONS if action is None else (action,):
+            mine = np.flatnonzero(self.action == name)
+            worth = parts.get(name, self.aleatoric + self.epistemic)[mine]
+            rows.append(mine[np.argsort(-np.nan_to_num(worth, nan=np.inf), kind="stable")])
+        return np.concatenate(rows)
+
+    def labels(self, row: int) -> tuple[str, ...]:
+        """Return the names of what is possible for an item."""
+        return tuple(name for name, kept in zip(self.choices, self.possible[row], strict=True) if kept)
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return columns in the order of work, ready for a data frame: ``pandas.DataFrame(queue.to_dict())``."""
+        rows = self.order()
+        return {
+            "item": [self.items[i] for i in rows],
+            "action": self.action[rows].tolist(),
+            "possible": [" or ".join(self.labels(i)) for i in rows],
+            "aleatoric": self.aleatoric[rows].tolist(),
+            "epistemic": self.epistemic[rows].tolist(),
+            "reason": self.reason[rows].tolist(),
+        }
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {action}" for action, count in self.counts().items())
+        return f"Queue: {len(self)} items, {counts}"
+
+
+def build_queue(
+    sets: CredalSet,
+    rules: QueueRules | None = None,
+    *,
+    utility: ArrayLike | None = None,
+    actions: Iterable[Any] | None = None,
+    items: Iterable[Hashable] | None = None,
+) -> Queue:
+    """Apply the rules to a batch of sets; `CredalSet.queue` calls this.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        N sets.
+    rules : QueueRules, optional
+        When an item is ambiguous and when it is unknown.
+    utility : array of shape (A, K), optional
+        As in `CredalSet.decide`: an item is settled if one action is best whatever the member.
+    actions : iterable of A names, optional
+        Names of the actions of a utility. Without a utility, the choices are the classes.
+    items : iterable of N names, optional
+        Names of the items, 0, 1, 2, … by default.
+    """
+    rules = QueueRules() if rules is None else rules
+    if not isinstance(rules, QueueRules):
+        raise TypeError(f"rules must be QueueRules or None, but is a {type(rules).__name__}.")
+    possible = sets.decide(rules.decision, utility)
+    choices = _choices(sets, utility, actions, possible.shape[1])
+    names = tuple(range(len(sets))) if items is None else tuple(items)
+    if len(names) != len(sets):
+        raise ValueError(f"items must name each of the {len(sets)} sets, but holds {len(names)} names.")
+    entropies = sets.entropy_bounds("K")
+    lower, upper = entropies
+    kind = np.select(
+        [sets.is_empty(), possible.sum(axis=1) == 1, lower > rules.ambiguous, upper - lower > rules.unknown],
+        ["empty", "settled", "ambiguous", "re-annotate"],
+        default="escalate",
+    )
+    choice = "label" if utility is None else "action"
+    why = np.array([REASONS[name].format(choice=choice) for name in kind.tolist()], dtype=object)
+    action = np.where(kind == "empty", "escalate", kind)
+    return Queue(action, why, possible, entropies, choices, names, rules)
+
+
+def _choices(sets: CredalSet, utility: Any, actions: Iterable[Any] | None, count: int) -> tuple[str, ...]:
+    if actions is None:
+        named = sets.classes if utility is None and sets.classes is not None else range(count)
+        return tuple(str(name) for name in named)
+    names = tuple(str(name) for name in actions)
+    if len(names) != count:
+        raise ValueError(f"actions must name each of the {count} rows of utility, but holds {len(names)} names.")
+    return names

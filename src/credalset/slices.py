@@ -1,0 +1,279 @@
+"""Coverage where it may differ: slice by slice, and in the worst slice that an honest search finds.
+
+Coverage is promised on average. Slices show where it is more or less; none of them breaks the promise by itself. All
+functions take ``covered``, one boolean per item, as from ``sets.contains(Y)``, and features of the items by name. Do
+not pass features that were read off the labels, such as the winning vote: they find what is rare, not what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, RandomState
+from credalset._validation import as_generator, as_positive_int, as_probability
+from credalset.metrics import Estimate, proportion
+
+__all__ = ["Slice", "WorstSlice", "slice_coverage", "worst_slice"]
+
+MAX_KEYS = 12  # values of a feature that get a slice each; the rarest others share one
+OTHERS = "all others"
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """Items that have something in common, and the coverage among them.
+
+    Attributes
+    ----------
+    feature, value : str
+        What they have in common.
+    coverage : Estimate
+        Share covered with its exact binomial interval, for this calibration.
+    members : ndarray of N bool
+        The items.
+    """
+
+    feature: str
+    value: str
+    coverage: Estimate
+    members: BoolArray = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class WorstSlice:
+    """The slice in which coverage looked worst on one half of the items, measured on the other half.
+
+    Attributes
+    ----------
+    conditions : tuple of (feature, value)
+        One or two conditions that its items meet.
+    found : Estimate
+        Coverage on the half that was searched: too low on purpose, as the worst of many was picked.
+    measured : Estimate
+        Coverage on the other half, which took no part in the search: unbiased, with a valid interval.
+    n_candidates : int
+        How many slices were compared.
+    members : ndarray of N bool
+        Its items in both halves.
+    """
+
+    conditions: tuple[tuple[str, str], ...]
+    found: Estimate
+    measured: Estimate
+    n_candidates: int
+    members: BoolArray = field(repr=False)
+
+
+def slice_coverage(
+    covered: ArrayLike, features: Mapping[str, ArrayLike], *, n_bins: int = 4, level: float = 0.95
+) -> list[Slice]:
+    """Return the coverage for every value of each feature.
+
+    Parameters
+    ----------
+    covered : array of N bool
+        Whether each item's distribution is in its set.
+    features : mapping from names to arrays of shape (N,)
+        Text, booleans and whole numbers of few values give one slice per value, the twelve most frequent ones and all
+        others together. Other numbers are cut into bins of equal counts; NaN is a slice of its own.
+    n_bins : int
+        Bins of a numeric feature.
+    level : float
+        Confidence level of each interval. With many slices some intervals miss by chance; divide 1 − level by their
+        number for intervals that hold all together.
+
+    Examples
+    --------
+    >>> for part in slice_coverage([True, True, False, True], {"source": ["a", "a", "b", "b"]}):
+    ...     print(part.feature, part.value, part.coverage)
+    source a 1.0000 [0.1581, 1.0000] (n=2)
+    source b 0.5000 [0.0126, 0.9874] (n=2)
+    """
+    hits, columns = _check(covered, features)
+    bins = as_positive_int(n_bins, "n_bins")
+    return [
+        Slice(name, value, proportion(int(hits[members].sum()), int(members.sum()), level), members)
+        for name, column in columns.items()
+        for value, members in _parts(column, bins)
+    ]
+
+
+def worst_slice(
+    covered: ArrayLike,
+    features: Mapping[str, ArrayLike],
+    *,
+    min_share: float = 0.1,
+    n_bins: int = 8,
+    level: float = 0.95,
+    random_state: RandomState = 0,
+) -> WorstSlice | None:
+    """Search one half of the items for the slice with the worst coverage, and measure it on the other half.
+
+    Candidates are the values of each feature, every range between its quantiles if it is numeric, and every pair of
+    those of two features, as long as they hold a share ``min_share`` of the half. With a miss rate r overall, the slice
+    is taken whose m misses among n items chance explains least: the smallest probability of m or more under
+    Binomial(n, r). The worst of many looks worse than it is, so only the number measured on the other half counts
+    (Cauchois, Gupta, Duchi: *Knowing what you know*, JMLR 2021, search slabs the same way).
+
+    Parameters
+    ----------
+    covered, features, level
+        As in `slice_coverage`.
+    min_share : float
+        Smallest share of the items that a slice may have.
+    n_bins : int
+        Bins between whose edges ranges of a numeric feature are searched.
+    random_state : int, Generator or None
+        Which items are searched and which measured.
+
+    Returns
+    -------
+    WorstSlice or None
+        None if there is nothing to find: every item covered, none covered, or no slice large enough.
+
+    Examples
+    --------
+    >>> x = np.arange(400) / 400
+    >>> worst = worst_slice(x < 0.9, {"x": x})
+    >>> worst.conditions, worst.measured < 0.5
+    ((('x', '0.8725 and above'),), True)
+    """
+    hits, columns = _check(covered, features)
+    share = as_probability(min_share, "min_share")
+    half = as_generator(random_state).permutation(len(hits)) < (len(hits) + 1) // 2
+    names, masks = _candidates(columns, half, as_positive_int(n_bins, "n_bins"))
+    if not names or hits[half].all() or not hits[half].any():
+        return None
+    pair, n_candidates = _least_likely(masks[:, half], ~hits[half], [name for name, _ in names], share)
+    if n_candidates == 0:
+        return None
+    members = masks[pair[0]] & masks[pair[1]]
+    found, measured = (
+        proportion(int(hits[members & part].sum()), int((members & part).sum()), level) for part in (half, ~half)
+    )
+    return WorstSlice(tuple(names[i] for i in dict.fromkeys(pair)), found, measured, n_candidates, members)
+
+
+def _least_likely(
+    masks: BoolArray, missed: BoolArray, features: list[str], share: float
+) -> tuple[tuple[int, int], int]:
+    """Return the pair of slices (S, n) whose misses chance explains least, and how many pairs there are.
+
+    A slice paired with itself stands alone; other pairs are of different features.
+    """
+    from scipy.stats import binom
+
+    inside = masks.astype(np.float32)  # whole numbers below 2²⁴: exact
+    n, misses = inside @ inside.T, (inside * missed) @ inside.T
+    of = np.array(features)
+    allowed = np.triu(of[:, None] != of[None, :]) | np.eye(len(of), dtype=bool)
+    allowed &= n >= max(share * len(missed), 1.0)
+    if not allowed.any():
+        return (0, 0), 0
+    chance = np.full(n.shape, np.inf)
+    chance[allowed] = binom.logsf(misses[allowed] - 1.0, n[allowed], missed.mean())
+    i, j = np.unravel_index(int(chance.argmin()), chance.shape)
+    return (int(i), int(j)), int(allowed.sum())
+
+
+def _check(covered: ArrayLike, features: Mapping[str, ArrayLike]) -> tuple[BoolArray, dict[str, AnyArray]]:
+    hits = np.asarray(covered)
+    if hits.dtype != bool or hits.ndim != 1:
+        raise TypeError("covered must hold one boolean per item, as sets.contains(Y) gives.")
+    columns = {}
+    for name, values in features.items():
+        column = np.asarray(values)
+        if column.shape != hits.shape:
+            raise ValueError(
+                f"features[{name!r}] must hold one value for each of the {len(hits)} items, "
+                f"but has shape {column.shape}."
+            )
+        columns[str(name)] = column
+    return hits, columns
+
+
+def _is_numeric(column: AnyArray, n_bins: int) -> bool:
+    return column.dtype.kind == "f" or (column.dtype.kind in "iu" and len(np.unique(column)) > max(n_bins, 4))
+
+
+def _parts(column: AnyArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
+    """Values of a feature and the items that have them."""
+    if not _is_numeric(column, n_bins):
+        yield from _keys(column)
+        return
+    known = column == column
+    edges = _edges(column[known], n_bins)
+    place = np.searchsorted(edges, column, side="right")
+    for b in range(len(edges) + 1):
+        members = known & (place == b)
+        if members.any():
+            yield _span(float(column[members].min()), float(column[members].max())), members
+    if not known.all():
+        yield "not known", ~known
+
+
+def _keys(column: AnyArray) -> Iterator[tuple[str, BoolArray]]:
+    texts = np.array([str(value) for value in column.tolist()], dtype=object)
+    values, counts = np.unique(texts, return_counts=True)
+    if len(values) <= MAX_KEYS + 1:
+        order = _natural(column, texts, values)
+        yield from ((values[v], texts == values[v]) for v in order)
+        return
+    kept = np.argsort(-counts, kind="stable")[:MAX_KEYS]
+    yield from ((values[v], texts == values[v]) for v in kept)
+    yield OTHERS, ~np.isin(texts, values[kept])
+
+
+def _natural(column: AnyArray, texts: AnyArray, values: AnyArray) -> list[int]:
+    """Order values of numbers by size, others as text."""
+    first = {str(value): i for i, value in enumerate(values)}
+    if column.dtype.kind not in "iu":
+        return list(first.values())
+    return [first[str(value)] for value in np.unique(column)]
+
+
+def _edges(values: AnyArray, n_bins: int) -> FloatArray:
+    """Smallest values of all bins but the first; bins of equal counts, equal values together."""
+    n = len(values)
+    if n == 0:
+        return np.empty(0)
+    starts = np.unique(np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, n)])
+    return np.asarray(starts[1:], dtype=np.float64)
+
+
+def _candidates(
+    columns: Mapping[str, AnyArray], half: BoolArray, n_bins: int
+) -> tuple[list[tuple[str, str]], BoolArray]:
+    """Slices by one feature, with edges that only the half searched decides: names, and masks (S, N) of all items."""
+    names: list[tuple[str, str]] = []
+    masks: list[BoolArray] = []
+    for feature, column in columns.items():
+        found = _ranges(column, half, n_bins) if _is_numeric(column, n_bins) else _keys(column)
+        for value, members in found:
+            names.append((feature, value))
+            masks.append(members)
+    return names, np.array(masks, dtype=bool).reshape(len(masks), len(half))
+
+
+def _ranges(column: AnyArray, half: BoolArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
+    known = column == column
+    edges = _edges(column[half & known], n_bins)
+    place = np.where(known, np.searchsorted(edges, column, side="right"), -1)
+    for low in range(len(edges) + 1):
+        for high in range(low, len(edges) + 1):
+            if low == 0 and high == len(edges):
+                continue
+            if low == 0:
+                text = f"below {edges[high]:.4g}"
+            elif high == len(edges):
+                text = f"{edges[low - 1]:.4g} and above"
+            else:
+                text = f"from {edges[low - 1]:.4g} to below {edges[high]:.4g}"
+            yield text, (place >= low) & (place <= high)
+
+
+def _span(low: float, high: float) -> str:
+    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"

@@ -1,0 +1,85 @@
+"""Outlines of many sets at once: on the boundary, within the tolerance, in the order of the sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from credalset.outline import area, outline, outlines, to_plane
+from credalset.scores import (
+    Hellinger,
+    InnerProduct,
+    KullbackLeibler,
+    NegativeLogDensity,
+    RelativeLikelihood,
+    Score,
+    TotalVariation,
+    Wasserstein,
+)
+
+CASES = [
+    (TotalVariation(), 0.2),
+    (Wasserstein(), 0.3),
+    (Wasserstein(positions=(0, 1, 5)), 0.5),
+    (KullbackLeibler(), 0.2),
+    (InnerProduct(), 0.6),
+    (Hellinger(), 0.05),
+    (RelativeLikelihood(), 0.8),
+]
+
+
+def predictions(score: Score, n: int) -> np.ndarray:
+    g = 0.95 * np.random.default_rng(0).dirichlet([0.7, 0.7, 0.7], n) + 0.05 / 3
+    return 1 + 20 * g if score.order == "second" else g
+
+
+def distance(point: np.ndarray, polygon: np.ndarray) -> float:
+    """Distance of a point of the plane from the sides of a polygon."""
+    a, b = polygon, np.roll(polygon, -1, axis=0)
+    along = b - a
+    share = ((point - a) * along).sum(axis=1) / np.maximum((along * along).sum(axis=1), 1e-300)
+    return float(np.linalg.norm(point - a - share.clip(0, 1)[:, None] * along, axis=1).min())
+
+
+@pytest.mark.parametrize(("score", "threshold"), CASES, ids=[repr(score) for score, _ in CASES])
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-3])
+def test_no_further_from_the_exact_outline_than_the_tolerance(score: Score, threshold: float, tolerance: float) -> None:
+    sets = score.region(predictions(score, 12), threshold)
+    for one, loops in zip(sets, outlines(sets, tolerance), strict=True):
+        exact = outline(one)
+        assert len(loops) == len(exact)
+        for quick, precise in zip(loops, exact, strict=True):
+            quick, precise = to_plane(quick), to_plane(precise)
+            assert max(distance(point, precise) for point in quick) < 1e-4  # corners lie on the boundary
+            assert max(distance(point, quick) for point in precise) < tolerance + 1e-4
+
+
+def test_fewer_corners_for_a_wider_tolerance() -> None:
+    sets = KullbackLeibler().region(predictions(KullbackLeibler(), 20), 0.2)
+    sizes = [sum(len(loop) for loops in outlines(sets, t) for loop in loops) for t in (1e-2, 1e-3, 1e-4)]
+    assert sizes[0] < sizes[1] < sizes[2]
+
+
+def test_polytopes_are_exact() -> None:
+    sets = TotalVariation().region(predictions(TotalVariation(), 50), 0.15)
+    np.testing.assert_allclose([area(loops) for loops in outlines(sets, 1e-3)], sets.volume(), rtol=1e-9)
+
+
+def test_empty_and_whole_sets_and_none() -> None:
+    sets = InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.05, 0.05], [0.4, 0.3, 0.3]], [0.5, 0.5, np.inf])
+    found = outlines(sets)
+    assert [len(loops) for loops in found] == [0, 1, 1]
+    assert area(found[2]) == pytest.approx(1.0)
+    assert outlines(sets[:0]) == []
+
+
+def test_points_are_points() -> None:
+    (loops,) = outlines(TotalVariation().region([[0.2, 0.3, 0.5]], 0.0))
+    np.testing.assert_allclose(loops[0], [[0.2, 0.3, 0.5]])
+
+
+def test_sets_that_need_not_be_convex_are_traced() -> None:
+    mixture = np.array([[[0.6, 20.0, 6.0, 4.0], [0.4, 3.0, 5.0, 16.0]]])
+    sets = NegativeLogDensity().region(mixture, [-0.5])
+    (loops,) = outlines(sets)
+    assert area(loops) == pytest.approx(area(outline(sets)))

@@ -204,6 +204,16 @@ def test_sets_know_their_items() -> None:
     assert PLAIN.predict_set(PREDICTION.to_numpy(), 0.3).items is None
 
 
+@pytest.mark.parametrize("door", ALL_DOORS)
+def test_wide_tables_are_no_labels(door: str) -> None:
+    codes = np.random.default_rng(1).integers(0, 3, (120, 3)).astype(float)
+    with_gaps = codes.copy()
+    with_gaps[::7, 1] = np.nan
+    for wide in (pd.DataFrame(codes, columns=["rater 1", "rater 2", "rater 3"]), with_gaps):
+        with pytest.raises(ValueError, match=r"wide table.*use Annotations\.from_wide|name different classes"):
+            ALL_DOORS[door](wide)
+
+
 def test_hard_labels_are_matched_too() -> None:
     hard = pd.Series(np.array(CLASSES)[DATA.counts.argmax(axis=1)], index=ITEMS)
     expected = SoftLabelClassifier().fit(FEATURES, hard).predict_proba(FEATURES)

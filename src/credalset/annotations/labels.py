@@ -15,6 +15,7 @@ import numpy as np
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._validation import Checked, as_counts, as_distributions, as_matrix, sequential_row_sums
 from credalset.annotations.votes import Annotations
+from credalset.annotations.wide import refuse_wide
 
 Names = tuple[Any, ...]
 
@@ -128,11 +129,17 @@ def _read(value: Any, name: str, n_classes: int | None) -> Labels:
     if isinstance(value, Annotations):
         counts = value.counts.astype(np.float64) if value.has_counts else None
         return Labels(as_matrix(value.distributions, name, n_classes=n_classes), counts, named, items)
-    matrix = as_matrix(value, name, n_classes=n_classes)
-    if _is_whole(matrix):
+    try:
+        matrix = as_matrix(value, name, n_classes=n_classes)
+        if not _is_whole(matrix):
+            return Labels(as_distributions(value, name, or_counts=True), None, named, items)
         counts = as_counts(matrix, name)
-        return Labels(counts / sequential_row_sums(counts)[:, None], counts, named, items)
-    return Labels(as_distributions(value, name, or_counts=True), None, named, items)
+    except (TypeError, ValueError) as error:
+        refuse_wide(value, name, error)
+        raise
+    if named is not None:  # whole numbers under the names of annotators are labels, not counts
+        refuse_wide(value, name)
+    return Labels(counts / sequential_row_sums(counts)[:, None], counts, named, items)
 
 
 def _is_whole(matrix: FloatArray) -> bool:

@@ -248,23 +248,15 @@ def cross_conformalize(
     folds : sequence of n whole numbers
         Fold of each item, 0, …, F − 1; at least two folds, of equal size as far as possible, and chosen without looking
         at the items.
-    score : str or Score
-        Any score.
-    classes : sequence, optional
-        Names of the classes in column order.
+    score, classes, weights
+        As in `conformalize`.
     noise : BoundedNoise or AnnotatorSampling, optional
         Cover the distribution behind the votes. `AnnotatorSampling` needs a δ, `BoundedNoise` the rule ``"union"``.
     groups : sequence of n keys, optional
         Hold the guarantee within each group. The predicted class is not a group here: folds' models may differ in it.
-    weights : array of shape (n,), optional
-        Likelihood ratios, for new items whose features are distributed differently (covariate shift).
     exact : bool, optional
         Predict the cross-conformal sets themselves (`CrossSet`) instead of balls that hold them. By default balls,
         except for scores without enclosing balls: mixtures of densities, and scores of your own.
-
-    Returns
-    -------
-    CrossCalibration
 
     Examples
     --------
@@ -280,8 +272,7 @@ def cross_conformalize(
     >>> calibration = cs.cross_conformalize(out_of_fold, Y, folds)
     >>> calibration
     CrossCalibration: score tv, 100 items in 5 folds, 3 classes
-    >>> sets = calibration.predict_set(new, alpha=0.1)
-    >>> bool(sets.contains(Y_new / 20).mean() > 0.8)
+    >>> bool(calibration.predict_set(new, alpha=0.1).contains(Y_new).mean() > 0.8)
     True
     """
     chosen = get_score(score)

@@ -157,7 +157,7 @@ class CoverageDistribution:
         Examples
         --------
         >>> [round(x, 3) for x in CoverageDistribution(rank=451, n=500).observed_interval(500)]
-        [0.862, 0.936]
+        [0.86, 0.934]
         """
         from scipy.stats import betabinom
 

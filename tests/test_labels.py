@@ -238,6 +238,16 @@ def test_votes_are_kept_beside_shares() -> None:
     assert Labels.read(picked) is picked, "what was read is not read again"
 
 
+def test_splits_keep_items_together() -> None:
+    votes = cs.Annotations.from_counts(COUNTS)
+    sizes: Any = {"train_size": 60, "conformalize_size": 40, "test_size": 20, "random_state": 0}
+    for labels in (COUNTS, COUNTS.iloc[ORDER], votes, votes[ORDER]):
+        parts = cs.train_conformalize_test_split(FEATURES, labels, **sizes)
+        for X, Y in ((parts.X_train, parts.Y_train), (parts.X_test, parts.Y_test)):
+            names = Y.items if isinstance(Y, cs.Annotations) else Y.index
+            assert list(names) == list(X.index)
+
+
 def test_names_are_plain_in_messages() -> None:
     assert plain_names(np.array(["a", "b"])) == ("a", "b")
     assert shown(np.array(["a", "b"])) == "'a', 'b'"

@@ -76,8 +76,8 @@ class BaseCalibration:
         score = score_from_dict(values.get("score"), path)
         with plain.refusing(f"{path} contradicts itself"):
             score._check_classes(n_classes)
-        is_told = isinstance(mixtures, bool) if takes_mixtures(score) else mixtures is None
-        require(is_told, f"{path} does not say which predictions its score {score.name!r} was calibrated with.")
+        is_valid = isinstance(mixtures, bool) if takes_mixtures(score) else mixtures is None
+        require(is_valid, f"{path} does not say which predictions its score {score.name!r} was calibrated with.")
         rule = rule_from_plain(values.get("rule"), bundle.arrays, score, path)
         return cls(score, rule.scores, n_classes, classes, rule, mixtures, **cls._own_fields(bundle, rule, path))
 

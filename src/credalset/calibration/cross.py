@@ -179,8 +179,8 @@ class CrossCalibration(BaseCalibration):
         exact, sentence = bundle.values.get("exact"), f"{path} does not say for each item which fold it is in."
         folds = read_array(bundle.arrays, "folds", np.int64, rule.scores.shape, sentence)
         require(are_numbered(folds), f"{path} has folds that are not numbered 0, 1, …")
-        is_told = exact is None or isinstance(exact, bool)
-        require(is_told, f"{path} does not say whether its sets are exact or enclosing balls.")
+        is_valid = exact is None or isinstance(exact, bool)
+        require(is_valid, f"{path} does not say whether its sets are exact or enclosing balls.")
         with refusing(f"{path} contradicts itself"):
             check_options(rule.noise, "predicted" if rule.groups is not None and rule.groups.predicted else None)
         return {"folds": folds, "exact": exact}

@@ -56,11 +56,10 @@ class Labels:
         name: str = "labels",
         *,
         classes: Sequence[Any] | None = None,
-        items: Any = None,
         like: str = "prediction",
         n_classes: int | None = None,
     ) -> Labels:
-        """Read distributions, annotation counts or ``Annotations``, put into the order of known classes and items.
+        """Read distributions, annotation counts or ``Annotations``, their columns in the order of known classes.
 
         A matrix of whole numbers holds counts (a one-hot row is one vote: the same distribution either way); anything
         else must sum to one row by row.
@@ -71,8 +70,8 @@ class Labels:
             The labels. Labels that were read before are not checked again.
         name : str
             Argument name for messages.
-        classes, items : sequence, optional
-            Names that the labels are to follow, and their order; those of ``value`` stay if there are none.
+        classes : sequence, optional
+            Names that the columns are to follow; those of ``value`` stay if there are none.
         like : str
             Whose names these are, for messages.
         n_classes : int, optional
@@ -84,10 +83,13 @@ class Labels:
         if columns is not None:
             counts = None if found.counts is None else found.counts[:, columns]
             found = replace(found, distributions=np.ascontiguousarray(found.distributions[:, columns]), counts=counts)
-        rows = order_of_items(found.items, items, name, like)
-        found = found if rows is None else found[rows]
         keeps = wanted is None or (found.classes is not None and _is_unnamed(wanted))
         return found if keeps else replace(found, classes=wanted)
+
+    def matching(self, items: Any, name: str, like: str) -> Labels:
+        """Put the rows into the order of the items of ``like``, where both have names."""
+        rows = order_of_items(self.items, items, name, like)
+        return self if rows is None else self[rows]
 
     def __len__(self) -> int:
         return len(self.distributions)

@@ -36,7 +36,7 @@ def takes_mixtures(score: Score) -> bool:
     return "predict_density" in score.prediction_methods
 
 
-def kind_of(score: Score, prediction: FloatArray) -> bool | None:
+def uses_mixtures(score: Score, prediction: FloatArray) -> bool | None:
     """Tell whether valid predictions are mixtures; None for a score that does not take them."""
     return prediction.ndim == 3 if takes_mixtures(score) else None
 

@@ -13,7 +13,7 @@ import numpy as np
 from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from credalset._validation import Checked, as_numbers
 from credalset.calibration.base import BaseCalibration, as_level, read_items
-from credalset.calibration.checks import kind_of
+from credalset.calibration.checks import uses_mixtures
 from credalset.calibration.cross_set import ELEMENTS, Ballot, CrossSet
 from credalset.calibration.groups import Pool, is_predicted
 from credalset.calibration.noise import Noise, as_noise
@@ -281,8 +281,8 @@ def cross_conformalize(
     check_exact(exact, chosen, checked)
     check_options(noise, groups)
     rule = Rule.build(chosen, checked, found, noise, groups, weights)
-    n_classes, kind = chosen.n_classes(checked), kind_of(chosen, checked)
-    return CrossCalibration(chosen, rule.scores, n_classes, found.classes, rule, kind, folds=codes, exact=exact)
+    n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
+    return CrossCalibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures, folds=codes, exact=exact)
 
 
 def check_folds(folds: Any, n: int) -> IntArray:

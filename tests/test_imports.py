@@ -31,8 +31,8 @@ HEAVY = [
 #: what may import what, function bodies included: every module imports from lines above its own, or from its own room
 LAYERS = [
     ["_typing", "_version", "exceptions", "_files", "_progress", "_text"],
-    ["_predictions", "_logarithm", "_parallel", "_compiled", "persistence", "persistence.bundle", "persistence.plain"],
-    ["_validation"],
+    ["_predictions", "_logarithm", "_parallel", "_compiled", "persistence", "persistence.plain"],
+    ["_validation", "persistence.bundle"],
     ["simplex", "annotations", "datasets"],
     ["sets"],
     ["scores.base"],

@@ -170,6 +170,17 @@ def test_names_that_repeat() -> None:
         cs.conformalize(prediction, twice.iloc[ORDER])
 
 
+def test_votes_with_names_for_an_estimator_without() -> None:
+    """Fitted on plain arrays, an estimator calls its classes 0, 1, …: names that others know are welcome."""
+    fitted = cs.ConformalCredalClassifier(LogisticRegression()).fit(DATA.X, DATA.counts).estimator_
+    clf = cs.ConformalCredalClassifier(fitted).conformalize(DATA.X, cs.Annotations.from_counts(COUNTS))
+    assert clf.classes_.tolist() == list(CLASSES)
+    assert clf.predict_set(DATA.X[:2]).classes == CLASSES
+    assert clf.evaluate(DATA.X, COUNTS[["yes", "no", "maybe"]], 0.2) == clf.evaluate(DATA.X, COUNTS, 0.2)
+    with pytest.raises(ValueError, match=r"Y has 2 classes \(columns\), but 3 are expected"):
+        cs.ConformalCredalClassifier(fitted).conformalize(DATA.X, COUNTS[["no", "yes"]] + 1)
+
+
 def test_classes_given_and_classes_known() -> None:
     swapped = ["yes", "no", "maybe"]
     by_name = cs.conformalize(PREDICTION, COUNTS, classes=swapped)
@@ -191,6 +202,16 @@ def test_sets_know_their_items() -> None:
     assert np.array_equal(CLASSIFIER.predict_set(FEATURES).items, ITEMS)
     assert sets.contains(COUNTS.iloc[[3]], broadcast=True).shape == (120, 1), "candidates for all sets are no items"
     assert PLAIN.predict_set(PREDICTION.to_numpy(), 0.3).items is None
+
+
+@pytest.mark.parametrize("door", ALL_DOORS)
+def test_wide_tables_are_no_labels(door: str) -> None:
+    codes = np.random.default_rng(1).integers(0, 3, (120, 3)).astype(float)
+    with_gaps = codes.copy()
+    with_gaps[::7, 1] = np.nan
+    for wide in (pd.DataFrame(codes, columns=["rater 1", "rater 2", "rater 3"]), with_gaps):
+        with pytest.raises(ValueError, match=r"wide table.*use Annotations\.from_wide|name different classes"):
+            ALL_DOORS[door](wide)
 
 
 def test_hard_labels_are_matched_too() -> None:
@@ -215,6 +236,16 @@ def test_votes_are_kept_beside_shares() -> None:
     assert np.array_equal(picked.counts, DATA.counts[ORDER[:3]])  # type: ignore[arg-type]
     assert Labels.read(DATA.counts / 12).counts is None
     assert Labels.read(picked) is picked, "what was read is not read again"
+
+
+def test_splits_keep_items_together() -> None:
+    votes = cs.Annotations.from_counts(COUNTS)
+    sizes: Any = {"train_size": 60, "conformalize_size": 40, "test_size": 20, "random_state": 0}
+    for labels in (COUNTS, COUNTS.iloc[ORDER], votes, votes[ORDER]):
+        parts = cs.train_conformalize_test_split(FEATURES, labels, **sizes)
+        for X, Y in ((parts.X_train, parts.Y_train), (parts.X_test, parts.Y_test)):
+            names = Y.items if isinstance(Y, cs.Annotations) else Y.index
+            assert list(names) == list(X.index)
 
 
 def test_names_are_plain_in_messages() -> None:

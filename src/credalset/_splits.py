@@ -11,6 +11,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from credalset._typing import AnyArray, IntArray
+from credalset.annotations.labels import order_of_items, row_names
 from credalset.calibration.cross import check_folds
 
 
@@ -39,7 +40,7 @@ def train_conformalize_test_split(
     Parameters
     ----------
     X, Y : array-like
-        Features and labels with one row per item; Y may be `Annotations`.
+        Features and labels with one row per item, matched by name where both have names; Y may be `Annotations`.
     train_size, conformalize_size, test_size : float or int
         Shares that sum to at most one, or numbers of items.
     random_state : int or None
@@ -69,6 +70,8 @@ def train_conformalize_test_split(
     numbers = [part_size(value, n, name) for name, value in sizes.items()]
     if sum(numbers) > n:
         raise ValueError(f"the parts {numbers} add up to {sum(numbers)} items, but there are only {n}.")
+    by_name = order_of_items(row_names(Y), row_names(X), "Y", "X")
+    Y = Y if by_name is None else _take(Y, by_name)
     order = np.random.default_rng(random_state).permutation(n)
     bounds = np.cumsum([0, *numbers])
     parts = [order[start:stop] for start, stop in pairwise(bounds)]

@@ -192,7 +192,8 @@ def volume_sample(sets: CredalSet, max_sets: int) -> tuple[CredalSet, bool]:
 
 
 def _covered(sets: CredalSet, Y: Any) -> BoolArray:
-    labels = Labels.read(Y, "Y", classes=sets.classes, items=sets.items, like="the sets", n_classes=sets.n_classes)
+    labels = Labels.read(Y, "Y", classes=sets.classes, like="the sets", n_classes=sets.n_classes)
+    labels = labels.matching(sets.items, "Y", "the sets")
     if len(labels) != len(sets):
         raise ValueError(f"Y has {len(labels)} rows, but there are {len(sets)} sets.")
     return sets.contains(labels)

@@ -56,11 +56,10 @@ class Labels:
         name: str = "labels",
         *,
         classes: Sequence[Any] | None = None,
-        items: Any = None,
         like: str = "prediction",
         n_classes: int | None = None,
     ) -> Labels:
-        """Read distributions, annotation counts or ``Annotations``, put into the order of known classes and items.
+        """Read distributions, annotation counts or ``Annotations``, their columns in the order of known classes.
 
         A matrix of whole numbers holds counts (a one-hot row is one vote: the same distribution either way); anything
         else must sum to one row by row.
@@ -71,24 +70,26 @@ class Labels:
             The labels. Labels that were read before are not checked again.
         name : str
             Argument name for messages.
-        classes, items : sequence, optional
-            Names that the labels are to follow, and their order; those of ``value`` stay if there are none.
+        classes : sequence, optional
+            Names that the columns are to follow; those of ``value`` stay if there are none.
         like : str
             Whose names these are, for messages.
         n_classes : int, optional
             Number of classes that is wanted, where no names are known.
         """
-        if hasattr(value, "columns"):
-            refuse_wide(value, name)
         wanted = None if classes is None else plain_names(classes)
         columns = order_by_name(column_names(value, name), wanted, name, like, "classes")
-        found = value if isinstance(value, Labels) else _read(value, name, wanted, n_classes)
+        found = value if isinstance(value, Labels) else _read(value, name, n_classes if wanted is None else len(wanted))
         if columns is not None:
             counts = None if found.counts is None else found.counts[:, columns]
             found = replace(found, distributions=np.ascontiguousarray(found.distributions[:, columns]), counts=counts)
-        rows = order_of_items(found.items, items, name, like)
-        found = found if rows is None else found[rows]
-        return found if wanted is None else replace(found, classes=wanted)
+        keeps = wanted is None or (found.classes is not None and _is_unnamed(wanted))
+        return found if keeps else replace(found, classes=wanted)
+
+    def matching(self, items: Any, name: str, like: str) -> Labels:
+        """Put the rows into the order of the items of ``like``, where both have names."""
+        rows = order_of_items(self.items, items, name, like)
+        return self if rows is None else self[rows]
 
     def __len__(self) -> int:
         return len(self.distributions)
@@ -125,22 +126,22 @@ class Labels:
         return self.counts
 
 
-def _read(value: Any, name: str, classes: Names | None, n_classes: int | None) -> Labels:
+def _read(value: Any, name: str, n_classes: int | None) -> Labels:
     named, items = column_names(value, name), row_names(value)
-    if classes is not None:
-        n_classes = None if named is not None else len(classes)  # names say more than a number
     if isinstance(value, Annotations):
         counts = value.counts.astype(np.float64) if value.has_counts else None
         return Labels(as_matrix(value.distributions, name, n_classes=n_classes), counts, named, items)
     try:
         matrix = as_matrix(value, name, n_classes=n_classes)
-        if _is_whole(matrix):
-            counts = as_counts(matrix, name)
-            return Labels(counts / sequential_row_sums(counts)[:, None], counts, named, items)
-        return Labels(as_distributions(value, name, or_counts=True), None, named, items)
+        if not _is_whole(matrix):
+            return Labels(as_distributions(value, name, or_counts=True), None, named, items)
+        counts = as_counts(matrix, name)
     except (TypeError, ValueError) as error:
         refuse_wide(value, name, error)
         raise
+    if named is not None:  # whole numbers under the names of annotators are labels, not counts
+        refuse_wide(value, name)
+    return Labels(counts / sequential_row_sums(counts)[:, None], counts, named, items)
 
 
 def _is_whole(matrix: FloatArray) -> bool:
@@ -161,7 +162,12 @@ def column_names(value: Any, name: str) -> Names | None:
     if names is None or callable(names):
         return None
     plain = distinct_names(names, name)
-    return None if plain == tuple(range(len(plain))) else plain
+    return None if _is_unnamed(plain) else plain
+
+
+def _is_unnamed(names: Names) -> bool:
+    """Tell whether names are 0, 1, …, which is how tables call what nobody has named."""
+    return names == tuple(range(len(names)))
 
 
 def distinct_names(names: Any, name: str) -> Names:
@@ -177,7 +183,7 @@ def row_names(value: Any) -> Any:
     if isinstance(value, Checked | Labels):
         return value.items
     if isinstance(value, Annotations):
-        return range(len(value)) if value.items == tuple(range(len(value))) else value.items
+        return range(len(value)) if _is_unnamed(value.items) else value.items
     index = getattr(value, "index", None)
     return None if index is None or callable(index) else index
 
@@ -191,8 +197,13 @@ def with_columns(value: Any, own: Names | None, wanted: Names | None, name: str,
 
 
 def order_by_name(own: Names | None, wanted: Names | None, name: str, like: str, what: str) -> IntArray | None:
-    """Return the positions that bring ``own`` into the order of ``wanted``, None where there is nothing to do."""
+    """Return the positions that bring ``own`` into the order of ``wanted``, None where there is nothing to do.
+
+    Names 0, 1, … are those that nobody chose: they say nothing beside other names.
+    """
     if own is None or wanted is None or own == wanted:
+        return None
+    if (_is_unnamed(own) or _is_unnamed(wanted)) and set(own) != set(wanted):
         return None
     position, known = {key: number for number, key in enumerate(own)}, set(wanted)
     missing, more = [key for key in wanted if key not in position], [key for key in own if key not in known]
@@ -218,14 +229,11 @@ def order_of_items(own: Any, wanted: Any, name: str, like: str) -> IntArray | No
     if hasattr(own, "equals") and own.equals(wanted):
         return None
     mine, theirs = plain_names(own), plain_names(wanted)
-    if mine != theirs and tuple(range(len(mine))) in (mine, theirs):
-        if set(mine) != set(theirs):
-            return None  # rows that are only numbered, beside rows with names
-        if isinstance(own, range) or isinstance(wanted, range):
-            raise ValueError(
-                f"{name} and {like} number the same {len(mine)} items in different orders, and it is not clear whether "
-                "their numbers or their positions are meant. Name the items of both, or drop the index of the frame."
-            )
+    if mine != theirs and (isinstance(own, range) or isinstance(wanted, range)) and set(mine) == set(theirs):
+        raise ValueError(
+            f"{name} and {like} number the same {len(mine)} items in different orders, and it is not clear whether "
+            "their numbers or their positions are meant. Name the items of both, or drop the index of the frame."
+        )
     return order_by_name(mine, theirs, name, like, "items")
 
 

@@ -76,8 +76,8 @@ class BaseCalibration:
         score = score_from_dict(values.get("score"), path)
         with plain.refusing(f"{path} contradicts itself"):
             score._check_classes(n_classes)
-        is_told = isinstance(mixtures, bool) if takes_mixtures(score) else mixtures is None
-        require(is_told, f"{path} does not say which predictions its score {score.name!r} was calibrated with.")
+        is_valid = isinstance(mixtures, bool) if takes_mixtures(score) else mixtures is None
+        require(is_valid, f"{path} does not say which predictions its score {score.name!r} was calibrated with.")
         rule = rule_from_plain(values.get("rule"), bundle.arrays, score, path)
         return cls(score, rule.scores, n_classes, classes, rule, mixtures, **cls._own_fields(bundle, rule, path))
 
@@ -100,7 +100,9 @@ class BaseCalibration:
 
     def read_labels(self, labels: Any, name: str, prediction: Any) -> Labels:
         """Return the labels of items that were predicted, classes and rows matched by name."""
-        return Labels.read(labels, name, classes=self.classes, items=row_names(prediction), n_classes=self.n_classes)
+        like = "the calibration data"
+        found = Labels.read(labels, name, classes=self.classes, like=like, n_classes=self.n_classes)
+        return found.matching(row_names(prediction), name, "prediction")
 
     def _named(self, sets: CredalSet, prediction: Any) -> CredalSet:
         """Name the classes and the items of predicted sets, and warn of those without members."""
@@ -126,7 +128,8 @@ def read_items(
     if names is not None and len(names) != n_classes:
         whose = "classes" if classes is not None else labels_name
         raise ValueError(f"{whose} names {len(names)} classes, but prediction has {n_classes} columns.")
-    found = Labels.read(labels, labels_name, classes=names, items=row_names(prediction))
+    found = Labels.read(labels, labels_name, classes=names)
+    found = found.matching(row_names(prediction), labels_name, "prediction")
     score.check_pairs(checked, found.distributions, labels_name)
     if len(checked) == 0:
         raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")

@@ -37,7 +37,7 @@ def takes_mixtures(score: Score) -> bool:
     return "predict_density" in score.prediction_methods
 
 
-def kind_of(score: Score, prediction: Prediction) -> bool | None:
+def uses_mixtures(score: Score, prediction: Prediction) -> bool | None:
     """Tell whether valid predictions are mixtures; None for a score that does not take them."""
     return isinstance(prediction, PredictionBatch) if takes_mixtures(score) else None
 

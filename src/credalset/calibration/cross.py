@@ -13,7 +13,7 @@ import numpy as np
 from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from credalset._validation import Checked, as_numbers
 from credalset.calibration.base import BaseCalibration, as_level, read_items
-from credalset.calibration.checks import kind_of
+from credalset.calibration.checks import uses_mixtures
 from credalset.calibration.cross_set import ELEMENTS, Ballot, CrossSet
 from credalset.calibration.groups import Pool, is_predicted
 from credalset.calibration.noise import Noise, as_noise
@@ -179,8 +179,8 @@ class CrossCalibration(BaseCalibration):
         exact, sentence = bundle.values.get("exact"), f"{path} does not say for each item which fold it is in."
         folds = read_array(bundle.arrays, "folds", np.int64, rule.scores.shape, sentence)
         require(are_numbered(folds), f"{path} has folds that are not numbered 0, 1, …")
-        is_told = exact is None or isinstance(exact, bool)
-        require(is_told, f"{path} does not say whether its sets are exact or enclosing balls.")
+        is_valid = exact is None or isinstance(exact, bool)
+        require(is_valid, f"{path} does not say whether its sets are exact or enclosing balls.")
         with refusing(f"{path} contradicts itself"):
             check_options(rule.noise, "predicted" if rule.groups is not None and rule.groups.predicted else None)
         return {"folds": folds, "exact": exact}
@@ -248,23 +248,15 @@ def cross_conformalize(
     folds : sequence of n whole numbers
         Fold of each item, 0, …, F − 1; at least two folds, of equal size as far as possible, and chosen without looking
         at the items.
-    score : str or Score
-        Any score.
-    classes : sequence, optional
-        Names of the classes in column order.
+    score, classes, weights
+        As in `conformalize`.
     noise : BoundedNoise or AnnotatorSampling, optional
         Cover the distribution behind the votes. `AnnotatorSampling` needs a δ, `BoundedNoise` the rule ``"union"``.
     groups : sequence of n keys, optional
         Hold the guarantee within each group. The predicted class is not a group here: folds' models may differ in it.
-    weights : array of shape (n,), optional
-        Likelihood ratios, for new items whose features are distributed differently (covariate shift).
     exact : bool, optional
         Predict the cross-conformal sets themselves (`CrossSet`) instead of balls that hold them. By default balls,
         except for scores without enclosing balls: mixtures of densities, and scores of your own.
-
-    Returns
-    -------
-    CrossCalibration
 
     Examples
     --------
@@ -280,8 +272,7 @@ def cross_conformalize(
     >>> calibration = cs.cross_conformalize(out_of_fold, Y, folds)
     >>> calibration
     CrossCalibration: score tv, 100 items in 5 folds, 3 classes
-    >>> sets = calibration.predict_set(new, alpha=0.1)
-    >>> bool(sets.contains(Y_new / 20).mean() > 0.8)
+    >>> bool(calibration.predict_set(new, alpha=0.1).contains(Y_new).mean() > 0.8)
     True
     """
     chosen = get_score(score)
@@ -290,8 +281,8 @@ def cross_conformalize(
     check_exact(exact, chosen, checked)
     check_options(noise, groups)
     rule = Rule.build(chosen, checked, found, noise, groups, weights)
-    n_classes, kind = chosen.n_classes(checked), kind_of(chosen, checked)
-    return CrossCalibration(chosen, rule.scores, n_classes, found.classes, rule, kind, folds=codes, exact=exact)
+    n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
+    return CrossCalibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures, folds=codes, exact=exact)
 
 
 def check_folds(folds: Any, n: int) -> IntArray:

@@ -152,10 +152,8 @@ class Rule:
         if key not in self._parts:
             members = self.members(pool)
             kept, aside = members & ~self.tuning, members & self.tuning
-            if not aside.any():
-                aside = (
-                    self.tuning
-                )  # what other groups say about a parameter is better than nothing, and as independent
+            if not aside.any():  # what other groups say about a parameter is better than nothing, and as independent
+                aside = self.tuning
             weights = None if self.weights is None else self.weights[kept]
             self._parts[key] = Part(self.bounds[:, kept], self.bounds[:, aside], weights)
         return self._parts[key]

@@ -12,7 +12,7 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray
 from credalset.annotations.labels import shown
 from credalset.calibration.base import BaseCalibration, as_level, read_items
-from credalset.calibration.checks import kind_of
+from credalset.calibration.checks import uses_mixtures
 from credalset.calibration.noise import Noise
 from credalset.calibration.quantile import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
 from credalset.calibration.rule import Rule
@@ -275,5 +275,5 @@ def conformalize(
     chosen = get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
     rule = Rule.build(chosen, checked, found, noise, groups, weights)
-    n_classes, kind = chosen.n_classes(checked), kind_of(chosen, checked)
-    return Calibration(chosen, rule.scores, n_classes, found.classes, rule, kind)
+    n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
+    return Calibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -208,13 +209,13 @@ class Stream:
         return (larger + draw * ties) / (len(self._sorted) + 1)
 
     def _thresholds(self, prediction: FloatArray) -> FloatArray:
-        rule = self.calibration.rule
         if self.level >= 1.0:
             return np.full(len(prediction), -math.inf)
-        if self.level <= 0.0 or exact_level(self.level) <= rule.noise.spent:
+        rule, level = self.calibration.rule, exact_level(self.level) if self.level > 0.0 else Fraction(0)
+        if level <= rule.noise.spent:
             return np.full(len(prediction), math.inf)
         # No user chose this level, so nobody is warned of what it leads to.
-        return rule.thresholds(exact_level(self.level), self.calibration.score, prediction, quiet=True)
+        return rule.thresholds(level, self.calibration.score, prediction, quiet=True)
 
     def __repr__(self) -> str:
         state = "alarm" if self.alarm else "no alarm"

@@ -56,8 +56,8 @@ def classifier_from_bundle(kind: type, bundle: Bundle, path: str | Path, trusted
     score, noise = score_from_dict(values.get("score"), path), noise_from_dict(values.get("noise"), path)
     fitted = fitted_attributes(values, path)
     require("classes_" in fitted, f"{path} does not say which classes its classifier has.")
-    is_told = "calibration" in values and isinstance(values["calibration"], dict | None)
-    require(is_told, f"{path} does not say whether the classifier is calibrated.")
+    is_valid = "calibration" in values and isinstance(values["calibration"], dict | None)
+    require(is_valid, f"{path} does not say whether the classifier is calibrated.")
     if values["calibration"] is not None:
         fitted["calibration_"] = _calibration(bundle, score, noise, fitted["classes_"], path)
     if "folds" in values:

@@ -25,6 +25,7 @@ from credalset._files import write_folder
 from credalset._typing import AnyArray
 from credalset._version import __version__
 from credalset.exceptions import FileFormatError
+from credalset.persistence.plain import is_whole, refusing, require
 
 FORMAT = "credalset"
 FORMAT_VERSION = 1
@@ -96,37 +97,24 @@ def open_stored_zip(data: bytes, path: Path) -> zipfile.ZipFile:
 
 def _read_manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
-    if not path.is_file() or path.is_symlink():
-        raise FileFormatError(f"{directory} was not written by credalset: it has no {MANIFEST}.")
-    if path.stat().st_size > MAX_MANIFEST_BYTES:
-        raise FileFormatError(f"{path} is larger than {MAX_MANIFEST_BYTES} bytes; it was not written by credalset.")
-    try:
+    is_file = path.is_file() and not path.is_symlink()
+    require(is_file, f"{directory} was not written by credalset: it has no {MANIFEST}.")
+    is_small = path.stat().st_size <= MAX_MANIFEST_BYTES
+    require(is_small, f"{path} is larger than {MAX_MANIFEST_BYTES} bytes; it was not written by credalset.")
+    with refusing(f"{path} is damaged and cannot be read as JSON"):
         text = path.read_text(encoding="utf-8")
         manifest = json.loads(text, parse_float=_finite_float, parse_constant=_finite_float)
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise FileFormatError(f"{path} was not written by credalset.")
+        is_own = isinstance(manifest, dict) and manifest.get("format") == FORMAT
+        require(is_own, f"{path} was not written by credalset.")
         digest = manifest_digest(manifest)
-    except FileFormatError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path} is damaged and cannot be read as JSON: {error}.") from None
-    _check_version(manifest.get("format_version"), path)
+    version = manifest.get("format_version")
+    require(is_whole(version) and version >= 1, f"{path} has no valid format_version.")
+    newer = f"{path} has format version {version}, but this credalset ({__version__}) reads up to {FORMAT_VERSION}."
+    require(version <= FORMAT_VERSION, f"{newer} Upgrade credalset.")
     wrong = [key for key, kind in _FIELDS.items() if not isinstance(manifest.get(key), kind)]
-    if wrong:
-        raise FileFormatError(f"{path} is damaged: {', '.join(wrong)} missing or of the wrong type.")
-    if manifest["sha256"] != digest:
-        raise FileFormatError(f"{path} is damaged: its contents differ from their checksum.")
+    require(not wrong, f"{path} is damaged: {', '.join(wrong)} missing or of the wrong type.")
+    require(manifest["sha256"] == digest, f"{path} is damaged: its contents differ from their checksum.")
     return manifest
-
-
-def _check_version(version: Any, path: Path) -> None:
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise FileFormatError(f"{path} has no valid format_version.")
-    if version > FORMAT_VERSION:
-        raise FileFormatError(
-            f"{path} has format version {version}, but this credalset ({__version__}) reads up to {FORMAT_VERSION}. "
-            "Upgrade credalset."
-        )
 
 
 def _finite_float(text: str) -> float:
@@ -138,16 +126,15 @@ def _finite_float(text: str) -> float:
 
 def _read_checked(directory: Path, name: str, entry: Any) -> bytes:
     path = directory / name
-    if not _SAFE_NAME.fullmatch(name) or path.is_symlink():
-        raise FileFormatError(f"{directory / MANIFEST} names the file {name!r}, which is not a plain file beside it.")
-    if not isinstance(entry, dict) or not path.is_file():
-        raise FileFormatError(f"{path} is missing. Save again or restore the whole directory.")
-    size = path.stat().st_size
-    if size != entry.get("bytes"):
-        raise FileFormatError(f"{path} is damaged: it has {size} bytes instead of {entry.get('bytes')}.")
+    is_beside = _SAFE_NAME.fullmatch(name) and not path.is_symlink()
+    require(is_beside, f"{directory / MANIFEST} names the file {name!r}, which is not a plain file beside it.")
+    is_there = isinstance(entry, dict) and path.is_file()
+    require(is_there, f"{path} is missing. Save again or restore the whole directory.")
+    size, expected = path.stat().st_size, entry.get("bytes")
+    require(size == expected, f"{path} is damaged: it has {size} bytes instead of {expected}.")
     data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise FileFormatError(f"{path} is damaged: its checksum differs from the one in {MANIFEST}.")
+    is_same = hashlib.sha256(data).hexdigest() == entry.get("sha256")
+    require(is_same, f"{path} is damaged: its checksum differs from the one in {MANIFEST}.")
     return data
 
 
@@ -174,13 +161,12 @@ def _unpack_arrays(data: bytes, path: Path) -> dict[str, AnyArray]:
 def _read_array(data: bytes, path: Path) -> AnyArray:
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
-    if version != (1, 0):
-        raise FileFormatError(f"{path} holds an array of an unknown format {version}.")
+    require(version == (1, 0), f"{path} holds an array of an unknown format {version}.")
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    if dtype.hasobject or dtype.kind not in "biuf":
-        raise FileFormatError(f"{path} holds an array of dtype {dtype}; only plain numbers are read.")
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise FileFormatError(f"{path} holds an array whose size does not match its shape {shape}.")
+    is_plain = not dtype.hasobject and dtype.kind in "biuf"
+    require(is_plain, f"{path} holds an array of dtype {dtype}; only plain numbers are read.")
+    fits = min(shape, default=0) >= 0 and math.prod(shape) * dtype.itemsize == len(data) - stream.tell()
+    require(fits, f"{path} holds an array whose size does not match its shape {shape}.")
     stream.seek(0)
     return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 

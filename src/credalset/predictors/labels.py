@@ -39,12 +39,11 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
         raise ValueError(
             f"fitting requires y to be passed, but the target y is None. Pass label distributions as {name}."
         )
-    items = row_names(X)
     if not isinstance(Y, Labels) and not hasattr(Y, "distributions"):
         array = np.asarray(Y)
         if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
             Y = replace(_one_hot(array, name, classes), items=row_names(Y))
-    found = Labels.read(Y, name, classes=classes, items=items, like="X" if classes is None else "the fitted estimator")
+    found = Labels.read(Y, name, classes=classes, like="the fitted estimator").matching(row_names(X), name, "X")
     return replace(found, classes=tuple(range(found.n_classes))) if found.classes is None else found
 
 

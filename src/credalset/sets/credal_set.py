@@ -137,8 +137,9 @@ class CredalSet(Questions):
         return self._contains_rows(candidates)
 
     def _candidates(self, distribution: Any, items: AnyArray | None = None) -> FloatArray:
-        options: Any = {"classes": self.classes, "items": items, "like": "the sets", "n_classes": self.n_classes}
-        return Labels.read(distribution, "distribution", **options).distributions
+        name, like = "distribution", "the sets"
+        labels = Labels.read(distribution, name, classes=self.classes, like=like, n_classes=self.n_classes)
+        return labels.matching(items, name, like).distributions
 
     def _contains_rows(self, candidates: FloatArray) -> BoolArray:
         """Membership of one valid candidate per set."""

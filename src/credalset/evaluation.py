@@ -13,6 +13,8 @@ from credalset.calibration import Calibration, CrossCalibration
 from credalset.calibration.quantile import exact_level
 from credalset.sets.credal_set import CredalSet
 
+QUICK_CLASSES = 20  # for which hundreds of volumes are a matter of seconds, whatever the score
+
 
 class Evaluation(list[dict[str, Any]]):
     """A list of plain rows (one per level and score) that prints as a table."""
@@ -58,13 +60,15 @@ def evaluate_predictions(
     alphas: float | Sequence[float],
     groups: Any = None,
     weights: Any = None,
+    volume: bool | None = None,
 ) -> Evaluation:
     """Evaluate a calibration on labelled predictions, (F, N, K) if it is cross-conformal, one row per level.
 
     Each row holds ``score``, ``alpha``, ``nominal`` (1 − α), observed ``coverage`` with its exact binomial interval
     ``coverage_low`` to ``coverage_high``, the mean ``volume``, the mean ``efficiency`` on the paper's grid (three
     classes only), the ``threshold`` (the mean where they differ from item to item), the number of ``empty`` sets and
-    the number of items ``n``.
+    the number of items ``n``. Volumes are left out beyond 20 classes, where they take long, unless ``volume=True`` asks
+    for them.
     """
     single = isinstance(alphas, str) or not isinstance(alphas, Iterable) or getattr(alphas, "ndim", 1) == 0
     levels: Iterable[float] = [alphas] if single else alphas  # type: ignore[assignment, list-item]
@@ -72,18 +76,19 @@ def evaluate_predictions(
     for alpha in levels:
         sets = calibration.predict_set(prediction, alpha, groups=groups, weights=weights)
         head = {"score": calibration.score.name, "alpha": float(alpha), "nominal": float(1 - exact_level(alpha))}
-        rows.append(head | _row(sets, distributions))
+        rows.append(head | _row(sets, distributions, volume))
     return rows
 
 
-def _row(sets: CredalSet, distributions: FloatArray) -> dict[str, Any]:
+def _row(sets: CredalSet, distributions: FloatArray, volume: bool | None) -> dict[str, Any]:
+    with_volume = sets.n_classes <= QUICK_CLASSES if volume is None else volume
     observed = metrics.coverage(sets, distributions)
     efficiency = float(metrics.mean_efficiency(sets)) if sets.n_classes == 3 else None
     return {
         "coverage": float(observed),
         "coverage_low": observed.low,
         "coverage_high": observed.high,
-        "volume": float(metrics.mean_volume(sets)),
+        "volume": float(metrics.mean_volume(sets)) if with_volume else None,
         "efficiency": efficiency,
         "threshold": _typical(sets.threshold),
         "empty": int(sets.is_empty().sum()),

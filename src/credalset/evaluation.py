@@ -16,6 +16,8 @@ from credalset.calibration import Calibration, CrossCalibration
 from credalset.calibration.base import as_level
 from credalset.sets.credal_set import CredalSet
 
+QUICK_CLASSES = 20  # for which hundreds of volumes are a matter of seconds, whatever the score
+
 
 class Evaluation(list[dict[str, Any]]):
     """A list of plain rows (one per level and score) that prints as a table."""
@@ -51,13 +53,15 @@ def evaluate_predictions(
     alphas: float | Sequence[float],
     groups: Any = None,
     weights: Any = None,
+    volume: bool | None = None,
 ) -> Evaluation:
     """Evaluate a calibration on labelled predictions, (F, N, K) if it is cross-conformal, one row per level.
 
     Each row holds ``score``, ``alpha``, ``nominal`` (1 − α), observed ``coverage`` with its exact binomial interval
     ``coverage_low`` to ``coverage_high``, the mean ``volume``, the mean ``efficiency`` on the paper's grid (three
     classes only), the ``threshold`` (the mean where they differ from item to item), the number of ``empty`` sets and
-    the number of items ``n``.
+    the number of items ``n``. Volumes are left out beyond 20 classes, where they take long, unless ``volume=True`` asks
+    for them.
     """
     if isinstance(calibration, CrossCalibration):
         first: Any = prediction[0] if len(prediction) else None  # type: ignore[arg-type, index]
@@ -73,18 +77,19 @@ def evaluate_predictions(
         sets = calibration.predict_set(checked, alpha, groups=groups, weights=weights)
         level = as_level(alpha)
         head = {"score": calibration.score.name, "alpha": float(level), "nominal": float(1 - level)}
-        rows.append(head | _row(sets, found))
+        rows.append(head | _row(sets, found, volume))
     return rows
 
 
-def _row(sets: CredalSet, labels: Labels) -> dict[str, Any]:
+def _row(sets: CredalSet, labels: Labels, volume: bool | None) -> dict[str, Any]:
+    with_volume = sets.n_classes <= QUICK_CLASSES if volume is None else volume
     observed = metrics.coverage(sets, labels)
     efficiency = float(metrics.mean_efficiency(sets)) if sets.n_classes == 3 else None
     return {
         "coverage": float(observed),
         "coverage_low": observed.low,
         "coverage_high": observed.high,
-        "volume": float(metrics.mean_volume(sets)),
+        "volume": float(metrics.mean_volume(sets)) if with_volume else None,
         "efficiency": efficiency,
         "threshold": _typical(sets.threshold),
         "empty": int(sets.is_empty().sum()),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from credalset._logarithm import log_in_place
-from credalset._typing import ArrayLike, FloatArray, RandomState
+from credalset._typing import ArrayLike, FloatArray, IntArray, RandomState
 from credalset._validation import as_distributions, as_finite, as_generator, as_positive_int
 
 MAX_GRID_POINTS = 20_000_000
@@ -52,8 +52,8 @@ def grid(n_classes: int, resolution: float = 0.005) -> FloatArray:
     n_points = grid_size(n_classes, resolution)
     if n_points > MAX_GRID_POINTS:
         raise ValueError(
-            f"a grid with n_classes={n_classes} and resolution={resolution} has {n_points} points, more than "
-            f"{MAX_GRID_POINTS}. Use a coarser resolution, or sample_uniform for many classes."
+            f"a grid with n_classes={n_classes} and resolution={resolution} has 10^{math.log10(n_points):.1f} points, "
+            f"more than {MAX_GRID_POINTS}. Use a coarser resolution, or sample_uniform for many classes."
         )
     steps = _grid_steps(resolution)
     points = np.zeros((1, 0), dtype=np.int64)
@@ -186,3 +186,16 @@ def entropy_of_valid(array: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(array > 0, -array * np.log(array), 0.0)
     return np.maximum(terms.sum(axis=-1), 0.0) + 0.0
+
+
+def corners(classes: IntArray, n_classes: int) -> FloatArray:
+    """Return the distribution that is all on one class, for each of the classes (N,) given: (N, K).
+
+    Examples
+    --------
+    >>> corners(np.array([2, 0]), 3).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    points = np.zeros((len(classes), n_classes))
+    points[np.arange(len(classes)), classes] = 1.0
+    return points

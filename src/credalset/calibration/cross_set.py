@@ -15,7 +15,7 @@ from credalset.calibration.part import Part
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.results import Volume
-from credalset.simplex import entropy_of_valid
+from credalset.simplex import corners, entropy_of_valid
 
 ELEMENTS = 1 << 22  # numbers held at a time
 SHARES = np.array([1.0, 0.95, 0.9, 0.8, 0.6, 0.3])  # of the way from the centre out at which to look for members
@@ -200,7 +200,7 @@ class CrossSet(CredalSet):
         found = [self.center[:, None]]
         for region in self.fold_regions():
             bounds = region.entropy_bounds(return_distributions=True)
-            likely = np.eye(self.n_classes)[np.nan_to_num(region.upper()).argmax(axis=1)]
+            likely = corners(np.nan_to_num(region.upper()).argmax(axis=1), self.n_classes)
             peak = region.upper_expectation(likely, return_distribution=True)[1]
             for extreme in (bounds.lower_distribution, bounds.upper_distribution, peak):
                 assert extreme is not None

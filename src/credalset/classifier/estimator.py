@@ -276,6 +276,8 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         alpha: float | Sequence[float] = (0.05, 0.1, 0.2),
         groups: Any = None,
         weights: Any = None,
+        *,
+        volume: bool | None = None,
     ) -> Evaluation:
         """Compare nominal and observed coverage on labelled items.
 
@@ -287,6 +289,8 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             Miscoverage rates.
         groups, weights
             Those of the test items, if the calibration has them.
+        volume : bool, optional
+            Whether to compute the mean volume of the sets; up to 20 classes by default, beyond which it takes long.
 
         Returns
         -------
@@ -295,7 +299,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             table; ``pandas.DataFrame(rows)`` makes a frame of it.
         """
         prediction, labels = self._predict(X), self._labels(Y, X)
-        return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights)
+        return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights, volume)
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""

@@ -20,6 +20,7 @@ from credalset.scores.dirichlet.geometry import phi, solve
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnified
 from credalset.sets.smallest_peak import capped_peak
+from credalset.simplex import corners
 
 # Where `least_entropy` looks for a fold of its curve; beyond the end the point is a corner to all digits.
 STEPS = np.r_[0.0, np.geomspace(1e-6, 60.0, 64)]
@@ -66,6 +67,19 @@ class HellingerBall(CredalSet):
     def _divergence(self, points: FloatArray) -> FloatArray:
         return 0.5 * ((np.sqrt(points) - np.sqrt(self.center[:, None, :])) ** 2).sum(axis=-1)
 
+    def _envelope(self) -> tuple[FloatArray, FloatArray]:
+        """As for two classes: the others stay in proportion, √λ_k is the sine of an angle, and so is the distance."""
+        angle = np.arcsin(np.sqrt(np.minimum(self.center, 1.0)))
+        reach = self._reach()[:, None]
+        return np.sin(np.maximum(angle - reach, 0.0)) ** 2, np.sin(np.minimum(angle + reach, 0.5 * np.pi)) ** 2
+
+    def _reach(self) -> FloatArray:
+        """The angle whose cosine is 1 − radius."""
+        return 2.0 * np.arcsin(np.sqrt(0.5) * np.sqrt(np.minimum(self.radius, 1.0)))
+
+    def _closest_with_top(self) -> FloatArray:
+        return self._in_blocks(lambda sets: [closest_with_top(sets.center)])[0]
+
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
         point = self._in_blocks(lambda sets: [largest_entropy(sets.center, sets.radius)])[0]
         return entropy_of(point), point
@@ -79,10 +93,7 @@ class HellingerBall(CredalSet):
         """Two classes: √λ runs along an arc, λ = sin² θ, and the distance is 1 − cos of an angle."""
         if self.n_classes > 2:
             return None
-        angle, reach = (
-            np.arcsin(np.sqrt(self.center.min(axis=1))),
-            2.0 * np.arcsin(np.sqrt(0.5) * np.sqrt(np.minimum(self.radius, 1.0))),
-        )
+        angle, reach = np.arcsin(np.sqrt(self.center.min(axis=1))), self._reach()
         down, up = np.minimum(reach, angle), np.minimum(reach, 0.5 * np.pi - angle)
         with np.errstate(divide="ignore"):
             width = np.log(np.sin(2.0 * angle + up - down)) + np.log(np.sin(up + down))
@@ -115,7 +126,7 @@ class HellingerBall(CredalSet):
             np.minimum(np.where(affinity > 0, np.maximum(needed, 0.0) / np.maximum(affinity, 1e-300), 0.0), 1.0) ** 2
         )
         share = np.where(low == -700.0, share, 1.0)  # only at the bottom of the bracket is there mass to spare
-        best = np.eye(self.n_classes)[utility.argmax(axis=1)]
+        best = corners(utility.argmax(axis=1), self.n_classes)
         point = share[:, None] * point + (1.0 - share)[:, None] * best
         return (utility * point).sum(axis=1), point if attaining else None
 
@@ -127,6 +138,28 @@ class HellingerBall(CredalSet):
         total = mass.sum(axis=1)
         safe = np.where(total > 0, total, 1.0)
         return mass / safe[:, None], (self.center * ratio).sum(axis=1) / np.sqrt(safe)
+
+
+def closest_with_top(center: FloatArray) -> FloatArray:
+    r"""Return, for each class, the smallest distance of a distribution in which no class has more, (N, K).
+
+    The class is pooled with all those that exceed it, each at the square of the pool's average $\bar s$ of
+    $s = \sqrt g$, and the others stay in proportion: an affinity of $\sqrt{|P| \bar s^2 + g(\text{outside } P)}$, so a
+    distance of about half of what the pool lies away from its average, $\sum_P (s - \bar s)^2$.
+    """
+    root = np.sqrt(center)
+    ranked = -np.sort(-root, axis=1)
+    total, squares, size = root.copy(), center.copy(), np.ones_like(center)
+    for largest in ranked.T:
+        joins = largest[:, None] * size > total
+        if not joins.any():
+            break
+        total += np.where(joins, largest[:, None], 0.0)
+        squares += np.where(joins, largest[:, None] ** 2, 0.0)
+        size += joins
+    spread = np.maximum(squares - total**2 / size, 0.0)
+    spread[size == 1] = 0.0
+    return spread / (1.0 + np.sqrt(np.maximum(1.0 - spread, 0.0)))
 
 
 def largest_entropy(center: FloatArray, radius: FloatArray) -> FloatArray:
@@ -175,7 +208,7 @@ def least_entropy(center: FloatArray, radius: FloatArray) -> FloatArray:
     """
     point = np.where((radius > 0)[:, None], _near_center(center, radius), center)
     reaches_corner = 1.0 - np.sqrt(center.max(axis=1)) <= radius
-    point[reaches_corner] = np.eye(center.shape[1])[center.argmax(axis=1)][reaches_corner]
+    point[reaches_corner] = corners(center.argmax(axis=1), center.shape[1])[reaches_corner]
     rows = np.flatnonzero((radius >= TINY_RADIUS) & ~reaches_corner)
     if len(rows) == 0:
         return point

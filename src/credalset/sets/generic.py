@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from credalset._typing import FloatArray, IntArray
-from credalset.simplex import entropy_of_valid
+from credalset.simplex import corners, entropy_of_valid
 
 if TYPE_CHECKING:
     from credalset.sets.region import Region
 
 TOLERANCE = 1e-10
 MAX_STEPS = 500
+SEARCH_EFFORT = 1 << 12  # classes times starts, and classes times steps, of a search for the smallest entropy
 
 
 def envelope(sets: Region) -> tuple[FloatArray, FloatArray]:
@@ -114,37 +115,53 @@ def majorization_bound(lower: FloatArray, upper: FloatArray) -> FloatArray:
     smallest lowers). The increments of the least concave majorant of T majorise every member, and entropy is
     Schur-concave.
     """
-    k = upper.shape[1]
     tops = np.cumsum(-np.sort(-upper, axis=1), axis=1)
     rest = np.cumsum(np.sort(lower, axis=1), axis=1)
     sums = np.minimum(tops, 1.0)
     sums[:, :-1] = np.minimum(sums[:, :-1], 1.0 - rest[:, -2::-1])
     sums[:, -1] = 1.0
     sums = np.maximum.accumulate(np.maximum(sums, 0.0), axis=1)
-    padded = np.concatenate([np.zeros((len(sums), 1)), sums], axis=1)
-    hull = padded.copy()
-    for left in range(k + 1):
-        for right in range(left + 2, k + 1):
-            share = np.arange(1, right - left) / (right - left)
-            chord = padded[:, [left]] + share * (padded[:, [right]] - padded[:, [left]])
-            hull[:, left + 1 : right] = np.maximum(hull[:, left + 1 : right], chord)
-    return entropy_of_valid(np.maximum(np.diff(hull, axis=1), 0.0))
+    return entropy_of_valid(_falling(np.diff(sums, axis=1, prepend=0.0)))
+
+
+def _falling(steps: FloatArray) -> FloatArray:
+    """Return the increments of the least concave majorant of the sums of steps ≥ 0: neighbours that rise are pooled."""
+    n, k = steps.shape
+    rows = np.arange(n)
+    total, size, last = np.zeros((n, k)), np.zeros((n, k)), np.full(n, -1)
+    for j in range(k):
+        last += 1
+        total[rows, last], size[rows, last] = steps[:, j], 1.0
+        while True:
+            before = np.maximum(last - 1, 0)
+            rises = (last > 0) & (total[rows, last] * size[rows, before] > total[rows, before] * size[rows, last])
+            if not rises.any():
+                break
+            some, to, of = rows[rises], before[rises], last[rises]
+            total[some, to] += total[some, of]
+            size[some, to] += size[some, of]
+            last[rises] -= 1
+    filled = np.arange(k) <= last[:, None]
+    counts = np.where(filled, size, 0.0).astype(np.int64)
+    means = np.where(filled, total, 0.0) / np.maximum(counts, 1)
+    return np.repeat(means.ravel(), counts.ravel()).reshape(n, k)
 
 
 def _descend(sets: Region) -> tuple[FloatArray, FloatArray]:
-    """Search for a low entropy: from the peak of every class, follow linearisations downhill.
+    """Search for a low entropy: from the peaks of the most probable classes, follow linearisations downhill.
 
     Entropy is concave, so the minimiser of its linearisation over the set never has more entropy.
     """
     n, k = sets.center.shape
+    likely = np.argsort(-sets.center, axis=1, kind="stable")
     best, best_point = entropy_of_valid(sets.center), sets.center.copy()
     inside = sets._divergence(sets.center[:, None, :])[:, 0] <= sets.radius
     best = np.where(inside, best, np.inf)
-    for c in range(k):
-        slope = np.zeros((n, k))
-        slope[:, c] = 1.0
+    n_starts, n_steps = min(k, max(1, SEARCH_EFFORT // k)), min(60, max(4, SEARCH_EFFORT // k))
+    for rank in range(n_starts):
+        slope = corners(likely[:, rank], k)
         value = np.full(n, np.inf)
-        for _ in range(60):
+        for _ in range(n_steps):
             point = sets._support(slope, True)[1]
             assert point is not None
             entropy = entropy_of_valid(point)

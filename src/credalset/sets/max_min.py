@@ -47,14 +47,14 @@ def max_min(one: Region, payoffs: FloatArray, tolerance: float = 1e-10, sign_onl
         members.append(point[0])
         if high - low <= tolerance or (sign_only and high < -tolerance):
             break
-        weights, program_value = _worst_mixture(np.array(members) @ payoffs.T)
+        weights, program_value = worst_mixture(np.array(members) @ payoffs.T)
         low = max(low, program_value)
         if high - low <= tolerance or (sign_only and low >= 0.0):
             break
     return low, high
 
 
-def _worst_mixture(table: FloatArray) -> tuple[FloatArray, float]:
+def worst_mixture(table: FloatArray) -> tuple[FloatArray, float]:
     """Solve min over mixtures w of max over rows ⟨table_j, w⟩."""
     n_rows, n_actions = table.shape
     cost = np.zeros(n_actions + 1)

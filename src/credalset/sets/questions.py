@@ -13,7 +13,10 @@ from credalset.sets.region import Region
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
 from credalset.sets.sampling import sample_members
 from credalset.sets.uncertainty import uncertainty
-from credalset.simplex import log_base, sample_uniform
+from credalset.simplex import corners, log_base, sample_uniform
+
+ELEMENTS = 1 << 22  # numbers that the rays of one set take by default, and twice what they take at a time
+MIN_RAYS = 256
 
 
 class Questions(Region):
@@ -81,7 +84,7 @@ class Questions(Region):
 
         def whole(rows: BoolArray) -> tuple[FloatArray, FloatArray]:
             best = u[rows].argmax(axis=1)
-            return u[rows].max(axis=1), np.eye(self.n_classes)[best]
+            return u[rows].max(axis=1), corners(best, self.n_classes)
 
         tails: list[tuple[int, ...]] = [(), (self.n_classes,)] if return_distribution else [()]
         results = self._measure(tails, lambda sets, rows: sets._support(u[rows], return_distribution), whole)
@@ -135,7 +138,7 @@ class Questions(Region):
         low = self._measure(
             [(), (), *tail],
             lambda sets, _: sets._min_entropy(return_distributions),
-            lambda _: (0.0, 0.0, np.eye(k)[0]),
+            lambda _: (0.0, 0.0, corners(np.array([0]), k)),
         )
         high = self._measure(
             [(), (), *tail],
@@ -231,7 +234,10 @@ class Questions(Region):
     ) -> FloatArray | Volume:
         """Return the logarithm of `volume`, which stays finite where the volume itself underflows."""
         generator = as_generator(random_state)
-        rays = max(1024, 64 * self.n_classes) if n_rays is None else as_positive_int(n_rays, "n_rays")
+        if n_rays is None:
+            rays = max(MIN_RAYS, min(max(1024, 64 * self.n_classes), ELEMENTS // self.n_classes))
+        else:
+            rays = as_positive_int(n_rays, "n_rays")
         methods = ["exact"]
 
         def regular(sets: Self, _: Any) -> tuple[FloatArray, FloatArray]:
@@ -240,12 +246,28 @@ class Questions(Region):
                 methods[0] = known[2]
                 return known[0], known[1]
             methods[0] = "estimate"
-            return sets._estimate_log_volume(generator, rays)
+            return sets._pooled_log_volume(generator, rays)
 
         value, error = self._measure([(), ()], regular, lambda _: (0.0, 0.0))
         empty = self.is_empty()
         value[empty], error[empty] = -np.inf, 0.0
         return Volume(value, error, methods[0]) if return_error else value
+
+    def _pooled_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
+        """Estimate with as many rays at a time as memory has room for, and average: each estimate is unbiased."""
+        at_once = max(2, ELEMENTS // (2 * self.n_classes))
+        numbers = [at_once] * (n_rays // at_once) + [n_rays % at_once] * (n_rays % at_once > 1 or n_rays == 1)
+        estimates = [self._estimate_log_volume(generator, number) for number in numbers]
+        if len(estimates) == 1:
+            return estimates[0]
+        logs, errors = (np.stack(column) for column in zip(*estimates, strict=True))
+        share = np.array(numbers)[:, None] / sum(numbers)
+        top = np.where(np.isfinite(logs.max(axis=0)), logs.max(axis=0), 0.0)
+        parts = share * np.exp(logs - top)
+        total = parts.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = np.sqrt(((parts * errors) ** 2).sum(axis=0)) / total
+            return top + np.log(total), np.where(total > 0, relative, 0.0)
 
     def volume(
         self, return_error: bool = False, random_state: RandomState = 0, n_rays: int | None = None
@@ -264,7 +286,8 @@ class Questions(Region):
         random_state : int, Generator or None
             Source of randomness of the estimate; the same answer every time by default.
         n_rays : int, optional
-            Rays per set for the estimate; the error falls with its square root. By default 1024, or 64 per class.
+            Rays per set for the estimate; the error falls with its square root. By default 1024, or 64 per class up to
+            four million numbers in all (500 classes); beyond, fewer, and the error says what that costs.
 
         Examples
         --------

@@ -35,7 +35,7 @@ PILOT_RAYS = 64
 DROP = 32.0
 # Beyond, the normaliser of the Dirichlet cancels away digits that the reported error knows nothing of.
 LARGEST_SHARPNESS = 1e8
-ELEMENTS_PER_BLOCK = 1 << 22
+ELEMENTS_PER_BLOCK = 1 << 21
 
 
 def _quadrature(n: int) -> tuple[FloatArray, FloatArray]:
@@ -161,7 +161,8 @@ def draw_rays(sets: Region, sharpness: FloatArray, n_rays: int, generator: np.ra
     toward[rows, :, top] = -toward.sum(axis=-1)
     # Unit in the largest entry, not in Euclidean length: the unit cancels, and this one never under- or overflows.
     scale = np.abs(toward).max(axis=-1, keepdims=True)
-    some_direction = np.eye(k)[0] - np.eye(k)[1]
+    some_direction = np.zeros(k)
+    some_direction[:2] = 1.0, -1.0
     aimed = scale > 1e-13
     directions = np.where(aimed, toward / np.where(aimed, scale, 1.0), some_direction)
     reach, edge = sets._ray_length(directions), edge_distance(center, directions)

@@ -38,8 +38,9 @@ ENOUGH = 1.0  # effective rays per draw below which the chain goes on
 MIN_EFFECTIVE = 64.0  # and below which even few draws would show the unevenness of the pool
 STEPS_FROM_RAYS, STEPS_FROM_THE_MIDDLE = 2, 10  # per class
 MAX_CHAINS = 64
+MAX_CHAIN_ELEMENTS = 1 << 25  # numbers that the chains of one set may move in all
 DRAWS_PER_CHUNK = 2048
-ELEMENTS_PER_BLOCK = 1 << 22
+ELEMENTS_PER_BLOCK = 1 << 21
 
 
 def sample_members(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
@@ -214,6 +215,12 @@ def _hit_and_run(
     sets: Region, state: FloatArray, pool: FloatArray, n: int, steps: int, generator: np.random.Generator
 ) -> FloatArray:
     """Take some steps per class before the first round of draws, and one per class between rounds."""
+    n_steps = (steps + -(-n // state.shape[1]) - 1) * sets.n_classes
+    if n_steps * state.shape[1] * sets.n_classes > MAX_CHAIN_ELEMENTS:
+        raise ValueError(
+            f"drawing n={n} members of a {sets.shape} over {sets.n_classes} classes takes {n_steps} steps of a chain "
+            "for each set, which is too long. Ask for fewer, or for envelopes, expectations and entropy bounds."
+        )
     lower, upper = sets._envelope()
     scale = (upper - lower)[:, None, :]
     samples = []

@@ -177,13 +177,15 @@ def reaches_with_top(mixture: Mixture, log_level: FloatArray) -> BoolArray:
         idle = np.where(powers < 0, powers * (np.log(floor) if floor > 0 else 0.0), 0.0)
         own = np.where(positive > 0, positive * np.log(positive), 0.0)
     n_idle = (powers <= 0).sum(axis=-1)
+    before = np.cumsum(ranked, axis=-1) - ranked
     logs = np.empty((n, k, n_components))
     for c in range(k):
         mine, is_idle = positive[..., c], powers[..., c] <= 0
-        pooled, size = mine.copy(), np.ones_like(mine)
-        for j in range(k):  # classes from the largest power down; its own does not exceed the average
-            joins = ranked[..., j] * size > pooled
-            pooled, size = pooled + np.where(joins, ranked[..., j], 0.0), size + joins
+        # The pool takes in classes from the largest power down, until the next one is at most the average.
+        average = (mine[..., None] + before) / np.arange(1, k + 1)
+        joined = (ranked <= average).argmax(axis=-1)
+        pooled = mine + np.take_along_axis(before, joined[..., None], axis=-1)[..., 0]
+        size = 1.0 + joined
         outside = np.where(positive * size[..., None] > pooled[..., None], 0.0, own)
         outside[..., c] = 0.0
         with np.errstate(divide="ignore", invalid="ignore"):

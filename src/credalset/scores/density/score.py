@@ -28,6 +28,7 @@ from credalset.simplex import entropy_of_valid
 MIN_POOL = 512  # members that a sample is drawn from
 POOL_PER_DRAW = 8
 SECOND_POOL = 4  # times as many proposals where few of them are members, or weights are uneven
+MAX_CLASSES = 100  # beyond, no draw of any number is likely to hit a set
 N_KNOWN = 32  # members drawn to tell how far the answers of the box may be off
 ELEMENTS_PER_BLOCK = 1 << 21
 MAX_PIECES = 81  # of a simplex, where each has only a bound
@@ -144,12 +145,16 @@ class NegativeLogDensity(DirichletScore):
         mixture = self.mixture(prediction)
         excess = mixture.theta - 1.0
         spare = np.maximum(1.0 - lower.sum(axis=1, keepdims=True), 0.0)
-        corners = lower[:, None, :] + spare[:, None] * np.eye(lower.shape[1])
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(mixture.pulled(corners))
-            rising = np.where(excess[:, None] > 0, excess[:, None] * logs[:, :, None, :], 0.0).sum(axis=-1)
-            falling = np.minimum(excess, 0.0) * np.log(mixture.pulled(lower + spare))[:, None, :]
-        smallest = mixture.log_norms() + rising.min(axis=1) + falling.sum(axis=-1)
+            least, most = np.log(mixture.pulled(lower))[:, None], np.log(mixture.pulled(lower + spare))[:, None]
+            below, above = (np.where(excess > 0, excess * logs, 0.0) for logs in (least, most))
+            falling = np.minimum(excess, 0.0) * most
+        # At the corner of class k all others are at their least; sums from both sides, for differences of -inf are NaN.
+        before, after = np.zeros_like(below), np.zeros_like(below)
+        before[..., 1:] = np.cumsum(below, axis=-1)[..., :-1]
+        after[..., :-1] = np.cumsum(below[..., ::-1], axis=-1)[..., -2::-1]
+        rising = before + above + after
+        smallest = mixture.log_norms() + rising.min(axis=-1) + falling.sum(axis=-1)
         return -geometry.log_sum_exp(smallest)
 
     def mixture(self, prediction: DirichletMixture) -> geometry.Mixture:
@@ -248,6 +253,8 @@ class DensitySet(CredalSet):
 
     @cached_property
     def _members_drawn(self) -> FloatArray:
+        if self.n_classes > MAX_CLASSES:
+            return self.center[:, None]
         drawn, _ = self._draw(N_KNOWN, np.random.default_rng(0))
         return np.concatenate([drawn, self.center[:, None]], axis=1)
 
@@ -259,6 +266,8 @@ class DensitySet(CredalSet):
             result[rows] = geometry.reaches_with_top(self._mixture.rows(rows), -self.threshold[rows])
 
         for_each_block(one_block, len(self), row_size(self.prediction) * 4)
+        lower, upper = self._envelope()
+        result &= upper >= lower.max(axis=1, keepdims=True)
         return result | (self.center == self.center.max(axis=1, keepdims=True))
 
     def _smallest_peak(self) -> FloatArray:
@@ -315,6 +324,11 @@ class DensitySet(CredalSet):
 
     def _members(self, n: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draw n points for each set, (N, n, K), and their log-weights, −inf for those that are not members."""
+        if self.n_classes > MAX_CLASSES:
+            raise ValueError(
+                f"volumes and samples of density sets are drawn for at most {MAX_CLASSES} classes, and there are "
+                f"{self.n_classes}: nothing would be hit. Ask for envelopes, expectations or entropy bounds."
+            )
         mixture = self._mixture
         proposal = proposals.prepare(mixture, mixture.pulled(self.center), -self.threshold)
 

@@ -37,6 +37,7 @@ from credalset.scores.wasserstein.geometry import HEAVY, places, within_reach
 
 KERNELS = "credalset.scores.wasserstein.groups_kernels"
 EXACT_CLASSES = 10
+ELEMENTS = 1 << 20  # of a table, at a time
 MAX_PARTITIONS = 3000  # looked at per set and level of the compiled search; all there are up to 12 classes
 
 
@@ -68,7 +69,9 @@ def min_entropy(
         low[rows] = np.clip(bound, 0.0, high[rows])
 
     work = HEAVY * n_classes
-    for_each_block(one_block, len(center), work, block_size=work * (64 if compiled is not None else 256))
+    # The tables of a row hold a few numbers for each pair of classes.
+    n_rows = max(1, min(64 if compiled is not None else 256, ELEMENTS // n_classes**2))
+    for_each_block(one_block, len(center), work, block_size=work * n_rows)
     return low, high, points if attaining else None
 
 

@@ -20,6 +20,9 @@ from credalset.sets.rays import Rays
 # Costs are sums of products of distances and masses; with gaps like these they stay within doubles, all terms felt.
 SMALLEST_GAP, LARGEST_GAP, LARGEST_RATIO = 1e-100, 1e100, 1e15
 
+# Tables of all groups of neighbouring classes, searches for each class and linear programmes grow too large beyond.
+MAX_TABLE_CLASSES, MAX_TOP_CLASSES, MAX_PEAK_CLASSES = 300, 300, 1000
+
 
 @dataclass(frozen=True)
 class Wasserstein(Score):
@@ -120,6 +123,7 @@ class WassersteinBall(CredalSet):
     gaps: FloatArray = field(kw_only=True)
 
     def _smallest_peak(self) -> FloatArray:
+        self._refuse_beyond(MAX_PEAK_CLASSES, "the smallest peak", "Use family='entropy', or the envelopes.")
         return geometry.smallest_peak(self.center, self.radius, self.gaps)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
@@ -135,6 +139,8 @@ class WassersteinBall(CredalSet):
         return wasserstein_entropy.max_entropy(self.center, self.radius, self.gaps, attaining)
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        if self.n_classes > MAX_TABLE_CLASSES:
+            return super()._min_entropy(attaining)
         return wasserstein_groups.min_entropy(self.center, self.radius, self.gaps, attaining)
 
     def _has_exact_entropies(self) -> bool:
@@ -159,4 +165,13 @@ class WassersteinBall(CredalSet):
 
     def _closest_with_top(self) -> FloatArray:
         """For each class, the smallest radius at which some member gives it at least as much as any other: (N, K)."""
+        self._refuse_beyond(MAX_TOP_CLASSES, "which class can come out on top", "Use rule='interval-dominance'.")
         return geometry.closest_with_top(self.center, self.gaps)
+
+    def _refuse_beyond(self, n_classes: int, question: str, instead: str) -> None:
+        """Each class takes a search of its own, each set a linear programme: too long with very many classes."""
+        if self.n_classes > n_classes:
+            raise ValueError(
+                f"{question} is answered for Wasserstein balls over at most {n_classes} classes, and there are "
+                f"{self.n_classes}. {instead}"
+            )

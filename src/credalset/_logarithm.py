@@ -37,8 +37,8 @@ def log_in_place(x: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> log_in_place(np.array([1.0, np.e, 1e-300])).round(12)
-    array([   0.          ,    1.          , -690.775527898214])
+    >>> log_in_place(np.array([1.0, np.e, 1e-300])).round(6).tolist()
+    [0.0, 1.0, -690.775528]
     """
     bits = x.view(np.uint64)
     bits += SHIFT

@@ -15,7 +15,7 @@ def mixtures(n: int, n_classes: int, seed: int = 0, drop: float = 2.0) -> Credal
     rng = np.random.default_rng(seed)
     weights, theta = rng.dirichlet([3.0, 3.0], n), rng.gamma(1.5, 2.0, (n, 2, n_classes)) + 0.2
     score, prediction = NegativeLogDensity(), np.concatenate([weights[..., None], theta], axis=-1)
-    return score.region(prediction, score(prediction, score.best_fit(prediction)) + drop)
+    return score.region(prediction, score(prediction, score.best_fit(score.check_prediction(prediction))) + drop)
 
 
 def crossed(score: Score, n: int, n_classes: int, seed: int = 0, alpha: float = 0.2) -> CredalSet:

@@ -151,7 +151,7 @@ def test_known_members_are_members(name: str) -> None:
 def test_results_are_as_announced(name: str, n_classes: int) -> None:
     score = SCORES[name]
     prediction = random_predictions(score, 2, n_classes, np.random.default_rng(0))
-    sets = score.region(prediction, score(prediction, score.best_fit(prediction)) + 0.05)
+    sets = score.region(prediction, score(prediction, score.best_fit(score.check_prediction(prediction))) + 0.05)
     answers = sets.answers()
     assert sets.log_volume(return_error=True, n_rays=4).method == answers["volume"]
     assert answers["entropy_bounds"] == ("bracket" if "ws" in name and n_classes > 10 else "exact")

@@ -56,7 +56,7 @@ def make(name: str, n_classes: int, n: int = 1) -> CredalSet:
     score, centers = SCORES[name], np.random.default_rng(0).dirichlet(np.ones(n_classes), n)
     prediction = centers if score.order == "first" else 1.0 + 50.0 * centers
     slack = {"ws": 0.02 * n_classes, "inner": 0.5 / n_classes}.get(name, 0.05)
-    return score.region(prediction, score(prediction, score.best_fit(prediction)) + slack)
+    return score.region(prediction, score(prediction, score.best_fit(score.check_prediction(prediction))) + slack)
 
 
 def peak_memory(question: Callable[[], Any]) -> float:

@@ -77,6 +77,8 @@ class Labels:
         n_classes : int, optional
             Number of classes that is wanted, where no names are known.
         """
+        if hasattr(value, "columns"):
+            refuse_wide(value, name)
         wanted = None if classes is None else plain_names(classes)
         columns = order_by_name(column_names(value, name), wanted, name, like, "classes")
         found = value if isinstance(value, Labels) else _read(value, name, n_classes if wanted is None else len(wanted))

@@ -12,7 +12,7 @@ from credalset.scores.registry import REGISTRY
 
 def score_to_dict(score: Score) -> dict[str, Any]:
     """Describe a score by its registered name and plain parameters."""
-    advice = "Register it in credalset.scores.REGISTRY under its name, here and where it is loaded."
+    advice = "Put @register_score above its class, here and where it is loaded."
     return describe(score, REGISTRY, f"is not a registered score and cannot be saved. {advice}")
 
 

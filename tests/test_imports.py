@@ -47,6 +47,7 @@ LAYERS = [
     ["_splits"],
     ["classifier"],
     ["persistence.load"],
+    ["testing"],
     ["tables"],
     ["distributed"],
     ["credalset"],

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from credalset._predictions import PredictionBatch
 from credalset._typing import FloatArray, Prediction
+from credalset._validation import Checked
 from credalset.calibration import conformalize
 from credalset.persistence.load import load
 from credalset.scores import REGISTRY, Score, get_score
@@ -43,7 +43,7 @@ def check_score(score: Score, predictions: Any = None, *, n_items: int = 8, rand
     ----------
     score : Score
         An instance, with the parameters it will be used with.
-    predictions : array or list of arrays, optional
+    predictions : array, optional
         Predictions to check it with, as `score.region` takes them. By default random ones over 2, 3 and 5 classes, of
         the score's order.
     n_items : int
@@ -65,8 +65,7 @@ def check_score(score: Score, predictions: Any = None, *, n_items: int = 8, rand
     if not isinstance(score, Score):
         raise TypeError(f"score must be a Score object such as TotalVariation(), but is {score!r}.")
     rng = np.random.default_rng(random_state)
-    given = _default_predictions(score, n_items, rng) if predictions is None else predictions
-    batches = [given] if isinstance(given, PredictionBatch) or not isinstance(given, list) else given
+    batches = _default_predictions(score, n_items, rng) if predictions is None else [predictions]
     laws: list[str] = []
     for batch in batches:
         laws = _check_batch(score, score.check_prediction(batch), rng)
@@ -217,7 +216,7 @@ def _check_bits(score: Score, prediction: Prediction, points: FloatArray) -> Non
 
 def _check_saving(score: Score, prediction: Prediction, rng: np.random.Generator) -> None:
     labels = rng.dirichlet(np.ones(score.n_classes(prediction)), len(prediction))
-    made = conformalize(_as_given(prediction), labels, score)
+    made = conformalize(Checked(prediction), labels, score)
     with tempfile.TemporaryDirectory() as folder:
         made.save(Path(folder) / "calibration")
         back: Any = load(Path(folder) / "calibration")
@@ -226,11 +225,7 @@ def _check_saving(score: Score, prediction: Prediction, rng: np.random.Generator
     _say(type(get_score(score.name)) is type(score), "saving", score, "its name stands for another score", "")
 
 
-def _as_given(prediction: Prediction) -> Any:
-    return prediction
-
-
-def _say(holds: bool, law: str, score: Score, what: str, advice: str) -> None:
+def _say(holds: bool | np.bool_, law: str, score: Score, what: str, advice: str) -> None:
     if not holds:
         raise AssertionError(
             f"{type(score).__name__} breaks the law of {law}: {what}.{f' Advice: {advice}.' if advice else ''}"

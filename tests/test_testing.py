@@ -1,0 +1,119 @@
+"""`check_score` passes every score of ours and a stranger's, and notices what is wrong with a broken one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import credalset as cs
+from credalset.scores import REGISTRY, KullbackLeibler, NegativeLogDensity, Score, TotalVariation, register_score
+from credalset.sets.credal_set import CredalSet
+from credalset.testing import check_score
+from tests.conftest import SCORES
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_our_own_scores_keep_the_laws(name: str) -> None:
+    report = check_score(SCORES[name], n_items=4)
+    assert {"membership", "region", "answers", "saving"} <= set(report.laws)
+
+
+def test_mixtures_keep_them_too() -> None:
+    rng = np.random.default_rng(0)
+    theta = 0.5 + 6.0 * rng.dirichlet(np.ones(3), (3, 2))
+    mixtures = np.concatenate([np.full((3, 2, 1), 0.5), theta], axis=2)
+    assert "answers" in check_score(NegativeLogDensity(), mixtures).laws
+
+
+@dataclass(frozen=True)
+class ChiSquare(Score):
+    """A score of a stranger: one formula."""
+
+    factor: float = 1.0
+    name: ClassVar[str] = "chi_square_of_the_tests"
+    order: ClassVar[str] = "first"
+
+    def formula(self, prediction: Any, distribution: Any) -> Any:
+        gap = (distribution - prediction) ** 2
+        return self.factor * np.where(gap > 0, gap / prediction, 0.0).sum(axis=-1)
+
+
+@pytest.fixture
+def registered() -> Any:
+    register_score(ChiSquare)
+    yield ChiSquare
+    del REGISTRY[ChiSquare.name]
+
+
+def test_one_formula_is_a_score(registered: type[Score], tmp_path: Path) -> None:
+    predictions = np.array([[0.7, 0.3], [0.2, 0.8]])
+    assert "saving" in check_score(ChiSquare(2.0), predictions).laws
+    made = cs.conformalize(np.repeat(predictions, 20, axis=0), np.eye(2)[np.arange(40) % 2], "chi_square_of_the_tests")
+    made.save(tmp_path / "chi")
+    assert cs.load(tmp_path / "chi").score == ChiSquare()
+    g, r = 0.3, 0.05  # f = (λ − g)² / g (1 − g) for two classes
+    lower, upper = ChiSquare().region([[g, 1 - g]], r).envelope()
+    reach = np.sqrt(r * g * (1 - g))
+    assert lower[0, 0] == pytest.approx(g - reach, abs=1e-6)
+    assert upper[0, 0] == pytest.approx(g + reach, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_one_formula_keeps_every_law_over_more_classes(registered: type[Score]) -> None:
+    assert "answers" in check_score(ChiSquare(), n_items=3).laws
+
+
+def test_a_file_whose_score_is_not_registered_says_so(tmp_path: Path) -> None:
+    register_score(ChiSquare)
+    cs.conformalize([[0.7, 0.3]] * 20, np.eye(2)[np.arange(20) % 2], ChiSquare()).save(tmp_path / "chi")
+    del REGISTRY[ChiSquare.name]
+    with pytest.raises(cs.FileFormatError, match="chi_square_of_the_tests"):
+        cs.load(tmp_path / "chi")
+
+
+def test_what_cannot_be_registered() -> None:
+    class Loose(TotalVariation):
+        name = "kl"
+
+    with pytest.raises(ValueError, match="the name 'kl' belongs to"):
+        register_score(Loose)
+    with pytest.raises(TypeError, match="takes a class derived from Score"):
+        register_score(3)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="must be a Score object"):
+        check_score(TotalVariation)  # type: ignore[arg-type]
+
+
+class WideRegion(KullbackLeibler):
+    """Seven times the radius: membership is the formula's, every answer another set's."""
+
+    def _region(self, prediction: Any, threshold: Any) -> CredalSet:
+        return KullbackLeibler()._region(prediction, 7 * threshold).rescored(self, threshold)
+
+
+class Ungrounded(TotalVariation):
+    def formula(self, prediction: Any, distribution: Any) -> Any:
+        return np.log(distribution - prediction).sum(axis=-1)
+
+
+class Batched(TotalVariation):
+    def formula(self, prediction: Any, distribution: Any) -> Any:
+        return super().formula(prediction, distribution) + 1e-3 * distribution.shape[0]
+
+
+class Elsewhere(TotalVariation):
+    def best_fit(self, prediction: Any) -> Any:
+        return np.eye(prediction.shape[1])[np.zeros(len(prediction), dtype=int)]
+
+
+@pytest.mark.parametrize(
+    ("score", "law"),
+    [(WideRegion(), "region"), (Ungrounded(), "numbers"), (Batched(), "membership|bits|region"), (Elsewhere(), "best fit")],
+    ids=lambda x: type(x).__name__,
+)
+def test_broken_scores_are_noticed(score: Score, law: str) -> None:
+    with pytest.raises(AssertionError, match=f"breaks the law of ({law})"):
+        check_score(score)

@@ -109,11 +109,15 @@ class Elsewhere(TotalVariation):
         return np.eye(prediction.shape[1])[np.zeros(len(prediction), dtype=int)]
 
 
-@pytest.mark.parametrize(
-    ("score", "law"),
-    [(WideRegion(), "region"), (Ungrounded(), "numbers"), (Batched(), "membership|bits|region"), (Elsewhere(), "best fit")],
-    ids=lambda x: type(x).__name__,
-)
+BROKEN = {
+    "wide region": (WideRegion(), "region"),
+    "not a number": (Ungrounded(), "numbers"),
+    "batch": (Batched(), "membership|bits|region"),
+    "best fit": (Elsewhere(), "best fit"),
+}
+
+
+@pytest.mark.parametrize(("score", "law"), BROKEN.values(), ids=BROKEN)
 def test_broken_scores_are_noticed(score: Score, law: str) -> None:
     with pytest.raises(AssertionError, match=f"breaks the law of ({law})"):
         check_score(score)

@@ -8,11 +8,36 @@ import pytest
 from credalset.scores import Wasserstein
 from credalset.scores.wasserstein.geometry import _peak_by_program
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.smallest_peak import capped
 from tests.conftest import SCORES
 from tests.sets.test_extremes import form  # noqa: F401  (a fixture)
 
 F_DIVERGENCES = ["tv", "kl", "kl-nats", "so", "hellinger"]
+
+
+def capped(center: np.ndarray, cap: np.ndarray) -> np.ndarray:
+    """Return min(c·g, cap) with c such that rows sum to one; mass that no class of the support can take goes to zeros.
+
+    For a divergence Σ g_k φ(λ_k / g_k), and for total variation, no distribution with entries up to ``cap`` is closer
+    to g: the ratio λ_k / g_k is the same for all classes below the cap.
+    """
+    n, k = center.shape
+    order = np.argsort(-center, axis=1)
+    ranked = np.take_along_axis(center, order, axis=1)
+    tail = np.cumsum(ranked[:, ::-1], axis=1)[:, ::-1]  # mass of the classes from rank j on
+    positions = np.arange(k)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = (1.0 - positions * cap[:, None]) / tail  # c if exactly the first j classes are capped
+        fits = (tail > 0) & (ranked * factor <= cap[:, None] * (1 + 1e-15))
+    first = np.where(fits.any(axis=1), fits.argmax(axis=1), k)
+    chosen = np.where(first < k, np.take_along_axis(factor, np.minimum(first, k - 1)[:, None], axis=1)[:, 0], 0.0)
+    filled = np.where(positions < first[:, None], cap[:, None], np.maximum(chosen, 0.0)[:, None] * ranked)
+    filled = np.where(ranked > 0, filled, 0.0)
+    zeros = ranked == 0
+    spare = np.where(first < k, 0.0, np.maximum(1.0 - filled.sum(axis=1), 0.0))  # not what rounding left over
+    filled += np.where(zeros, (spare / np.maximum(zeros.sum(axis=1), 1))[:, None], 0.0)
+    result = np.empty((n, k))
+    np.put_along_axis(result, order, filled, axis=1)
+    return result
 
 
 def bisected_peak(sets: CredalSet) -> np.ndarray:

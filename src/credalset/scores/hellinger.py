@@ -19,6 +19,7 @@ from credalset.scores.dirichlet.entropy import entropy_of, phi_inverse
 from credalset.scores.dirichlet.geometry import phi, solve
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnified
+from credalset.sets.roots import bisect
 from credalset.sets.smallest_peak import capped_peak
 from credalset.simplex import corners
 
@@ -62,7 +63,7 @@ class HellingerBall(CredalSet):
     shape: ClassVar[str] = "Hellinger ball"
 
     def _smallest_peak(self) -> FloatArray:
-        return capped_peak(self)
+        return capped_peak(self.center, self.radius, share=_share)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         return 0.5 * ((np.sqrt(points) - np.sqrt(self.center[:, None, :])) ** 2).sum(axis=-1)
@@ -116,11 +117,12 @@ class HellingerBall(CredalSet):
         span = depth.max(axis=1, keepdims=True)
         depth = depth / np.where(span > 0, span, 1.0)
         needed = 1.0 - self.radius
-        low, high = np.full(len(depth), -700.0), np.full(len(depth), 60.0)
-        for _ in range(90):
-            middle = 0.5 * (low + high)
-            enough = self._tilted(depth, np.exp(middle))[1] >= needed
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        low, high = bisect(
+            lambda x: self._tilted(depth, np.exp(x))[1] >= needed,
+            np.full(len(depth), -700.0),
+            np.full(len(depth), 60.0),
+            steps=90,
+        )
         point, affinity = self._tilted(depth, np.exp(high))
         share = (
             np.minimum(np.where(affinity > 0, np.maximum(needed, 0.0) / np.maximum(affinity, 1e-300), 0.0), 1.0) ** 2
@@ -314,3 +316,10 @@ def _near_center(center: FloatArray, radius: FloatArray) -> FloatArray:
     np.divide(8.0 * np.minimum(radius, TINY_RADIUS), variance, where=variance > TINY_RADIUS, out=size)
     point = center * np.maximum(1.0 + np.sqrt(size)[:, None] * steep, 0.0)
     return point / point.sum(axis=1, keepdims=True)
+
+
+def _share(mass: FloatArray, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What a class adds to the distance, and its derivative in the probability."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        slope = np.where(mass > 0, 0.5 - 0.5 * np.sqrt(mass / probability), 0.5)
+    return 0.5 * (np.sqrt(probability) - np.sqrt(mass)) ** 2, slope

@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammainc, gammaln
 
 from credalset._parallel import in_blocks
-from credalset._typing import BoolArray, FloatArray
+from credalset._typing import AnyArray, BoolArray, FloatArray
 from credalset.sets.roots import bisect, newton
 
 if TYPE_CHECKING:
@@ -99,6 +99,14 @@ def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
         logs = np.log(mean) + safe[..., 0]
     # Rays that all have length zero mean a flat set, for certain.
     return logs, np.where(mean > 0, relative, 0.0)
+
+
+def log_incomplete_gamma(a: AnyArray, x: FloatArray) -> FloatArray:
+    """Log ∫₀^x e^{−t} t^{a−1} dt, also where the regularised function underflows."""
+    with np.errstate(divide="ignore"):
+        regularised = gammainc(a, x)
+        series = a * np.log(x) - np.log(a) - x * a / (a + 1.0)  # relative error O(x²), for x tiny against a
+        return np.where(regularised > 1e-280, np.log(regularised) + gammaln(a), series)
 
 
 def choose_sharpness(sets: Region, generator: np.random.Generator) -> FloatArray:

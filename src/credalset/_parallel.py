@@ -107,4 +107,4 @@ def in_blocks(
 
         return blockwise
 
-    return decorate  # type: ignore[return-value]
+    return decorate

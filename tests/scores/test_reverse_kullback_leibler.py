@@ -84,7 +84,9 @@ def test_divergence_agrees_with_scipy_and_keeps_its_digits_for_close_points():
     np.testing.assert_allclose(sets._divergence(points), expected, rtol=1e-9, atol=1e-14)
     m = np.array([0.5, 0.25, 0.125, 0.125])
     close = m + 1e-7 * np.array([1.0, -2.0, 0.5, 0.5])
-    np.testing.assert_allclose(geometry.divergence(close[None, None], m[None])[0, 0], exact_divergence(m, close), rtol=1e-8)
+    np.testing.assert_allclose(
+        geometry.divergence(close[None, None], m[None])[0, 0], exact_divergence(m, close), rtol=1e-8
+    )
 
 
 def test_divergence_is_infinite_where_a_class_of_the_mode_is_missing():

@@ -15,7 +15,6 @@ from scipy.spatial import ConvexHull, HalfspaceIntersection
 
 from credalset.scores import TotalVariation
 from credalset.scores.total_variation import TotalVariationBall, double_double
-from credalset.scores.total_variation import geometry as total_variation
 from credalset.scores.total_variation import volume as total_variation_volume
 from credalset.simplex import grid
 

@@ -341,8 +341,8 @@ def test_direction_integrals_against_a_fine_grid() -> None:
         found = rays.log_direction_integral(directions, edge, center, sharpness[:, None] * center)
         for i, j in np.ndindex(found.shape):
 
-            def log_integrand(t: np.ndarray, i: int = i, j: int = j, k: int = k) -> np.ndarray:
-                powers = sharpness[i] * center[i] * np.log(np.maximum(center[i] + t[:, None] * directions[i, j], 1e-300))
+            def log_integrand(t: np.ndarray, g=center[i], s=sharpness[i], d=directions[i, j], k=k) -> np.ndarray:
+                powers = s * g * np.log(np.maximum(g + t[:, None] * d, 1e-300))
                 return powers.sum(axis=1) + (k - 2) * np.log(t)
 
             t = np.linspace(0.0, edge[i, j], 100_001)[1:]

@@ -15,13 +15,13 @@ from scipy.special import wrightomega
 
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.scores.base import Score
-from credalset.scores.dirichlet.entropy import entropy_of, phi_inverse
-from credalset.scores.dirichlet.geometry import phi, solve
+from credalset.scores.dirichlet.entropy import phi_inverse
+from credalset.scores.dirichlet.geometry import phi, relative_to
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnified
-from credalset.sets.roots import bisect
+from credalset.sets.roots import bisect, newton
 from credalset.sets.smallest_peak import capped_peak
-from credalset.simplex import corners
+from credalset.simplex import corners, precise_entropy
 
 # Where `least_entropy` looks for a fold of its curve; beyond the end the point is a corner to all digits.
 STEPS = np.r_[0.0, np.geomspace(1e-6, 60.0, 64)]
@@ -83,11 +83,11 @@ class HellingerBall(CredalSet):
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
         point = self._in_blocks(lambda sets: [largest_entropy(sets.center, sets.radius)])[0]
-        return entropy_of(point), point
+        return precise_entropy(point.T), point
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         point = self._in_blocks(lambda sets: [least_entropy(sets.center, sets.radius)])[0]
-        least = entropy_of(point)
+        least = precise_entropy(point.T)
         return least, least, point
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
@@ -186,10 +186,7 @@ def largest_entropy(center: FloatArray, radius: FloatArray) -> FloatArray:
 
     low, high = np.zeros(len(center)), np.full(len(center), 60.0)
     flat = at(low)[1] <= radius
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        inside = at(middle)[1] <= radius
-        low, high = np.where(inside, low, middle), np.where(inside, middle, high)
+    _, high = bisect(lambda x: at(x)[1] <= radius, low, high, steps=60)
     point = np.where((radius > 0)[:, None], at(high)[0], center)
     return np.where(flat[:, None], 1.0 / center.shape[1], point)
 
@@ -219,13 +216,19 @@ def least_entropy(center: FloatArray, radius: FloatArray) -> FloatArray:
     low, high = -np.log1p(curve.log_ratio.max(axis=1) / np.sqrt(16.0 * r)), np.full(len(rows), STEPS[-1])
     single = ~curve.may_fold()
     if single.any():
-        part = curve.select(single)
-        x = solve(part.distance_slope, r[single], low[single], high[single], 0.5 * low[single])
-        point[rows[single]] = part.at(x)[0]
+        part = curve.center[single], r[single]
+        start, tolerance = 0.5 * low[single], np.full(np.count_nonzero(single), 1e-9)
+        x = newton(_excess, (part[0].T, part[1]), low[single], high[single], start, tolerance)
+        point[rows[single]] = _StationaryCurve(part[0]).at(x)[0]
     folded = np.flatnonzero(~single)
     if len(folded):
         point[rows[folded]] = curve.select(folded).best_of_two(r[folded], low[folded])
     return point
+
+
+def _excess(x: FloatArray, center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How far the stationary points of centres (K, n) lie beyond the radius, with the slope in x."""
+    return relative_to(radius, *_StationaryCurve(center.T).distance_slope(x))
 
 
 class _StationaryCurve:
@@ -292,18 +295,14 @@ class _StationaryCurve:
         again = np.flatnonzero(last > first)
         if len(again):
             other = self.select(again).last_within(radius[again], x[again], last[again])
-            better = entropy_of(other) < entropy_of(best[again])
+            better = precise_entropy(other.T) < precise_entropy(best[again].T)
             best[again[better]] = other[better]
         return best
 
     def last_within(self, radius: FloatArray, x: FloatArray, cell: IntArray) -> FloatArray:
         """Halve one cell of each row, whose near end is a member and whose far end is not; return the near end."""
         rows = np.arange(len(x))
-        low, high = x[rows, cell], x[rows, cell + 1]
-        for _ in range(52):
-            middle = 0.5 * (low + high)
-            inside = self.at(middle)[1] <= radius
-            low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+        low, _ = bisect(lambda x: self.at(x)[1] > radius, x[rows, cell], x[rows, cell + 1], steps=52)
         return self.at(low)[0]
 
 

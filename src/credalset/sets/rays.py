@@ -24,7 +24,7 @@ from scipy.special import gammainc, gammaln
 
 from credalset._parallel import in_blocks
 from credalset._typing import AnyArray, BoolArray, FloatArray
-from credalset.sets.roots import bisect, newton
+from credalset.sets.roots import among, bisect, newton
 
 if TYPE_CHECKING:
     from credalset.sets.region import Region
@@ -244,12 +244,12 @@ def _window_end(
     for _ in range(200):
         t = peak + np.where(end > peak, width, -width)
         is_open = np.abs(t - peak) < np.abs(end - peak)
-        rows, t, peak, width, level, end = (array[is_open] for array in (rows, t, peak, width, level, end))
-        data = [array[:, is_open] for array in data]
+        rows, t, peak, width, level, end = among(is_open, rows, t, peak, width, level, end)
+        data = among(is_open, *data)
         low = log_integrand(t, *data) < level
         result[rows[low]] = t[low]
-        rows, peak, width, level, end = (array[~low] for array in (rows, peak, 1.3 * width, level, end))
-        data = [array[:, ~low] for array in data]
+        rows, peak, width, level, end = among(~low, rows, peak, 1.3 * width, level, end)
+        data = among(~low, *data)
         if not len(rows):
             break
     return result

@@ -6,12 +6,18 @@ One equation per element; what has converged no longer moves, so that an answer 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray
+from credalset._typing import BoolArray, FloatArray, IntArray
 
 ROUNDING = 4e-16  # relative width of a bracket that holds no more doubles worth telling apart
+
+
+def among(rows: IntArray | BoolArray, *arrays: Any) -> Any:
+    """Return some of the rows of several arrays whose last axis is that of rows."""
+    return tuple(array[..., rows] for array in arrays)
 
 
 def bisect(
@@ -101,10 +107,8 @@ def newton(
             break
         if n_open < 0.7 * len(done):
             kept = ~done
-            data = [array[..., kept] for array in data]
-            rows, x, low, high, before, tolerance, done = (
-                array[kept] for array in (rows, x, low, high, before, tolerance, done)
-            )
+            data = among(kept, *data)
+            rows, x, low, high, before, tolerance, done = among(kept, rows, x, low, high, before, tolerance, done)
     return root
 
 

@@ -56,7 +56,5 @@ def capped_peak(center: FloatArray, radius: FloatArray, *, share: Share) -> Floa
     start = high - np.sqrt(2.0 * radius * high * (1.0 - high))
     result = np.minimum(low, high)
     chosen = [array[..., rows] for array in (*data, width)]
-    result[rows] = newton(
-        curve, chosen, low[rows], high[rows], start[rows], 1e-8 * np.minimum(width[rows], high[rows])
-    )
+    result[rows] = newton(curve, chosen, low[rows], high[rows], start[rows], 1e-8 * np.minimum(width[rows], high[rows]))
     return result

@@ -16,7 +16,7 @@ import numpy as np
 
 from credalset._parallel import in_blocks
 from credalset._typing import BoolArray, FloatArray
-from credalset.sets.roots import newton
+from credalset.sets.roots import among, newton
 
 TINY = float(np.finfo(np.float64).tiny)  # a positive mass never rounds to zero: the point would leave the ball
 
@@ -88,7 +88,7 @@ def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArra
             open_rows = np.flatnonzero(~(np.abs(step) < 1e-4 * now))
             if not len(open_rows):
                 break
-            rows, a, b, radius, now = (array[open_rows] for array in (rows, a, b, radius, now))
+            rows, a, b, radius, now = among(open_rows, rows, a, b, radius, now)
     return s.reshape(shape)
 
 

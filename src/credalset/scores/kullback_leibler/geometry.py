@@ -30,6 +30,8 @@ the others stay proportional to g, and the divergence is log C = −log(|P|·γ 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from credalset._parallel import in_blocks
@@ -123,7 +125,7 @@ def _reach(center: FloatArray, radius: FloatArray, direction: FloatArray) -> Flo
     rows = rows[_along(center[:, rows], direction[:, rows], edge[rows])[0] > radius[rows]]
     g, d, r, edge = center[:, rows], direction[:, rows], radius[rows], edge[rows]
 
-    def curve(x: FloatArray, g: FloatArray, d: FloatArray, r: FloatArray, edge: FloatArray) -> tuple[FloatArray, ...]:
+    def curve(x: FloatArray, g: FloatArray, d: FloatArray, r: FloatArray, edge: FloatArray) -> Any:
         growth = np.exp(x)
         t = edge * (growth / (1.0 + growth))
         value, slope = _along(g, d, t)
@@ -208,7 +210,10 @@ def _first_rise(mass: FloatArray, rest: FloatArray, radius: FloatArray) -> Float
 
 
 def _raised(mass: FloatArray, rest: FloatArray, radius: FloatArray, shift: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Expand δ about a guess in s = √(2d) to fourth order, dδ/ds = s/θ with θ the log-odds ratio; was that enough?"""
+    """Expand δ about a guess in s = √(2d) to fourth order, and tell whether that was enough.
+
+    The derivative is dδ/ds = s/θ, with θ the log-odds ratio.
+    """
     up, log_up = bregman(mass, shift)
     down, log_down = bregman(rest, -shift)
     with np.errstate(all="ignore"):

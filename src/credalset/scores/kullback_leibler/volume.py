@@ -48,9 +48,7 @@ def _edge_cuts(a: FloatArray, b: FloatArray, c: FloatArray, radius: FloatArray) 
 
 
 @in_blocks(lambda size: 2 * MAX_PIECES * len(RULE[0]))
-def log_volume(
-    center: FloatArray, radius: FloatArray, *, rule: tuple[FloatArray, FloatArray] = RULE
-) -> FloatArray:
+def log_volume(center: FloatArray, radius: FloatArray, *, rule: tuple[FloatArray, FloatArray] = RULE) -> FloatArray:
     """Logarithm of the fraction of the simplex, for two and three classes.
 
     The area is integrated over chords parallel to an edge, piece by piece between the points where the ball meets an

@@ -22,8 +22,10 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 from math import comb
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from credalset._parallel import in_blocks
 from credalset._typing import FloatArray, IntArray
@@ -100,7 +102,8 @@ def _subset_sums(sides: FloatArray, sides_low: FloatArray) -> tuple[IntArray, In
     left out.
     """
     n_classes, n_rows = sides.shape
-    row, sizes = np.arange(n_rows, dtype=np.int16), np.zeros(n_rows, dtype=np.int16)  # short integers sort quickly
+    row: NDArray[Any] = np.arange(n_rows, dtype=np.int16)  # short integers sort quickly
+    sizes: NDArray[Any] = np.zeros_like(row)
     x, x_low = np.zeros((2, n_rows))
     for k in range(n_classes):
         kept = np.flatnonzero((x + sides[k, row] <= 1.0) & (sizes < n_classes - 1))

@@ -33,6 +33,7 @@ from scipy.special import entr
 from credalset._parallel import in_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.scores.wasserstein.geometry import places, within_reach
+from credalset.sets.roots import among
 from credalset.simplex import precise_entropy
 
 EXACT_CLASSES = 12
@@ -59,7 +60,7 @@ class Balls(NamedTuple):
 
     @staticmethod
     def of(radius: FloatArray, mass: FloatArray, place: FloatArray) -> Balls:
-        """Tabulate all groups, the wider the later: the median moves right while more mass lies beyond than up to it."""
+        """Tabulate all groups, wider ones later: the median moves right while more mass lies beyond than up to it."""
         m, n = mass.shape
         cost, total = np.zeros((2, m + 1, m + 1, n))
         median = np.zeros(cost.shape, dtype=np.int64)
@@ -67,7 +68,8 @@ class Balls(NamedTuple):
         whole, spent, upto = np.zeros_like(mass), np.zeros_like(mass), mass.copy()
         for width in range(1, m + 1):
             last = np.arange(width - 1, m)[:, None]
-            middle, whole, spent, upto = (array[: len(last)] for array in (middle, whole, spent, upto))
+            middle = middle[: len(last)]
+            whole, spent, upto = whole[: len(last)], spent[: len(last)], upto[: len(last)]
             whole = whole + mass[last[:, 0]]
             spent = spent + mass[last[:, 0]] * (place[last[:, 0]] - np.take_along_axis(place, middle, axis=0))
             while True:
@@ -97,12 +99,14 @@ class Balls(NamedTuple):
     def moving_cost(self, first: IntArray, last: IntArray, to: IntArray, ball: IntArray) -> FloatArray:
         """Cost of gathering the classes first..last − 1 of some balls at the place of class ``to``."""
         x, middle = self.place[to, ball], np.clip(to, first, last)
-        sums = (2.0 * array[middle, ball] - array[first, ball] - array[last, ball] for array in (self.before, self.moment))
+        sums = (
+            2.0 * array[middle, ball] - array[first, ball] - array[last, ball] for array in (self.before, self.moment)
+        )
         return x * next(sums) - next(sums)
 
     def select(self, rows: IntArray | BoolArray) -> Balls:
         """Some of the balls."""
-        return Balls(*(array[..., rows] for array in self))
+        return Balls(*among(rows, *self))
 
 
 class Partitions(NamedTuple):
@@ -113,8 +117,10 @@ class Partitions(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The best found for each ball: entropy, boundaries (n, m + 1), the class that is split between the groups on its
-    two sides, −1 for none, and the mass of it that goes to the left group.
+    """The best found for each ball: its entropy and groups.
+
+    The groups are told by boundaries (n, m + 1), the class that is split between the groups on its two sides, −1 for
+    none, and the mass of it that goes to the left group.
     """
 
     entropy: FloatArray
@@ -164,7 +170,7 @@ def _gathered(balls: Balls) -> tuple[FloatArray, FloatArray, BoolArray]:
     if len(rows):
         hard = balls.select(rows)
         bound, price, ahead, near, far = _frontier(hard)
-        found = Best(*(array[rows] for array in best))
+        found = Best(best.entropy[rows], best.bounds[rows], best.split[rows], best.to_left[rows])
         for bounds in (near, far):
             found = _improve(hard, found, Partitions(np.arange(len(rows)), bounds))
         low[rows], found = _search(hard, found, bound, price, ahead)
@@ -289,11 +295,11 @@ def _improve(balls: Balls, best: Best, listed: Partitions) -> Best:
     p, a, b, c = which[group], bound[group], bound[group + 1], bound[np.minimum(group + 2, len(bound) - 1)]
     row, n_listed = listed.ball[p], len(listed.ball)
     cost, disorder = (
-        np.bincount(p, weights=table.take(balls.group(a, b, row)), minlength=n_listed)
+        np.bincount(p, weights=table.take(balls.group(a, b, row)), minlength=n_listed).astype(float)
         for table in (balls.cost, balls.disorder)
     )
     plain = np.flatnonzero(cost <= balls.radius[listed.ball])
-    best = _keep(best, listed, plain, disorder[plain], np.zeros((3, len(plain)), dtype=np.int64) - 1, 0.0 * plain)
+    best = _keep(best, listed, plain, disorder[plain], np.full((3, len(plain)), -1), np.zeros(len(plain)))
     # The first or the last class of a group breaks away; a class next to a boundary changes sides.
     wide, inner = np.flatnonzero(b - a > 1), np.flatnonzero(b < len(balls.mass))
     edge = np.concatenate([wide, wide, inner, inner])
@@ -304,16 +310,15 @@ def _improve(balls: Balls, best: Best, listed: Partitions) -> Best:
     now, on_right, on_left = (balls.pair(balls.cost, a, k, c, row) for k in (b, j, j + 1))
     budget = balls.radius[row] - (cost[p] - now)
     met = np.flatnonzero((on_left <= budget) != (on_right <= budget))
-    p, a, b, c, j, row, budget, on_left, on_right = (
-        array[met] for array in (p, a, b, c, j, row, budget, on_left, on_right)
-    )
+    p, a, b, c, j, row = among(met, p, a, b, c, j, row)
+    budget, on_left, on_right = among(met, budget, on_left, on_right)
     now, right, left = (balls.pair(balls.disorder, a, k, c, row) for k in (b, j, j + 1))
     rightwards, rest = on_left <= budget, disorder[p] - now
     start, end = np.where(rightwards, left, right), np.where(rightwards, right, left)
     near, far = np.minimum(on_left, on_right), np.maximum(on_left, on_right)
     share = (budget - near) / (far - near)  # cost is concave, so no more than this share can move
     kept = np.flatnonzero(rest + start + share * np.minimum(end - start, 0.0) < best.entropy[row])
-    p, a, c, j, row, budget, rightwards, rest = (array[kept] for array in (p, a, c, j, row, budget, rightwards, rest))
+    p, a, c, j, row, budget, rightwards, rest = among(kept, p, a, c, j, row, budget, rightwards, rest)
     moved, own = _affordable_move(balls, row, a, c, j, rightwards, budget), balls.mass[j, row]
     to_left = np.where(rightwards, own - moved, moved)
     mass_left = balls.before[j, row] - balls.before[a, row] + to_left
@@ -330,7 +335,6 @@ def _affordable_move(
     The largest mass at which one of the rising lines, one per pair of meeting places, reaches the budget. Only places
     between the medians at both ends of the way can be best.
     """
-
     split = j + rightwards  # the way starts with class j on the left, or on the right
     left, right = np.where(j == a, j, balls.median[a, j, row]), balls.median[j, c, row]
     n_left = balls.median[a, j + 1, row] - left
@@ -346,9 +350,7 @@ def _affordable_move(
     return np.minimum(most, balls.mass[j, row])
 
 
-def _keep(
-    best: Best, listed: Partitions, p: IntArray, value: FloatArray, edge: IntArray, to_left: FloatArray
-) -> Best:
+def _keep(best: Best, listed: Partitions, p: IntArray, value: FloatArray, edge: IntArray, to_left: FloatArray) -> Best:
     """Keep the best candidate of each ball: partitions p, with a class j split between the groups a..j and j..c."""
     row, before = listed.ball[p], best.entropy.copy()
     np.minimum.at(best.entropy, row, value)

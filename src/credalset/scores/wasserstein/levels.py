@@ -10,11 +10,14 @@ piecewise linear in t itself, and the breakpoints know how they move with t: tan
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from credalset._parallel import in_blocks
 from credalset._typing import FloatArray, IntArray
-from credalset.sets.roots import newton
+from credalset.sets.roots import among, newton
 
 NUDGE = 1e-13  # levels are looked at from a little above, where no two breakpoints meet by chance
 
@@ -40,13 +43,9 @@ def closest_with_top(center: FloatArray, *, gaps: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
             level = (high_cost - low_cost + low_slope * low - high_slope * high) / (low_slope - high_slope)
             is_open = (low_slope < 0.0) & (high_slope > 0.0) & (low < level) & (level < high)
-        cumulative, open_top, pairs, level, low, low_cost, low_slope, high, high_cost, high_slope = (
-            array[..., is_open]
-            for array in (
-                *(cumulative, open_top, pairs, level),
-                *(low, low_cost, low_slope, high, high_cost, high_slope),
-            )
-        )
+        cumulative, open_top, pairs, level = among(is_open, cumulative, open_top, pairs, level)
+        low, low_cost, low_slope = among(is_open, low, low_cost, low_slope)
+        high, high_cost, high_slope = among(is_open, high, high_cost, high_slope)
         if not len(pairs):
             break
         cost, slope = cost_at_level(level, cumulative, open_top, gaps=gaps)
@@ -63,7 +62,7 @@ def closest_with_top(center: FloatArray, *, gaps: FloatArray) -> FloatArray:
 
 @in_blocks(block_size=1 << 16)
 def smallest_peak(center: FloatArray, radius: FloatArray, *, gaps: FloatArray) -> FloatArray:
-    """Return min max λ_k over W₁ balls: Newton's method from 1/K upwards follows the tangents to the level of cost r."""
+    """Return min max λ_k over W₁ balls: Newton's method from 1/K upwards follows tangents to the level of cost r."""
     n_rows, n_classes = center.shape
     cumulative, most = np.ascontiguousarray(np.cumsum(center, axis=1).T), center.max(axis=1)
     flat, nobody = np.full(n_rows, 1.0 / n_classes), np.full(n_rows, -1)
@@ -100,7 +99,7 @@ def cost_at_level(
     start, start_slope, end = np.zeros(n), np.zeros(n, dtype=np.int16), np.zeros(n)  # of the domain
     least: list[tuple[FloatArray, IntArray]] = []  # where the messages are
 
-    def insert(array: FloatArray | IntArray, at: IntArray, value: FloatArray | IntArray | float) -> None:
+    def insert(array: NDArray[Any], at: IntArray, value: ArrayLike) -> None:
         array[1 : m + 1] = np.where(index[:m] >= at, array[:m], array[1 : m + 1])
         array[at, column] = value
 

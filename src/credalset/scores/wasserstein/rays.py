@@ -22,7 +22,6 @@ The first factor is bounded, greatest for rays that leave ball and simplex toget
 E[W] = 1, found by a few Newton steps on a pilot sample that is then thrown away; it also tells where the knots matter.
 """
 
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -60,7 +59,7 @@ class Chain(NamedTuple):
 
 
 class Link(NamedTuple):
-    """One f_k: its logarithm is linear between the knots; ``tails`` are the logs of its integrals from each on: (j, n)."""
+    """One f_k, (j, n): its logarithm is linear between knots; ``tails`` are the logs of its integrals from each on."""
 
     knots: FloatArray
     values: FloatArray

@@ -98,7 +98,7 @@ def newton(
             following = np.where(inside, x + move, middle)
             closed = (high - low <= ROUNDING * np.abs(high)) & (high < np.inf)
             settled = (inside & (np.abs(move) <= tolerance)) | closed
-        before = np.abs(following - x)
+            before = np.abs(following - x)
         x = np.where(done, x, following)
         done = done | settled
         root[rows] = x

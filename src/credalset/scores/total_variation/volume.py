@@ -59,6 +59,8 @@ def log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
     result = np.zeros(n_rows)
     result[radius == 0.0] = -np.inf
     partial = np.flatnonzero((radius > 0.0) & (radius < 1.0 - center.min(axis=1)))
+    if len(partial) == 0:
+        return result
     partial = partial[np.argsort(radius[partial])]  # small balls have many terms, and large balls few
     ratio = _volume_over_power(center[partial], radius[partial])
     # The ratio is at least one; a ball that all but covers the simplex may round to more than all of it.

@@ -30,7 +30,7 @@ from credalset.scores.wasserstein.geometry import divergence, within_reach
 from credalset.sets.roots import newton
 from credalset.simplex import precise_entropy
 
-FAR = 1e100  # masses that no root comes near; they need not be told apart
+FAR = 1e100  # of masses, which no root comes near
 VANISHING = 1e-280  # a mass below this says nothing about its neighbour: it may have lost its digits to underflow
 
 
@@ -40,8 +40,8 @@ def max_entropy(
 ) -> tuple[FloatArray, FloatArray | None]:
     """Greatest entropy in nats of each ball, and the distribution that has it.
 
-    The price at which the smoothest distribution costs the budget is found by Newton's method on the logarithm of the
-    cost, which falls about as one over the price.
+    The price at which the smoothest distribution costs the budget is found by Newton's method on logarithms: the cost
+    falls about as one over the price.
     """
     length, n_classes = gaps.sum(), center.shape[1]
     budget, gaps = within_reach(radius, gaps) / length, gaps / length
@@ -51,17 +51,20 @@ def max_entropy(
     rows = np.flatnonzero(outside & (budget > 0.0))
     g, r, zero = np.ascontiguousarray(center[rows].T), budget[rows], np.zeros(len(rows))
 
-    def curve(price: FloatArray, g: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def curve(x: FloatArray, g: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray]:
+        price = np.exp(x)
         _, cost, slope = smoothest(price, g, gaps)
-        return np.log(r / cost), -slope / cost
+        return np.log(r / cost), -price * slope / cost
 
     # At price zero everything is uniform, and off the centre throughout.
     off = np.cumsum(1.0 / n_classes - g, axis=0)[:-1]
     height = np.concatenate([np.cumsum((gaps[:, None] * np.sign(off))[::-1], axis=0)[::-1], zero[None]])
     cost, spread = (gaps[:, None] * np.abs(off)).sum(axis=0), height.var(axis=0)
-    start = cost / np.maximum(spread, 1e-300) * (cost / r - 1.0)
-    price = newton(curve, (g, r), zero, zero + np.inf, start, 1e-8 * start)
-    found = smoothest(price, g, gaps)[0].T
+    with np.errstate(over="ignore"):
+        start = cost / np.maximum(spread, 1e-300) * (cost / r - 1.0)
+    start = np.log(np.clip(start, 1e-280, 1e280))
+    x = newton(curve, (g, r), zero - 700.0, zero + 700.0, start, zero + 1e-9)
+    found = smoothest(np.exp(x), g, gaps)[0].T
     points[rows] = found / found.sum(axis=1, keepdims=True)
     # Rounding must not carry a point out of the ball.
     cost, excess = divergence(center, gaps, points[:, None])[:, 0], np.zeros(len(center))
@@ -92,11 +95,14 @@ def smoothest(price: FloatArray, center: FloatArray, gaps: FloatArray) -> tuple[
         # Shrink the negative part by the decay, stretch the positive part by its inverse, and put zero between them.
         shrinks = index[: m + 2] < first
         np.multiply(mass[:m], decays[k], out=low[:m])
-        np.minimum(mass[:m] / decays[k], FAR, out=high[2 : m + 2])
+        with np.errstate(over="ignore", divide="ignore"):
+            stretched = mass[:m] / decays[k]
+            end, nearer = np.minimum(root / decays[k], FAR), np.minimum(FAR / stretched, 1.0)
+        np.minimum(stretched, FAR, out=high[2 : m + 2])
         mass[: m + 2] = np.where(shrinks, low[: m + 2], high[: m + 2])
-        high[2 : m + 2] = excess[:m]
+        high[2 : m + 2] = nearer * excess[:m]  # a knot is brought back along the last, straight part of the message
         excess[: m + 2] = np.where(shrinks, excess[: m + 2], high[: m + 2])
-        for knot, at in ((first, root * decays[k]), (first + 1, np.minimum(root / decays[k], FAR))):
+        for knot, at in ((first, root * decays[k]), (first + 1, end)):
             np.put(mass, knot * n + column, at)
             np.put(excess, knot * n + column, 0.0)
         excess[: m + 2] += mass[: m + 2] - center[k + 1]

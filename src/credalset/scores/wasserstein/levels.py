@@ -81,7 +81,7 @@ def smallest_peak(center: FloatArray, radius: FloatArray, *, gaps: FloatArray) -
 def cost_at_level(
     level: FloatArray, cumulative: FloatArray, top: IntArray, *, gaps: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Least W₁ with λ_top = level and no class above it, and its derivative in the level from the right.
+    """Least W₁ with λ_top = level and no class above it, and its derivative in the level (from the right, below one).
 
     Parameters
     ----------
@@ -92,7 +92,8 @@ def cost_at_level(
     gaps : ndarray of shape (K − 1,)
     """
     n, size, m, weight = len(level), 2 * len(gaps), 0, 0.0
-    index, column, nudged = np.arange(size)[:, None], np.arange(n), level + NUDGE
+    index, column = np.arange(size)[:, None], np.arange(n)
+    nudged = level + np.where(level + NUDGE < 1.0, NUDGE, -NUDGE)  # there is no level above one
     # Breakpoints of the message: where, d place / d level, and the jumps of its slope up to each, in order.
     place, total, slope = np.zeros((size, n)), np.zeros((size, n)), np.zeros((size, n), dtype=np.int16)
     n_left = np.zeros(n, dtype=np.int64)  # of them, up to the minimum
@@ -125,7 +126,7 @@ def cost_at_level(
         insert(total, at, weight)
         m, n_left = m + 1, at + 1
     cost, derivative = _trace_back(nudged, cumulative, top, gaps, least)
-    return cost - NUDGE * derivative, derivative
+    return cost + (level - nudged) * derivative, derivative
 
 
 def _trace_back(

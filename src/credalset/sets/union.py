@@ -44,10 +44,11 @@ class InUnion(CredalSet):
         """Return 1 / (number of parts that hold a point) for members, 0 for others, of points (N, M, K): (N, M)."""
 
     def _envelope(self) -> tuple[FloatArray, FloatArray]:
-        lower, upper = self.center, self.center
+        lower, upper = self.center.copy(), self.center.copy()
         for part in self._parts():
             low, high = part.envelope()
-            lower, upper = np.fmin(lower, low), np.fmax(upper, high)  # empty parts are NaN
+            np.fmin(lower, low, out=lower)  # empty parts are NaN
+            np.fmax(upper, high, out=upper)
         return lower, upper
 
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:

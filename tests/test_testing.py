@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import credalset as cs
-from credalset.scores import REGISTRY, KullbackLeibler, NegativeLogDensity, Score, TotalVariation, register_score
+from credalset.scores import (
+    REGISTRY,
+    KullbackLeibler,
+    NegativeLogDensity,
+    Score,
+    TotalVariation,
+    get_score,
+    register_score,
+    registry,
+)
 from credalset.sets.credal_set import CredalSet
 from credalset.testing import check_score
 from tests.conftest import SCORES
@@ -75,16 +85,56 @@ def test_a_file_whose_score_is_not_registered_says_so(tmp_path: Path) -> None:
         cs.load(tmp_path / "chi")
 
 
-def test_what_cannot_be_registered() -> None:
-    class Loose(TotalVariation):
-        name = "kl"
+def without(**replaced: Any) -> type:
+    """A class that lacks something, or has it wrong."""
+    return type("Loose", (TotalVariation,), {"name": "loose"} | replaced)
 
-    with pytest.raises(ValueError, match="the name 'kl' belongs to"):
-        register_score(Loose)
-    with pytest.raises(TypeError, match="takes a class derived from Score"):
-        register_score(3)  # type: ignore[type-var]
+
+@dataclass(frozen=True)
+class Demanding(TotalVariation):
+    name = "demanding"
+    strength: float = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class Holding(TotalVariation):
+    name = "holding"
+    table: Any = field(default_factory=dict)
+
+
+UNREGISTRABLE = {
+    "not frozen": (without(), "must be a frozen dataclass"),
+    "no name of its own": (dataclass(frozen=True)(type("Loose", (TotalVariation,), {})), "must have a name of its own"),
+    "a strange name": (dataclass(frozen=True)(without(name="../kl")), "must have a name of its own"),
+    "a name in use": (dataclass(frozen=True)(without(name="kl")), "the name 'kl' belongs to"),
+    "an unknown order": (dataclass(frozen=True)(without(order="third")), "must say what it scores"),
+    "no default": (Demanding, "needs a default for its parameters strength"),
+    "what files cannot hold": (Holding, "has the parameter table = {}, which files cannot hold"),
+    "no class": (3, "takes a class derived from Score"),
+}
+
+
+@pytest.mark.parametrize(("score", "message"), UNREGISTRABLE.values(), ids=UNREGISTRABLE)
+def test_what_cannot_be_registered(score: Any, message: str) -> None:
+    before = dict(REGISTRY)
+    with pytest.raises((TypeError, ValueError), match=message):
+        register_score(score)
+    assert before == REGISTRY
+
+
+def test_check_score_wants_an_object() -> None:
     with pytest.raises(TypeError, match="must be a Score object"):
         check_score(TotalVariation)  # type: ignore[arg-type]
+
+
+def test_installed_packages_announce_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    announced = dataclass(frozen=True)(without(name="announced"))
+    point = SimpleNamespace(load=lambda: announced)
+    monkeypatch.setattr(registry, "entry_points", lambda group, name: [point] if name == "announced" else [])
+    monkeypatch.setattr(registry, "REGISTRY", dict(REGISTRY))
+    assert type(get_score("announced")) is announced
+    with pytest.raises(ValueError, match=r"'nowhere' is unknown.*once the module that calls register_score"):
+        get_score("nowhere")
 
 
 class WideRegion(KullbackLeibler):

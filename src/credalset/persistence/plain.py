@@ -86,15 +86,21 @@ def describe(thing: Any, registry: Mapping[str, type], complaint: str) -> dict[s
     return {"name": thing.name, "params": params}
 
 
-def rebuild(description: Any, registry: Mapping[str, type[Any]], what: str, path: str | Path) -> Any:
+def rebuild(
+    description: Any,
+    registry: Mapping[str, type[Any]],
+    what: str,
+    path: str | Path,
+    missing: str = "which is not registered in this version of credalset.",
+) -> Any:
     """Build a thing from its description, refusing names and parameters that `describe` does not write."""
     is_description = isinstance(description, dict) and isinstance(description.get("params"), dict)
     require(is_description, f"{path} has no valid description of its {what}.")
     name, params = description.get("name"), description["params"]
     is_known = isinstance(name, str) and name in registry
-    require(is_known, f"{path} uses the {what} {name!r}, which is not registered in this version of credalset.")
+    require(is_known, f"{path} uses the {what} {name!r}, {missing}")
     with refusing(f"{path} has unusable parameters for the {what} {name!r}"):
-        nested = {k: rebuild(v, registry, what, path) if isinstance(v, dict) else v for k, v in params.items()}
+        nested = {k: rebuild(v, registry, what, path, missing) if isinstance(v, dict) else v for k, v in params.items()}
         thing: Any = registry[name](**nested)
         # Building converts what it can ("12" to two positions); what save wrote needs no converting.
         written = json.loads(json.dumps(describe(thing, registry, "")))

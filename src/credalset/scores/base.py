@@ -40,8 +40,10 @@ def _class_major(array: FloatArray) -> FloatArray:
     return result
 
 
-#: what a score may know of its formula; calibration asks for it, and every answer has a default
+#: what a score may know of its formula; sets and calibration ask for it, and every answer has a default
 _KNOWN_OF_A_FORMULA = {
+    "best_fit",
+    "_region",
     "is_metric",
     "has_convex_regions",
     "largest_above",
@@ -75,11 +77,15 @@ class Score(ABC):
     treats_classes_alike: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Forget what is known of the parent's formula in a subclass with a formula of its own."""
+        """Forget what is known of a formula in a subclass that replaces it."""
         super().__init_subclass__(**options)
-        if "formula" in vars(cls):
-            for name in _KNOWN_OF_A_FORMULA - set(vars(cls)):
-                setattr(cls, name, getattr(Score, name))
+        if "formula" not in vars(cls):
+            return
+        author = next(parent for parent in cls.__mro__[1:] if "formula" in vars(parent))
+        for name in _KNOWN_OF_A_FORMULA - set(vars(cls)):
+            owner = next(parent for parent in cls.__mro__[1:] if name in vars(parent))
+            if author is not Score and issubclass(owner, author):
+                setattr(cls, name, vars(Score)[name])
 
     def __call__(self, prediction: ArrayLike, distribution: ArrayLike) -> FloatArray:
         """Score each distribution against the prediction in the same row.

@@ -2,49 +2,125 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import dataclasses
+import inspect
+import re
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
 
 from credalset.scores.base import Score
 
 #: every registered score, by name
 REGISTRY: dict[str, type[Score]] = {}
-
+#: group of entry points in which installed packages announce scores of theirs
+ENTRY_POINTS = "credalset.scores"
 
 ScoreType = TypeVar("ScoreType", bound=type[Score])
 
 
 def register_score(score: ScoreType) -> ScoreType:
-    """Give a score its name: it can then be asked for by name, saved, loaded, and used from the command line.
+    """Give a score a name by which it can be asked for, saved and loaded, here and on the command line.
 
-    Use it as a decorator on the class. Whoever loads a file that was made with the score must register it first, which
-    importing the module that defines it does.
+    Use it as a decorator above ``@dataclass(frozen=True)``, or call it with the class. A name lasts as long as the
+    process: whoever loads a saved file imports the module that registers the score first. An installed package does
+    without that import if it announces the score in its ``pyproject.toml``, by its name::
+
+        [project.entry-points."credalset.scores"]
+        chi2 = "my_package.scores:ChiSquare"
 
     Parameters
     ----------
-    score : type of Score
-        A frozen dataclass with a ``name``; its fields are plain values (numbers, texts, tuples of them).
+    score : type
+        A frozen dataclass derived from `Score` with a ``name`` and an ``order`` of its own, whose fields all have
+        defaults and plain values: None, numbers, text, tuples of them, or other scores.
 
     Returns
     -------
-    type of Score
-        The class itself.
+    type
+        The same class.
+
+    Examples
+    --------
+    >>> import dataclasses, numpy as np
+    >>> from credalset.scores import Score, get_score, register_score
+    >>> @register_score
+    ... @dataclasses.dataclass(frozen=True)
+    ... class Euclidean(Score):
+    ...     name = "euclidean"
+    ...     order = "first"
+    ...
+    ...     def formula(self, prediction, distribution):
+    ...         return np.sqrt(((distribution - prediction) ** 2).sum(axis=-1))
+    >>> get_score("euclidean")([[0.5, 0.5]], [[0.8, 0.2]]).round(3)
+    array([0.424])
     """
+    _check_class(score)
+    _check_parameters(score)
+    taken = REGISTRY.get(score.name)
+    # A notebook's cell that is run again defines the same class anew.
+    is_same = taken is not None and (taken.__module__, taken.__qualname__) == (score.__module__, score.__qualname__)
+    if taken is not None and not is_same:
+        raise ValueError(
+            f"the name {score.name!r} belongs to {taken.__module__}.{taken.__qualname__}. Choose another name for "
+            f"{score.__name__}: files are loaded by it."
+        )
+    REGISTRY[score.name] = score
+    return score
+
+
+def _check_class(score: Any) -> None:
     if not (isinstance(score, type) and issubclass(score, Score)):
         raise TypeError(f"register_score takes a class derived from Score, but got {score!r}.")
-    name = getattr(score, "name", None)
-    if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"{score.__name__} needs a name such as 'chi_square' to be registered, but has {name!r}.")
-    parameters = getattr(score, "__dataclass_params__", None)
+    what = score.__name__
+    parameters = vars(score).get("__dataclass_params__")
     if parameters is None or not parameters.frozen:
-        raise TypeError(
-            f"{score.__name__} must be a frozen dataclass, so that its parameters can be saved. "
-            "Write @dataclass(frozen=True) above the class, below register_score."
+        raise TypeError(f"{what} must be a frozen dataclass: write @dataclass(frozen=True) above it.")
+    if inspect.isabstract(score):
+        raise TypeError(f"{what} has no formula: define formula(self, prediction, distribution).")
+    name = vars(score).get("name")
+    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name)):
+        raise ValueError(
+            f"{what} must have a name of its own, of letters, digits, '-', '_' and '.', such as name = "
+            f'"{what.lower()}", but has {name!r}.'
         )
-    known = REGISTRY.get(name)
-    if known is not None and (known.__module__, known.__qualname__) != (score.__module__, score.__qualname__):
-        raise ValueError(f"the name {name!r} belongs to {known.__module__}.{known.__qualname__}. Choose another name.")
-    REGISTRY[name] = score
-    return score
+    if getattr(score, "order", None) not in ("first", "second"):
+        raise ValueError(
+            f'{what} must say what it scores: order = "first" for predicted distributions, "second" for predicted '
+            "Dirichlet concentrations."
+        )
+
+
+def _check_parameters(score: type[Score]) -> None:
+    missing = [
+        field.name
+        for field in dataclasses.fields(score)  # type: ignore[arg-type]
+        if field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise TypeError(
+            f"{score.__name__} needs a default for its parameters {', '.join(missing)}: asked for by name, a score is "
+            "built without any."
+        )
+    for name, value in score().params().items():
+        if not _is_plain(value):
+            raise TypeError(
+                f"{score.__name__} has the parameter {name} = {value!r}, which files cannot hold. Use None, numbers, "
+                "text, tuples of them, or other scores."
+            )
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str | Score)
+
+
+def find_score(name: str) -> type[Score] | None:
+    """Return the class that a name is registered for, here or by an installed package; None if there is none."""
+    if name not in REGISTRY:
+        for point in entry_points(group=ENTRY_POINTS, name=name):
+            register_score(point.load())
+    return REGISTRY.get(name)
 
 
 def get_score(score: str | Score) -> Score:
@@ -61,6 +137,10 @@ def get_score(score: str | Score) -> Score:
         raise TypeError(f"score must be an instance: write {score.__name__}() instead of {score.__name__}.")
     if not isinstance(score, str):
         raise TypeError(f"score must be a name or a Score object, but is {score!r}.")
-    if score not in REGISTRY:
-        raise ValueError(f"score {score!r} is unknown. Known names: {', '.join(sorted(REGISTRY))}.")
-    return REGISTRY[score]()
+    found = find_score(score)
+    if found is None:
+        raise ValueError(
+            f"score {score!r} is unknown. Known names: {', '.join(sorted(REGISTRY))}. A score of your own is known "
+            "once the module that calls register_score for it is imported."
+        )
+    return found()

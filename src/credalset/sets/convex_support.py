@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 #: how far a bound may lie beyond the member found with it, relative to the range of the utility
 TOLERANCE = 1e-5
-MAX_STEPS, MAX_CUTS, MAX_BOXES = 30, 60, 12
+MAX_STEPS, MAX_CUTS, MAX_BOXES = 40, 60, 12
 STEP = 1e-3  # of the differences for Newton's step, relative to the entries
-BARRIER_START, BARRIER_FALL, BARRIER_END = 0.02, 0.1, 1e-9
+BARRIER_START, BARRIER_FALL, BARRIER_END = 0.03, 0.1, 1e-10
 LENGTHS = np.array([0.95, 0.3, 0.1, 0.01])  # of steps that are tried, relative to where the first class vanishes
 SECTIONS = 16  # that a ray is cut into, again and again
-COARSE, FINE = 6, 13  # how often
+COARSE, FINE, CHORDS = 4, 9, 3  # how often
 ROUNDING = 1e-15  # of a value of f, relative to its magnitude
 INSIDE = 10.0  # how far from a member a cut is made, relative to the shortest chord that makes sense
 SMALLEST_RADIUS = 1e-9  # below which rounding hides the shape of a set: the bounds are those of a larger one
@@ -175,8 +175,10 @@ def _search(sets: LevelSet, utility: FloatArray, allowed: BoolArray, best: Float
         merit = (utility[active, None] * trials).sum(axis=-1) + eta[:, None] * logs
         chosen = merit.argmax(axis=1)
         x[active] = trials[np.arange(len(active)), chosen]
-        barrier[active] *= np.where(chosen <= 2, BARRIER_FALL, 0.5)
-        active = active[barrier[active] > BARRIER_END]
+        settled = merit.max(axis=1) - merit[:, 0] < 1e-13
+        done = settled & (eta <= BARRIER_END)
+        barrier[active] = np.maximum(eta * np.where((chosen == 1) | settled, BARRIER_FALL, 0.5), BARRIER_END)
+        active = active[~done]
         if len(active) == 0:
             break
     return x
@@ -223,23 +225,37 @@ def _derivatives(sets: LevelSet, x: FloatArray, moves: FloatArray) -> tuple[Floa
 
 
 def _to_boundary(sets: LevelSet, targets: FloatArray, limit: FloatArray, rounds: int) -> FloatArray:
-    """Return the last points inside on the way from the centres toward targets (N, M, K) and beyond."""
+    """Return the last points inside on the way from the centres toward targets (N, M, K) and beyond.
+
+    Sections bracket the end of each way; chords of f, which lie above it, close in on it from inside.
+    """
     n, m, k = targets.shape
-    origin = sets.center[:, None]
-    step = targets - origin
+    origin, step = sets.center[:, None], targets - sets.center[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         edge = np.where(step < 0, origin / -step, np.inf).min(axis=-1)
-    low, high = np.zeros((n, m)), np.where(np.isfinite(edge), edge, 1.0)
+
+    def excess(t: FloatArray) -> FloatArray:
+        points = np.maximum(origin[:, :, None] + t[..., None] * step[:, :, None], 0.0).reshape(n, -1, k)
+        return sets._divergence(points).reshape(t.shape) - limit[:, None, None]
+
+    ends = np.stack([np.zeros((n, m)), np.where(np.isfinite(edge), edge, 1.0)], axis=-1)
+    values = np.concatenate([np.broadcast_to(-limit[:, None, None], (n, m, 1)), excess(ends[..., 1:])], axis=-1)
     for turn in range(rounds):
         # The first time at every scale, then between neighbours.
-        parts = 0.1 ** np.arange(SECTIONS, -1, -1.0) if turn == 0 else np.arange(1, SECTIONS + 1) / (SECTIONS + 1)
-        t = low[..., None] + (high - low)[..., None] * parts
-        points = np.maximum(origin[:, :, None] + t[..., None] * step[:, :, None], 0.0).reshape(n, -1, k)
-        inside = sets._divergence(points).reshape(t.shape) <= limit[:, None, None]
-        count = np.where(inside.all(axis=-1), len(parts), inside.argmin(axis=-1))[..., None]
-        ends = np.concatenate([low[..., None], t, high[..., None]], axis=-1)
-        low, high = (np.take_along_axis(ends, count + side, axis=-1)[..., 0] for side in (0, 1))
-    points = np.maximum(origin + low[..., None] * step, 0.0)
+        parts = 0.1 ** np.arange(SECTIONS, 0, -1.0) if turn == 0 else np.arange(1, SECTIONS + 1) / (SECTIONS + 1)
+        t = ends[..., :1] + (ends[..., 1:] - ends[..., :1]) * parts
+        t, found = np.concatenate([t, ends[..., 1:]], axis=-1), np.concatenate([excess(t), values[..., 1:]], axis=-1)
+        last = np.where((found <= 0).all(axis=-1), SECTIONS, (found <= 0).argmin(axis=-1))[..., None] + [0, 1]
+        ends = np.take_along_axis(np.concatenate([ends[..., :1], t], axis=-1), last, axis=-1)
+        values = np.take_along_axis(np.concatenate([values[..., :1], found], axis=-1), last, axis=-1)
+    for _ in range(CHORDS):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(np.isfinite(values[..., 1]), values[..., 0] / (values[..., 0] - values[..., 1]), 0.0)
+        t = ends[..., 0] + np.nan_to_num(share).clip(0.0, 1.0) * (ends[..., 1] - ends[..., 0])
+        found = excess(t[..., None])[..., 0]
+        ends[..., 0], values[..., 0] = np.where(found <= 0, (t, found), (ends[..., 0], values[..., 0]))
+    done = np.where(values[..., 1] <= 0, ends[..., 1], ends[..., 0])
+    points = np.maximum(origin + done[..., None] * step, 0.0)
     return points / points.sum(axis=-1, keepdims=True)
 
 
@@ -329,16 +345,16 @@ def _program(
     """Solve max ⟨u, λ⟩ over the box and short of all planes."""
     slopes, levels = (np.array(column) for column in zip(*planes, strict=True))
     size = np.maximum(np.abs(slopes).max(axis=1), 1e-300)
-    solution: Any = linprog(  # type: ignore[call-overload]
+    solution = linprog(
         -utility,
         A_ub=slopes / size[:, None],
         b_ub=levels / size + 1e-12,
         A_eq=np.ones((1, len(utility))),
         b_eq=[1.0],
-        bounds=np.column_stack([lower, upper]),
+        bounds=list(zip(lower.tolist(), upper.tolist(), strict=True)),
         method="highs",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
-    if solution.x is None:
+    if solution.x is None or solution.fun is None:
         return np.inf, 0.5 * (lower + upper)
-    return -float(solution.fun) + 1e-9, solution.x
+    return -solution.fun + 1e-9, solution.x

@@ -192,5 +192,6 @@ def _can_be_best(one: Questions, advantages: FloatArray) -> bool:
         return True
     if np.isposinf(one.radius[0]):
         return worst_mixture(advantages.T)[1] >= -TIE
-    low, _ = max_min(one, advantages, sign_only=True)
-    return low >= -TIE
+    # What no certificate excludes stays, also where a support function is good for a few digits only.
+    _, high = max_min(one, advantages, sign_only=True)
+    return high >= -TIE

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from credalset.sets.region import Region
 
 TOLERANCE = 1e-10
-MAX_STEPS = 500
+MAX_STEPS, FEW_STEPS = 500, 100  # with an exact support function, and with one that is not
 SEARCH_EFFORT = 1 << 12  # classes times starts, and classes times steps, of a search for the smallest entropy
 
 
@@ -50,7 +50,7 @@ def max_entropy(sets: Region) -> tuple[FloatArray, FloatArray]:
     is_uniform = (sets.center == 1.0 / k).all(axis=1)
     active = np.flatnonzero((reach[:, 0] < 1.0) & ~is_uniform)
     best, used = np.zeros(n), [(point.copy(), np.ones(n))]
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_STEPS if sets.tolerance == 0.0 else FEW_STEPS):
         if len(active) == 0:
             break
         current = point[active]

@@ -17,7 +17,7 @@ from credalset._typing import FloatArray
 if TYPE_CHECKING:
     from credalset.sets.region import Region
 
-MAX_ROUNDS = 500
+MAX_ROUNDS, MAX_IDLE = 500, 20
 
 
 def max_min(one: Region, payoffs: FloatArray, tolerance: float = 1e-10, sign_only: bool = False) -> tuple[float, float]:
@@ -34,22 +34,38 @@ def max_min(one: Region, payoffs: FloatArray, tolerance: float = 1e-10, sign_onl
     sign_only : bool
         Stop as soon as the sign of the value is certain.
     """
-    weights = best = np.full(len(payoffs), 1.0 / len(payoffs))
-    low, high = -np.inf, np.inf
-    members: list[FloatArray] = []
+    low, high = max_min_of_each(one, payoffs, tolerance, sign_only)
+    return float(low[0]), float(high[0])
+
+
+def max_min_of_each(
+    sets: Region, payoffs: FloatArray, tolerance: float, sign_only: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Do the same for each of N sets at once, whose support functions are asked together."""
+    n, n_actions = len(sets), len(payoffs)
+    weights, best = np.full((n, n_actions), 1.0 / n_actions), np.full((n, n_actions), 1.0 / n_actions)
+    low, high, gap = np.full(n, -np.inf), np.full(n, np.inf), np.full(n, np.inf)
+    idle = np.zeros(n, dtype=np.int64)  # a support function that is not exact closes the gap only so far
+    members: list[list[FloatArray]] = [[] for _ in range(n)]
+    active = np.arange(n)
     for _ in range(MAX_ROUNDS):
         # Halfway to the best mixture so far: the program's own solution jumps about, and slows convergence down.
-        trial = 0.5 * (weights + best)
-        value, point = one._support((trial @ payoffs)[None], True)
-        assert point is not None
-        if value[0] < high:
-            high, best = float(value[0]), trial
-        members.append(point[0])
-        if high - low <= tolerance or (sign_only and high < -tolerance):
-            break
-        weights, program_value = worst_mixture(np.array(members) @ payoffs.T)
-        low = max(low, program_value)
-        if high - low <= tolerance or (sign_only and low >= 0.0):
+        trial = 0.5 * (weights[active] + best[active])
+        value, points = sets[active]._support(trial @ payoffs, True)
+        assert points is not None
+        lower = value < high[active]
+        high[active[lower]], best[active[lower]] = value[lower], trial[lower]
+        for i, point in zip(active, points, strict=True):
+            members[i].append(point)
+        active = active[(high - low > tolerance)[active] & ~(sign_only & (high < -tolerance))[active]]
+        for i in active:
+            weights[i], found = worst_mixture(np.array(members[i]) @ payoffs.T)
+            low[i] = max(low[i], found)
+        idle = np.where(high - low < 0.99 * gap, 0, idle + 1)
+        gap = np.where(idle == 0, high - low, gap)
+        unfinished = (high - low > tolerance) & ~(sign_only & (low >= 0.0)) & (idle < MAX_IDLE)
+        active = active[unfinished[active]]
+        if len(active) == 0:
             break
     return low, high
 

@@ -19,7 +19,7 @@ import numpy as np
 from credalset._parallel import for_each_block
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets import generic
-from credalset.sets.max_min import max_min
+from credalset.sets.max_min import max_min_of_each
 from credalset.sets.rays import Rays, choose_sharpness, draw_rays, estimate_log_volume, ray_length
 from credalset.simplex import entropy_of_valid
 
@@ -164,7 +164,7 @@ class Region(ABC):
         return None
 
     def _smallest_peak(self) -> FloatArray:
-        return np.array([-max_min(one, -np.eye(self.n_classes), tolerance=1e-7)[0] for one in self])
+        return -max_min_of_each(self, -np.eye(self.n_classes), max(1e-7, self.tolerance))[1]
 
     def _measure(
         self,

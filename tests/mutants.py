@@ -1,0 +1,224 @@
+"""Break the code on purpose, one fault at a time, and see that the tests notice.
+
+``make mutants`` (about ten minutes) copies ``src``, puts one fault in, and runs test files of the fast suite until one
+fails. A fault that survives is a hole in the tests. The list and the last result are in CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+LAWS = "tests/sets/test_laws.py"
+
+
+class Fault(NamedTuple):
+    """One fault: what is wrong, where, the text that is replaced and by what, and the tests that should notice."""
+
+    title: str
+    file: str
+    right: str
+    wrong: str
+    tests: str
+
+
+FAULTS = [
+    Fault(
+        "the radius of a KL ball is 5 % too large",
+        "scores/kullback_leibler/score.py",
+        "radius = threshold * math.log(self.base)",
+        "radius = 1.05 * threshold * math.log(self.base)",
+        LAWS + " -k kl",
+    ),
+    Fault(
+        "the radius of a total-variation ball is 1 % too small",
+        "scores/total_variation/score.py",
+        "center=prediction, radius=threshold)",
+        "center=prediction, radius=0.99 * threshold)",
+        LAWS + " -k tv",
+    ),
+    Fault(
+        "a sign: lower and upper ends of the envelope of a Hellinger ball",
+        "scores/hellinger.py",
+        "np.minimum(angle + reach, 0.5 * np.pi)",
+        "np.minimum(angle - reach, 0.5 * np.pi)",
+        LAWS + " -k hellinger",
+    ),
+    Fault(
+        "the rank of the quantile is one too small",
+        "calibration/quantile.py",
+        "return math.ceil((n + 1) * (1 - exact_level(alpha)))",
+        "return math.ceil((n + 1) * (1 - exact_level(alpha))) - 1",
+        "tests/test_calibration.py tests/test_coverage.py",
+    ),
+    Fault(
+        "the rank forgets the new item: n instead of n + 1",
+        "calibration/quantile.py",
+        "return math.ceil((n + 1) * (1 - exact_level(alpha)))",
+        "return math.ceil(n * (1 - exact_level(alpha)))",
+        "tests/test_calibration.py tests/test_coverage.py",
+    ),
+    Fault(
+        "large batches of inner products are scored by the kernel of total variation",
+        "scores/inner_product/score.py",
+        'kernel_name: ClassVar[str] = "inner"',
+        'kernel_name: ClassVar[str] = "tv"',
+        "tests/test_fused.py",
+    ),
+    Fault(
+        "the largest entropy of a KL ball is that of its box",
+        "scores/kullback_leibler/score.py",
+        "        return geometry.max_entropy(self.center, self.radius, attaining=attaining)",
+        "        from credalset.sets.box import most_even\n        from credalset.simplex import entropy_of_valid\n"
+        "        point = most_even(*self._envelope())\n        return entropy_of_valid(point), point",
+        LAWS + " -k kl",
+    ),
+    Fault(
+        "thresholds are 20 % too small",
+        "calibration/rule.py",
+        "            self.warn_infinite(result, alpha)\n        return result",
+        "            self.warn_infinite(result, alpha)\n        return 0.8 * result",
+        "tests/test_calibration.py tests/test_coverage.py",
+    ),
+    Fault(
+        "thresholds under vote noise are 20 % too small",
+        "calibration/noise.py",
+        "        return np.where(np.isnan(q), np.inf, q)",
+        "        return 0.8 * np.where(np.isnan(q), np.inf, q)",
+        "tests/test_noise_thresholds.py tests/test_noise.py",
+    ),
+    Fault(
+        "p-values leave the new item out",
+        "calibration/part.py",
+        "(new + self.weight_from(values))",
+        "self.weight_from(values)",
+        "tests/test_calibration.py tests/test_groups_and_shift.py",
+    ),
+    Fault(
+        "weights under covariate shift are ignored",
+        "calibration/part.py",
+        "        if self.weights is None or new_weights is None:",
+        "        if True:",
+        "tests/test_groups_and_shift.py",
+    ),
+    Fault(
+        "a group gets the items of all groups",
+        "calibration/rule.py",
+        "        return np.isin(self.groups.codes, pool.codes)",
+        "        return np.ones(len(self), dtype=bool)",
+        "tests/test_groups_and_shift.py",
+    ),
+    Fault(
+        "labels whose classes come in another order are taken as they are",
+        "annotations/labels.py",
+        "        if columns is not None:",
+        "        if columns is not None and False:",
+        "tests/test_labels.py tests/test_stream.py",
+    ),
+    Fault(
+        "items in another order are matched by position",
+        "annotations/labels.py",
+        "        return self if rows is None else self[rows]",
+        "        return self",
+        "tests/test_labels.py tests/annotations",
+    ),
+    Fault(
+        "uncertainty hides the gap of a bracket",
+        "sets/uncertainty.py",
+        "upper - lower, bounds.upper_gap, bounds.lower_gap, bounds.method)",
+        "upper - lower, 0 * bounds.upper_gap, 0 * bounds.lower_gap, bounds.method)",
+        "tests/sets/test_answers.py",
+    ),
+    Fault(
+        "members are drawn too close to the centre",
+        "sets/sampling.py",
+        "** (1.0 / (sets.n_classes - 1))",
+        "** (1.0 / max(sets.n_classes - 2, 1))",
+        "tests/sets/test_sampling.py",
+    ),
+    Fault(
+        "Wasserstein balls take all gaps between classes for equal",
+        "scores/wasserstein/score.py",
+        "        gaps = self.gaps(prediction.shape[1])\n        return WassersteinBall(",
+        "        gaps = np.full_like(self.gaps(prediction.shape[1]), 1.0)\n        return WassersteinBall(",
+        "tests/scores/test_wasserstein.py " + LAWS + " -k 'ws or wasserstein'",
+    ),
+    Fault(
+        "a subclass with a formula of its own keeps its parent's kernel",
+        "scores/base.py",
+        'if "formula" in vars(cls))\n        name = vars(author)',
+        'if "kernel_name" in vars(cls))\n        name = vars(author)',
+        "tests/test_fused.py tests/scores/test_own_knowledge.py tests/test_laws.py",
+    ),
+    Fault(
+        "cross-conformal balls do not make up for the distance of their models",
+        "scores/base.py",
+        "        return threshold + self.largest_gap(model, center)",
+        "        return threshold + 0.0 * self.largest_gap(model, center)",
+        "tests/test_cross.py " + LAWS + " -k cross",
+    ),
+    Fault(
+        "a union answers with its first part only",
+        "sets/union.py",
+        "            np.fmax(upper, high, out=upper)",
+        "            np.fmax(upper, high, out=upper) if part is next(iter(self._parts())) else None",
+        "tests/sets/test_union.py",
+    ),
+    Fault(
+        "the half-space of an inner product is cut in the wrong place",
+        "scores/inner_product/score.py",
+        "center=prediction, radius=threshold)",
+        "center=prediction, radius=threshold + 0.02)",
+        LAWS + " -k inner",
+    ),
+    Fault(
+        "levels are read as short decimals, however far",
+        "calibration/quantile.py",
+        "<= 1.5 * float(np.spacing(number))",
+        "<= 0.05 * float(number)",
+        "tests/test_calibration.py",
+    ),
+]
+
+
+def is_caught(fault: Fault) -> bool:
+    """Run the tests of a fault on a copy of the package that has it."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        path = source / "credalset" / fault.file
+        text = path.read_text(encoding="utf-8")
+        if text.count(fault.right) != 1:
+            raise SystemExit(f"{fault.file} no longer has just one {fault.right!r}: bring tests/mutants.py up to date.")
+        path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
+        environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+        files, _, chosen = fault.tests.partition(" -k ")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files.split()]
+        command += ["-k", chosen.strip("'")] if chosen else []
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode not in (0, 1):
+            raise SystemExit(f"the tests of {fault.title!r} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return done.returncode == 1
+
+
+def main() -> int:
+    """Try every fault, or those whose titles hold the words given."""
+    wanted = " ".join(sys.argv[1:])
+    faults = [fault for fault in FAULTS if wanted in fault.title]
+    missed = 0
+    for fault in faults:
+        caught = is_caught(fault)
+        missed += not caught
+        print(f"{'caught' if caught else 'MISSED'}  {fault.title}", flush=True)
+    print(f"{len(faults) - missed} of {len(faults)} faults are caught.")
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -22,7 +22,7 @@ from credalset._typing import FloatArray
 from credalset.scores import get_score
 
 N_CLASSES = 10
-MAX_RATIO = {"tv": 2.0, "inner": 2.0, "kl": 6.0, "ws": 6.0}
+MAX_RATIO = {"tv": 2.0, "inner": 2.0, "kl": 3.0, "ws": 3.0}
 MAX_EXTRA_MB = 200.0
 HEADINGS = ("score", "ms", "ratio", "limit", "extra MB", "limit", "NumPy ratio", "verdict")
 

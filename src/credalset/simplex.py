@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from credalset._logarithm import log_in_place
+from credalset._logarithm import log_ratio
 from credalset._typing import ArrayLike, FloatArray, IntArray, RandomState
 from credalset._validation import as_distributions, as_finite, as_generator, as_positive_int
 
@@ -173,7 +173,7 @@ def divergence_terms(p: FloatArray, q: FloatArray) -> FloatArray:
     array([ 0.3466,     inf, -0.    ])
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        terms = log_in_place(np.atleast_1d(p / q))  # finite where p = 0, so that the product is 0 there
+        terms = log_ratio(np.atleast_1d(p), np.atleast_1d(q))  # finite where p = 0, so that the product is 0 there
         terms *= p
         if np.any(q < SMALLEST_DIVISOR):  # the quotient may have left the range of doubles
             close = (p > 0.0) & (q < SMALLEST_DIVISOR)

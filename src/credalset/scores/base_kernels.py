@@ -10,12 +10,13 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from credalset._logarithm import BIAS, FRACTION, FRACTION_BITS, LOG_2, ROOT_HALF, SHIFT, TWO_TO_52, R
+from credalset._logarithm import BIAS, FRACTION_BITS, HALF_WAY, LOG_2, POWERS, TWO_TO_52, WHOLE, R
 from credalset._typing import FloatArray
 from credalset.simplex import SMALLEST_DIVISOR
 
 R1, R2, R3, R4, R5, R6, R7 = R
 ROWS = 64  # whose logarithms are taken at a time
+LEAST_BITS, HIGHEST_BIT = np.float64(SMALLEST_DIVISOR).view(np.uint64), np.uint64(1 << 63)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -83,41 +84,32 @@ def ws(p: FloatArray, q: FloatArray, gaps: FloatArray, tolerance: float, out: Fl
 def kl(p: FloatArray, q: FloatArray, log_base: FloatArray, tolerance: float, out: FloatArray) -> bool:
     """Σ q log(q / p) / log(base); predictions close to zero need a second look too."""
     n_classes = p.shape[1]
-    terms, powers = np.empty(ROWS * n_classes), np.empty(ROWS * n_classes)
-    unusual = False
+    terms, scaled, power = np.empty((3, ROWS * n_classes))
+    terms_bits, scaled_bits, power_bits = terms.view(np.uint64), scaled.view(np.uint64), power.view(np.uint64)
+    p_bits, q_bits = p.view(np.uint64), q.view(np.uint64)
+    unusual, seen = False, np.uint64(0)
     for start in range(0, p.shape[0], ROWS):
         n_rows = min(ROWS, p.shape[0] - start)
+        # `credalset._logarithm.log_ratio`, in loops that the compiler can vectorise.
         for i in range(n_rows):
             for k in range(n_classes):
-                terms[i * n_classes + k] = q[start + i, k] / p[start + i, k]
-        _log(terms, powers, n_rows * n_classes)
+                a, b, j = q_bits[start + i, k], p_bits[start + i, k], i * n_classes + k
+                seen |= (b - LEAST_BITS) | a  # its highest bit tells that some b is too small, or some a negative
+                shifted = (a + HALF_WAY) - b
+                scaled_bits[j] = (a + POWERS) - (shifted & WHOLE)
+                power_bits[j] = (shifted >> FRACTION_BITS) | TWO_TO_52
+                terms_bits[j] = b
+        for j in range(n_rows * n_classes):
+            s = (scaled[j] - terms[j]) / (scaled[j] + terms[j])
+            z = s * s
+            series = z * (R1 + z * (R2 + z * (R3 + z * (R4 + z * (R5 + z * (R6 + z * R7))))))
+            terms[j] = (power[j] - BIAS) * LOG_2 + (series + 2.0) * s
         for i in range(n_rows):
-            total = 0.0
-            sum_p = 0.0
-            sum_q = 0.0
-            least_p, least_q = np.inf, np.inf
+            total, sum_p, sum_q = 0.0, 0.0, 0.0
             for k in range(n_classes):
-                x, y = p[start + i, k], q[start + i, k]
-                total += y * terms[i * n_classes + k]
-                sum_p += x
-                sum_q += y
-                least_p, least_q = min(least_p, x), min(least_q, y)
+                total += q[start + i, k] * terms[i * n_classes + k]
+                sum_p += p[start + i, k]
+                sum_q += q[start + i, k]
             out[start + i] = max(total, 0.0) / log_base[0]
-            exact = abs(sum_p - 1.0) <= tolerance and abs(sum_q - 1.0) <= tolerance
-            unusual |= not (exact and least_p >= SMALLEST_DIVISOR and least_q >= 0.0)
-    return unusual
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def _log(x: FloatArray, power: FloatArray, n: int) -> None:
-    """`credalset._logarithm.log_in_place` of the first n numbers; two loops, which the compiler can vectorise."""
-    bits, power_bits = x.view(np.uint64), power.view(np.uint64)
-    for j in range(n):
-        shifted = bits[j] + SHIFT
-        power_bits[j] = (shifted >> FRACTION_BITS) | TWO_TO_52
-        bits[j] = (shifted & FRACTION) + ROOT_HALF
-    for j in range(n):
-        s = (x[j] - 1.0) / (x[j] + 1.0)
-        z = s * s
-        series = z * (R1 + z * (R2 + z * (R3 + z * (R4 + z * (R5 + z * (R6 + z * R7))))))
-        x[j] = (power[j] - BIAS) * LOG_2 + (series + 2.0) * s
+            unusual |= not (abs(sum_p - 1.0) <= tolerance and abs(sum_q - 1.0) <= tolerance)
+    return unusual or seen >= HIGHEST_BIT

@@ -170,14 +170,14 @@ def divergence_terms(p: FloatArray, q: FloatArray) -> FloatArray:
     Examples
     --------
     >>> divergence_terms(np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.0, 0.0])).round(4)
-    array([ 0.3466,     inf, -0.    ])
+    array([0.3466,    inf, 0.    ])
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         terms = log_ratio(np.atleast_1d(p), np.atleast_1d(q))  # finite where p = 0, so that the product is 0 there
         terms *= p
-        if np.any(q < SMALLEST_DIVISOR):  # the quotient may have left the range of doubles
-            close = (p > 0.0) & (q < SMALLEST_DIVISOR)
-            terms = np.where(close, p * (np.log(p) - np.log(q)), terms)
+        small = q < SMALLEST_DIVISOR  # the quotient may leave the range of doubles
+        if np.any(small):
+            terms = np.where(small, np.where(p > 0.0, p * (np.log(p) - np.log(q)), 0.0), terms)
     return terms
 
 

@@ -112,4 +112,4 @@ def kl(p: FloatArray, q: FloatArray, log_base: FloatArray, tolerance: float, out
                 sum_q += q[start + i, k]
             out[start + i] = max(total, 0.0) / log_base[0]
             unusual |= not (abs(sum_p - 1.0) <= tolerance and abs(sum_q - 1.0) <= tolerance)
-    return unusual or seen >= HIGHEST_BIT
+    return unusual or bool(seen >= HIGHEST_BIT)

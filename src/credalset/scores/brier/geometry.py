@@ -13,12 +13,11 @@ out until none is negative ends at the answer after a few rounds (as Michelot's 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.special import wrightomega
 
 from credalset._typing import BoolArray, FloatArray
+from credalset.sets.roots import bisect, false_position
 
 MAX_STEPS = 100
 SMALLEST = 1e-24  # squared distance below which entropy changes by less than 1e-10
@@ -131,19 +130,7 @@ def _flattest_on_edge(center: FloatArray, radius: FloatArray, weights: FloatArra
     logs = np.log(np.maximum(center, np.sqrt(radius / weights.max())[:, None]))
     spread = (logs - logs.mean(axis=1, keepdims=True)) ** 2 @ (1.0 / weights)
     near = 0.5 * np.log(np.maximum(spread, 1e-300)) - 0.5 * np.log(radius) - np.log(2.0)
-    f_near = excess(near)
-    far, f_far = near, f_near
-    stride = 0.5
-    while (f_near > 0).any() or (f_far <= 0).any():
-        short, long = f_near > 0, f_far <= 0
-        far, f_far = np.where(short, near, far), np.where(short, f_near, f_far)
-        near, f_near = np.where(long, far, near), np.where(long, f_far, f_near)
-        x = np.where(short, near + stride, np.where(long, far - stride, near))
-        value = excess(x)
-        near, f_near = np.where(short, x, near), np.where(short, value, f_near)
-        far, f_far = np.where(long, x, far), np.where(long, value, f_far)
-        stride *= 2.0
-    _false_position(excess, far, near, f_far, f_near)
+    excess(false_position(excess, near + 30.0, near - 30.0, steps=80))  # the last call leaves the point
     return point
 
 
@@ -167,7 +154,8 @@ def _tilted(
     point = scaled / pull
     point /= point.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore"):
-        offset = (tau[:, None] - np.log(point)) / pull
+        # Two forms of one difference: the second keeps its digits where the point is close to the centre.
+        offset = np.where(pull < 1.0, point - center, (tau[:, None] - np.log(point)) / pull)
     return point, offset, tau
 
 
@@ -177,12 +165,7 @@ def smallest_peak(center: FloatArray, radius: FloatArray, weights: FloatArray) -
     uniform = np.full((n, 1, n_classes), 1.0 / n_classes)
     flat = divergence(center, weights, uniform)[:, 0] <= radius
     low, high = np.full(n, 1.0 / n_classes), center.max(axis=1)
-    for _ in range(MAX_STEPS):
-        cap = 0.5 * (low + high)
-        far = _distance_below(center, weights, cap) > radius
-        low, high = np.where(far, cap, low), np.where(far, high, cap)
-        if (high - low <= 2e-16).all():
-            break
+    _, high = bisect(lambda cap: _distance_below(center, weights, cap) <= radius, low, high, steps=52)
     return np.where(flat, 1.0 / n_classes, high)
 
 
@@ -220,24 +203,3 @@ def _distance_below(center: FloatArray, weights: FloatArray, cap: FloatArray) ->
     reached = price < np.column_stack([np.zeros(len(room)), theta[:, :-1]])
     rows, last = np.arange(len(center)), np.maximum(reached.sum(axis=1), 1) - 1
     return np.cumsum(price**2 / weight, axis=1)[rows, last] + (theta**2 * room)[rows, last]
-
-
-def _false_position(
-    f: Callable[[FloatArray], FloatArray], far: FloatArray, near: FloatArray, f_far: FloatArray, f_near: FloatArray
-) -> FloatArray:
-    """Solve f = 0 between ends of different sign; the last call of f is at the answer (Illinois)."""
-    side = np.zeros(len(far))
-    for _ in range(MAX_STEPS):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            x = (near * f_far - far * f_near) / (f_far - f_near)
-        x = np.where((x > far) & (x < near), x, 0.5 * (near + far))
-        value = f(x)
-        good = value <= 0
-        f_far = np.where(good & (side > 0), 0.5 * f_far, f_far)
-        f_near = np.where(~good & (side < 0), 0.5 * f_near, f_near)
-        near, f_near = np.where(good, x, near), np.where(good, value, f_near)
-        far, f_far = np.where(good, far, x), np.where(good, f_far, value)
-        side = np.where(good, 1.0, -1.0)
-        if ((np.abs(value) <= 1e-12) | (near - far <= 1e-14)).all():
-            break
-    return x

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -162,22 +164,33 @@ def judge(runs: dict[tuple[int, str], Run], sizes: list[int]) -> int:
 
 
 def scale(folder: Path, calibration: Path, source: Path, options: argparse.Namespace) -> None:
-    """Score the same rows part by part, in this process and by workers of one thread each."""
+    """Score the same rows part by part, in this process and by workers, with one thread each.
+
+    Time by the clock says little where others use the machine; processor time tells what the workers add to the work.
+    """
     scorer = cs.Scorer(calibration, alpha=0.1)
     os.environ["CREDALSET_NUM_THREADS"] = "1"
-    print("\nworkers      time  rows per second  against serial")
+    scorer(next(parquet.ParquetFile(source).iter_batches(batch_size=1000)))  # kernels are compiled once per machine
+    print("\nworkers      time  rows per second  against serial  processor time  memory of a worker")
     serial = None
     for n in [0, *options.workers]:
         target = folder / f"by-{n}"
         with local_cluster(n) if n else nullcontext() as client:
-            start = time.monotonic()
+            before, start = sum(usage(client)[0]), time.monotonic()
             score_parquet(source, target, scorer, client=client)
-            seconds = time.monotonic() - start
+            seconds, (busy, memory) = time.monotonic() - start, usage(client)
         serial = serial or seconds
-        print(
-            f"{n or 'serial':>7}  {seconds:6.1f} s  {options.rows / seconds:15,.0f}  {serial / seconds:.2f}", flush=True
-        )
+        told = f"{options.rows / seconds:15,.0f}  {serial / seconds:14.2f}  {sum(busy) - before:12.1f} s"
+        print(f"{n or 'serial':>7}  {seconds:6.1f} s  {told}  {max(memory):15,.0f} MB", flush=True)
         shutil.rmtree(target)
+
+
+def usage(client: Any) -> tuple[list[float], list[float]]:
+    """Return processor seconds and peak megabytes, of this process or of each worker."""
+    used = [resource.getrusage(resource.RUSAGE_SELF)]
+    if client is not None:
+        used = list(client.run(resource.getrusage, resource.RUSAGE_SELF).values())
+    return [u.ru_utime + u.ru_stime for u in used], [u.ru_maxrss * 1024 / 1e6 for u in used]
 
 
 if __name__ == "__main__":

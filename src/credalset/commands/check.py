@@ -8,12 +8,12 @@ import typer
 
 from credalset import metrics
 from credalset._text import number_text, table_text
-from credalset.calibration import Calibration, CoverageDistribution, conformal_rank
+from credalset.calibration import Calibration, CrossCalibration
 from credalset.commands import shared
 from credalset.commands.shared import Columns, Format, Id, Json, Label, Logits, ShowPython, Task, Votes, Worker
 from credalset.persistence.load import load
-from credalset.sets.columns import columns as answers
 from credalset.tables.matching import Matched, read_numbers
+from credalset.verdict import judge
 
 
 @shared.guarded
@@ -53,7 +53,7 @@ def check(
         if column is not None
     }
     rows = [_row(model, matched, a, level, options) for a in alpha or [0.1]]
-    failed = any(row["verdict"] == "too low" for row in rows)
+    failed = any(row["verdict"] == "short" for row in rows)
     if as_json:
         shared.print_json("check", n=len(matched.table), rows=rows, passed=not failed)
     else:
@@ -64,33 +64,32 @@ def check(
 
 def _row(model: Any, matched: Matched, alpha: float, level: float, options: dict[str, Any]) -> dict[str, Any]:
     sets = model.predict_set(matched.table.values, alpha=alpha, **options)
-    observed = metrics.coverage(sets, matched.votes)
-    fitted = model if isinstance(model, Calibration) else model._calibrated()
-    n = len(fitted)
-    band = CoverageDistribution(min(conformal_rank(n, alpha), n + 1), n).observed_interval(len(sets), level)
-    found = answers(sets, ["width", "labels"])
-    verdict = "too low" if observed < band[0] else "more than asked" if observed > band[1] else "as promised"
+    fitted = model._calibrated() if hasattr(model, "_calibrated") else model
+    is_cross = isinstance(fitted, CrossCalibration)
+    keys = None if is_cross else fitted.rule.new_keys(options.get("groups"), fitted.score, sets.prediction)
+    verdict = judge(fitted, sets.contains(matched.votes), alpha, groups=keys, level=level)
+    low, high = verdict.band or (None, None)
     return {
         "alpha": alpha,
         "promised": 1.0 - alpha,
-        "observed": float(observed),
-        "band_low": band[0],
-        "band_high": band[1],
-        "verdict": verdict,
-        "width": float(metrics.mean(found["width"])),
-        "labels": float(metrics.mean(found["n_labels"])),
-        "empty": int(found["empty"].sum()),
+        "observed": float(verdict.observed),
+        "band_low": low,
+        "band_high": high,
+        "verdict": verdict.status,
+        **{name: float(value) for name, value in metrics.mean_sizes(sets).items()},
+        "empty": int(sets.is_empty().sum()),
     }
 
 
 def _print(rows: list[dict[str, Any]], n: int, level: float) -> None:
-    headings = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
+    sizes = ["width", "epistemic", "labels", "decided"]
+    headings = ["alpha", "promised", "observed", "band", "verdict", *sizes, "empty"]
     lines = []
     for row in rows:
-        names = ("promised", "observed", "band_low", "band_high", "width", "labels")
-        promised, observed, low, high, *sizes = (number_text(row[name], decimals=3) for name in names)
-        lines.append(
-            [f"{row['alpha']:g}", promised, observed, f"{low}-{high}", row["verdict"], *sizes, str(row["empty"])]
+        band = "-" if row["band_low"] is None else f"{row['band_low']:.3f}-{row['band_high']:.3f}"
+        promised, observed, *measured = (
+            number_text(row[name], decimals=3) for name in ("promised", "observed", *sizes)
         )
+        lines.append([f"{row['alpha']:g}", promised, observed, band, row["verdict"], *measured, str(row["empty"])])
     typer.echo(f"Coverage of {n} held-out items, and the {level:.0%} band in which it should fall:\n")
     typer.echo(table_text(headings, lines))

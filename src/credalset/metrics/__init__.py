@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from credalset.metrics.coverage import coverage, coverage_by_entropy, coverage_by_group, coverage_by_size
+from credalset.metrics.containment import coverage, coverage_by_entropy, coverage_by_group, coverage_by_size
 from credalset.metrics.estimate import Estimate, by_group, mean, proportion
 from credalset.metrics.size import (
     decided,

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import credalset as cs
+from credalset.scores import Brier
 from credalset.scores.density import DensitySet
 from credalset.sets.credal_set import CredalSet
 
@@ -90,6 +91,11 @@ def figures() -> dict[str, list[Panel]]:
             mixture("three spikes", [[1 / 3, 210, 10, 10], [1 / 3, 10, 210, 10], [1 / 3, 10, 10, 210]], [-4.0]),
             mixture("along an edge", [[1.0, 1.6, 1.6, 0.25]], [-0.8]),
             first_order("a ball, r = 0.15", "tv", [0.8, 0.1, 0.1], [0.15]),
+        ],
+        "brier": [
+            first_order("t = 0.005, 0.03, 0.12", "brier", inside, [0.005, 0.03, 0.12]),
+            first_order("near an edge, same thresholds", "brier", edge, [0.005, 0.03, 0.12]),
+            first_order("weights 1, 1, 6", Brier((1, 1, 6)), inside, [0.005, 0.03, 0.12]),
         ],
         "hellinger": [
             first_order("t = 0.003, 0.02, 0.08", "hellinger", inside, [0.003, 0.02, 0.08]),

@@ -37,7 +37,6 @@ LAYERS = [
     ["sets"],
     ["scores.base"],
     ["scores"],
-    ["sets.smallest_peak_kernels"],
     ["calibration"],
     ["metrics", "outline"],
     ["slices", "verdict"],

@@ -1,0 +1,128 @@
+"""Weighted squared distance: f(x, λ) = Σ v_k (λ_k − g_k)², and the ball it induces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from credalset._typing import FloatArray
+from credalset._validation import as_finite
+from credalset.scores.base import Score
+from credalset.scores.brier import ellipse, geometry
+from credalset.sets import generic
+from credalset.sets.credal_set import CredalSet
+from credalset.simplex import entropy_of_valid
+
+
+@dataclass(frozen=True)
+class Brier(Score):
+    r"""Squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$: what a prediction's Brier score is above its least.
+
+    Between 0 and 2 without weights. Of all scores it is the one whose mean the votes tell without bias, from two votes
+    per item on; `credalset.FewVotes` builds on that.
+
+    Parameters
+    ----------
+    weights : sequence of positive numbers, optional
+        v_k, how much a class counts; one for every class by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Brier()(np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.5, 0.3]])).round(3)
+    array([0.18])
+    >>> Brier(weights=(1, 1, 4))(np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.5, 0.3]])).round(3)
+    array([0.45])
+    """
+
+    weights: Sequence[float] | None = None
+    name: ClassVar[str] = "brier"
+    order: ClassVar[Literal["first", "second"]] = "first"
+
+    def __post_init__(self) -> None:
+        if self.weights is None:
+            return
+        weights = tuple(as_finite(weight, "weights", minimum=0.0) for weight in self.weights)
+        if len(weights) < 2 or min(weights) < 1e-100 or max(weights) > 1e100:
+            raise ValueError(
+                f"weights must hold one number from 1e-100 to 1e+100 per class, but is {self.weights!r}. "
+                "A class that should not count cannot be left out; give it a small weight."
+            )
+        object.__setattr__(self, "weights", weights)
+
+    def of_classes(self, n_classes: int) -> FloatArray:
+        """Return v, (K,)."""
+        return np.ones(n_classes) if self.weights is None else np.asarray(self.weights)
+
+    def _check_classes(self, n_classes: int) -> None:
+        if self.weights is not None and len(self.weights) != n_classes:
+            raise ValueError(f"weights has {len(self.weights)} entries, but there are {n_classes} classes.")
+
+    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        weights = self.of_classes(len(prediction))
+        total = weights[0] * (distribution[0] - prediction[0]) ** 2
+        for v, y, g in zip(weights[1:], distribution[1:], prediction[1:], strict=True):
+            total += v * (y - g) ** 2
+        return total
+
+    def _region(self, prediction: FloatArray, threshold: FloatArray) -> BrierBall:
+        weights = self.of_classes(prediction.shape[1])
+        return BrierBall(self, prediction, threshold, center=prediction, radius=threshold, weights=weights)
+
+    def best_fit(self, prediction: FloatArray) -> FloatArray:
+        """The prediction itself, at distance zero."""
+        return prediction
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BrierBall(CredalSet):
+    """{λ : Σ v_k (λ_k − center_k)² ≤ radius}.
+
+    Expectations, envelopes, the largest entropy and the smallest peak are exact. So are the volume and the least
+    entropy up to three classes; beyond, the volume is estimated by rays, and the least entropy lies in a bracket.
+    """
+
+    shape: ClassVar[str] = "Brier ball"
+
+    weights: FloatArray = field(kw_only=True)
+
+    def _divergence(self, points: FloatArray) -> FloatArray:
+        return geometry.divergence(self.center, self.weights, points)
+
+    def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        return geometry.support(self.center, self.radius, self.weights, utility)
+
+    def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+        point = geometry.max_entropy(self.center, self.radius, self.weights)
+        return entropy_of_valid(point), point
+
+    def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        if self.n_classes > 3:
+            low, high, best = super()._min_entropy(attaining)
+            if np.ptp(self.weights) == 0.0:
+                low = np.maximum(low, generic.entropy_of_sums(geometry.largest_sums(self.center, self.radius, self.weights)))
+            return np.minimum(low, high), high, best
+        point = ellipse.min_entropy(self.center, self.radius, self.weights) if self.n_classes == 3 else self._best_end()
+        least = entropy_of_valid(point)
+        return least, least, point
+
+    def _best_end(self) -> FloatArray:
+        """Two classes: an interval, whose ends are the only extreme points."""
+        lower, upper = self._envelope()
+        ends = np.stack([np.stack([lower[:, 0], upper[:, 1]], axis=1), np.stack([upper[:, 0], lower[:, 1]], axis=1)])
+        return ends[entropy_of_valid(ends).argmin(axis=0), np.arange(len(self))]
+
+    def _smallest_peak(self) -> FloatArray:
+        return geometry.smallest_peak(self.center, self.radius, self.weights)
+
+    def _ray_length(self, directions: FloatArray) -> FloatArray:
+        return geometry.ray_length(self.center, self.radius, self.weights, directions)
+
+    def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
+        if self.n_classes > 3:
+            return None
+        measure = ellipse.log_fraction if self.n_classes == 3 else geometry.log_width
+        return measure(self.center, self.radius, self.weights), np.zeros(len(self)), "exact"

@@ -41,6 +41,7 @@ class Brier(Score):
     weights: Sequence[float] | None = None
     name: ClassVar[str] = "brier"
     order: ClassVar[Literal["first", "second"]] = "first"
+    is_convex_in_prediction: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.weights is None:
@@ -56,6 +57,21 @@ class Brier(Score):
     def of_classes(self, n_classes: int) -> FloatArray:
         """Return v, (K,)."""
         return np.ones(n_classes) if self.weights is None else np.asarray(self.weights)
+
+    @property
+    def treats_classes_alike(self) -> bool:  # type: ignore[override]
+        """Whether all weights are equal."""
+        return self.weights is None or len(set(self.weights)) == 1
+
+    def estimate_from_votes(self, prediction: FloatArray, counts: FloatArray) -> FloatArray:
+        r"""Return $\sum_k v_k [c_k (c_k - 1) / m (m - 1) - 2 g_k c_k / m + g_k^2]$, whose mean is f from two votes on.
+
+        A single vote says nothing of $\lambda_k^2$. Its own score is put in, whose mean is larger by Jensen's inequality.
+        """
+        weights, votes = self.of_classes(prediction.shape[1]), counts.sum(axis=1, keepdims=True)
+        share = counts / votes
+        pairs = np.where(votes > 1, share * (counts - 1.0) / np.maximum(votes - 1.0, 1.0), share**2)
+        return (pairs - 2.0 * prediction * share + prediction**2) @ weights
 
     def _check_classes(self, n_classes: int) -> None:
         if self.weights is not None and len(self.weights) != n_classes:

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from credalset._typing import BoolArray, FloatArray
 
-BOLDNESS = 0.75  # of the largest legal bet, so that no single value ruins the gambler
+BOLDNESS = 0.9  # of the largest legal bet, so that no single value ruins the gambler
 PRIOR = 30.0  # values that the first guess of the spread counts for
 
 

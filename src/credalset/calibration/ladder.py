@@ -27,6 +27,7 @@ SAFETY = 3.0  # the second rung of a certain ladder, in units of α
 RARELY = 0.05  # and how much less often it may fail
 #: rungs of an average ladder, in standard errors of the mean that is tested
 HEIGHTS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5])
+SMALLEST_SPREAD = 1e-6
 SCENARIOS = (np.arange(9) + 0.5) / 9  # probabilities of what held-out items, and then the others, may say
 
 
@@ -69,41 +70,63 @@ class Ladder:
         return cls(risks[keep], deltas[keep])
 
 
-def passed(values: FloatArray, largest: FloatArray, spread: FloatArray, ladder: Ladder) -> int:
-    """Return how many thresholds pass, given the values of their majorants (L, n) from the largest threshold on."""
-    if ladder.risks[0] <= 0.0:
-        return 0
-    good = mean_is_below(values, ladder.risks, ladder.deltas, largest, spread).all(axis=1)
-    return int(np.argmin(np.append(good, False)))
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of majorants at decreasing thresholds, beside their values: all of it from items set aside.
 
-
-def plan(held_out: FloatArray, n: int, alpha: float) -> tuple[Ladder, float]:
-    """Choose an average ladder for n items from the values of items set aside (L, n').
-
-    A ladder is best for a test with the standard error it was made for, and errors differ between thresholds. Each
-    threshold's own error is tried, in scenarios of what the truth and the other items may be.
-
-    Returns
-    -------
-    tuple
-        The ladder, and the mean position of the last threshold that is expected to pass.
+    Attributes
+    ----------
+    thresholds : ndarray of shape (L,)
+        Decreasing.
+    mean, spread, error : ndarrays of shape (L,)
+        Mean, standard deviation and standard error of the mean of the majorants' values.
     """
-    size = held_out.shape[1]
-    if size < 2:
-        return Ladder.average(alpha, 0.1 * alpha), 0.0
-    mean, spread = held_out.mean(axis=1), np.maximum(held_out.std(axis=1), 1e-9)
-    z = ndtri(SCENARIOS)
-    truth = np.maximum(mean - z[:, None] * spread / np.sqrt(size), 0.0)  # (9, L)
-    error = spread / np.sqrt(n)
-    seen = truth[:, None] + z[:, None] * error  # (9, 9, L)
-    best, best_ladder = -1.0, Ladder.average(alpha, float(error.min()))
-    for candidate in error:
-        ladder = Ladder.average(alpha, float(candidate))
-        heights = HEIGHTS[: len(ladder.risks)]
-        if ladder.risks[0] <= 0.0:
-            continue
-        margin = (ladder.risks - heights * error[:, None]).min(axis=1)  # what a mean may be to pass every rung
-        position = np.argmin(np.concatenate([seen <= margin, np.zeros((9, 9, 1), bool)], axis=2), axis=2).mean()
-        if position > best:
-            best, best_ladder = float(position), ladder
-    return best_ladder, best
+
+    thresholds: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+    error: FloatArray
+
+    @classmethod
+    def of(cls, thresholds: FloatArray, held_out: FloatArray) -> Evidence:
+        """Summarise the values of items set aside, (L, n')."""
+        size = held_out.shape[1]
+        if size < 2:
+            return cls(thresholds, np.zeros(len(thresholds)), np.ones(len(thresholds)), np.full(len(thresholds), np.inf))
+        spread = np.maximum(held_out.std(axis=1), SMALLEST_SPREAD)
+        return cls(thresholds, held_out.mean(axis=1), spread, spread / np.sqrt(size))
+
+    def outlook(self, n: int, ladder: Ladder) -> float:
+        """Return the mean logarithm of the threshold that n more items may be expected to give with a ladder."""
+        z = ndtri(SCENARIOS)
+        error = self.spread / np.sqrt(n)
+        # What the truth may be, given the items set aside, and what the other items may say then: (9, 9, L).
+        shift = np.minimum(self.error, 1e3)
+        seen = np.maximum(self.mean - z[:, None] * shift, 0.0)[:, None] + z[:, None] * error
+        margin = (ladder.risks - ndtri(1.0 - ladder.deltas) * error[:, None]).min(axis=1)
+        good = np.concatenate([seen <= margin, np.zeros((*seen.shape[:2], 1), dtype=bool)], axis=2)
+        nothing = np.log(self.thresholds[0]) + 1.0
+        return float(np.append(nothing, np.log(self.thresholds))[np.argmin(good, axis=2)].mean())
+
+    def best_ladder(self, n: int, alpha: float) -> Ladder:
+        """Choose an average ladder: one made for the error at one of the thresholds, judged by its outlook."""
+        found = [Ladder.average(alpha, error) for error in np.unique(self.spread / np.sqrt(n))]
+        useful = [ladder for ladder in found if ladder.risks[0] > 0.0]
+        return min(useful, key=lambda ladder: self.outlook(n, ladder)) if useful else found[0]
+
+    def window(self, ladder: Ladder) -> slice:
+        """Leave out thresholds that are sure to pass, but for the last of them, and those that are sure to fail."""
+        safe = self.mean + 6.0 * self.error <= ladder.risks[0] / 3.0
+        hopeless = self.mean - 6.0 * self.error > ladder.risks[0]
+        start = max(int(np.argmin(np.append(safe, False))) - 1, 0)
+        return slice(start, max(len(hopeless) - int(np.argmin(np.append(hopeless[::-1], False))), start + 1))
+
+
+def smallest_threshold(evidence: Evidence, values: FloatArray, largest: FloatArray, ladder: Ladder) -> float:
+    """Return the last threshold that passes, given the values of the majorants (L, n); infinite if none does."""
+    if ladder.risks[0] <= 0.0:
+        return float("inf")
+    part = evidence.window(ladder)
+    good = mean_is_below(values[part], ladder.risks, ladder.deltas, largest[part], evidence.spread[part]).all(axis=1)
+    n_passed = int(np.argmin(np.append(good, False)))
+    return float(evidence.thresholds[part][n_passed - 1]) if n_passed else float("inf")

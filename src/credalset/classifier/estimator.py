@@ -21,7 +21,8 @@ from credalset.annotations.labels import Labels
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.checks import check_items, placeholder
 from credalset.calibration.cross import check_exact, check_options
-from credalset.calibration.noise import Noise, as_noise
+from credalset.calibration.models import as_noise
+from credalset.calibration.noise import Noise
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Evaluation, evaluate_predictions
 from credalset.persistence.bundle import Bundle, write_bundle
@@ -73,7 +74,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         network that fits the score, `FirstOrderNetwork` or `SecondOrderNetwork` (extra ``torch``).
     score : str or Score
         ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, or an object from `credalset.scores`.
-    noise : BoundedNoise, AnnotatorSampling or UnbiasedVotes, optional
+    noise : FewVotes, AnnotatorSampling, UnbiasedVotes, BoundedNoise or "auto", optional
         Cover the distribution behind the votes rather than their shares.
 
     Attributes
@@ -100,7 +101,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     (500, 3)
     """
 
-    def __init__(self, estimator: Any = None, score: str | Score = "tv", noise: Noise | None = None) -> None:
+    def __init__(self, estimator: Any = None, score: str | Score = "tv", noise: Noise | str | None = None) -> None:
         self.estimator = estimator
         self.score = score
         self.noise = noise
@@ -385,11 +386,12 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 "estimator was not trained on."
             )
         made = self.calibration_
-        for what, own, of_calibration in (
-            ("score", get_score(self.score), made.score),
-            ("noise", as_noise(self.noise), made.rule.noise),
+        score, noise = get_score(self.score), as_noise(self.noise)
+        for what, own, of_calibration, agree in (
+            ("score", score, made.score, score == made.score),
+            ("noise", noise, made.rule.noise, noise.agrees_with(made.rule.noise)),
         ):
-            if own != of_calibration:
+            if not agree:
                 raise NotFittedError(
                     f"{what} is {own!r}, but the calibration was made with {of_calibration!r}. "
                     f"Call conformalize again after changing the {what}."

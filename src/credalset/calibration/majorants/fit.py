@@ -16,6 +16,8 @@ RATIO, COARSE_RATIO = 1.15, 1.4  # between neighbouring thresholds, and where al
 MOST_LEVELS = 40
 MOST_DEGREES = 3
 LOWEST = 1e-3  # threshold, relative to the largest score
+HOPELESS = 0.4  # mean of a majorant at which smaller thresholds are not looked at
+MIXING = 1.3  # finer cells where classes cannot be sorted
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,73 +26,105 @@ class Majorants:
 
     Attributes
     ----------
-    thresholds : ndarray of shape (L,)
-        Decreasing.
-    largest : ndarray of shape (L,)
-        What φ_t cannot exceed.
+    score : Score
+        The score that thresholds are of.
+    mesh : Mesh
+        The predictions that there are tables for.
+    raw : ndarray of shape (L,)
+        Decreasing thresholds of the score without its scale, for which there are tables.
+    levels : list of dict
+        For each of these and each degree, the tables.
+    typical_scale : float
+        Scale of a typical prediction.
     """
 
+    score: Score
     mesh: Mesh
-    thresholds: FloatArray
-    largest: FloatArray
-    levels: dict[int, list[Level]]
+    raw: FloatArray
+    levels: list[dict[int, Level]]
+    typical_scale: float
 
     @classmethod
     def fit(cls, score: Score, prediction: FloatArray, counts: FloatArray, n: int) -> Majorants:
-        """Fit majorants to items set aside, for n others."""
-        k = prediction.shape[1]
-        mesh = Mesh(k, MESH[k] if score.treats_classes_alike else round(1.3 * MESH[k]), score.treats_classes_alike)
+        """Fit majorants to items set aside, for n others, from large thresholds down to those of little use."""
+        core, scale = score.unscaled(prediction)
+        k, alike = prediction.shape[1], core.treats_classes_alike
+        mesh = Mesh(k, MESH[k] if alike else round(MIXING * MESH[k]), alike)
         crowd = Crowd.fit(prediction, counts)
-        votes = counts.sum(axis=1)
-        kept = _degrees(votes, k)
-        degree_of = _degree_of(votes, kept)
-        programmes, parts = {}, {}
-        for degree in kept:
-            rows = degree_of == degree
-            typical = int(np.median(votes[rows]))
-            programmes[degree] = Programmes.prepare(score, mesh, degree, crowd, prediction[rows], typical)
-            parts[degree] = Votes.read(mesh, degree, prediction[rows], counts[rows])
-        rho, limits = 0.5 / np.sqrt(n), (-0.4 * np.sqrt(n), max(8.0, 0.4 * np.sqrt(n)))
-        limits = (-limits[1] / 2.0, limits[1])
-        top = float(np.max(score.largest_score(mesh.nodes)[np.isfinite(score.largest_score(mesh.nodes))]))
-        t = top / COARSE_RATIO
-        thresholds, levels = [], {degree: [] for degree in kept}
-        while len(thresholds) < MOST_LEVELS and t > LOWEST * top:
-            thresholds.append(t)
-            values = []
-            for degree in kept:
-                level = Level.build(programmes[degree], t, rho, limits)
-                levels[degree].append(level)
-                values.append(level.values(parts[degree]))
-            pooled = np.concatenate(values)
-            mean, error = pooled.mean(), pooled.std() / np.sqrt(len(pooled))
-            if mean - error > 0.6:
+        programmes, held_out = {}, {}
+        degree_of = _degree_of(counts, _degrees(counts))
+        for degree in np.unique(degree_of).tolist():
+            g, c = prediction[degree_of == degree], counts[degree_of == degree]
+            held_out[degree] = Votes.read(mesh, degree, g, c)
+            programmes[degree] = Programmes.prepare(core, mesh, degree, crowd, g, int(np.median(c.sum(axis=1))))
+        highest = core.largest_score(mesh.nodes)
+        t = top = float(highest[np.isfinite(highest)].max())
+        limit = max(8.0, 0.4 * np.sqrt(n))
+        raw: list[float] = []
+        levels: list[dict[int, Level]] = []
+        coarse = True
+        while len(levels) < MOST_LEVELS and t > LOWEST * top:
+            t /= COARSE_RATIO if coarse else RATIO
+            built = {d: Level.build(one, t, 0.5 / np.sqrt(n), (-0.5 * limit, limit)) for d, one in programmes.items()}
+            raw.append(t)
+            levels.append(built)
+            values = np.concatenate([built[degree].values(votes) for degree, votes in held_out.items()])
+            error = values.std() / np.sqrt(len(values))
+            coarse = coarse and values.mean() + 2.0 * error < 0.03
+            if values.mean() - error > HOPELESS:
                 break
-            t /= COARSE_RATIO if mean + 2.0 * error < 0.03 else RATIO
-        largest = np.max([[level.largest(mesh) for level in levels[degree]] for degree in kept], axis=0)
-        return cls(mesh, np.array(thresholds), largest, levels)
+        return cls(score, mesh, np.array(raw), levels, float(np.median(scale)))
+
+    @property
+    def thresholds(self) -> FloatArray:
+        """Decreasing thresholds of the score, (L,)."""
+        return self.raw / (self.typical_scale if self.typical_scale > 0 else 1.0)
+
+    @property
+    def largest(self) -> FloatArray:
+        """What the majorants cannot exceed, (L,)."""
+        each = [max(level.largest(self.mesh) for level in built.values()) for built in self.levels]
+        scaled = self.score.unscaled(self.mesh.nodes[:1])[0] is not self.score
+        return np.full(len(each), max(*each, 1.0)) if scaled else np.maximum(each, 1.0)
 
     def values(self, prediction: FloatArray, counts: FloatArray) -> FloatArray:
         """Return φ_t of items at each threshold, (L, n)."""
-        result = np.ones((len(self.thresholds), len(prediction)))
-        degree_of = _degree_of(counts.sum(axis=1), sorted(self.levels))
-        for degree, levels in self.levels.items():
+        scale = self.score.unscaled(prediction)[1]
+        table = np.ones((len(self.raw) + 1, len(prediction)))  # the last row is for thresholds below all
+        degree_of = _degree_of(counts, sorted(self.levels[0]))
+        for degree in self.levels[0]:
             rows = np.flatnonzero(degree_of == degree)
             if len(rows):
                 votes = Votes.read(self.mesh, degree, prediction[rows], counts[rows])
-                result[:, rows] = [level.values(votes) for level in levels]
-        return result
+                for j, built in enumerate(self.levels):
+                    table[j, rows] = built[degree].values(votes)
+        # A majorant for a threshold serves every larger one.
+        wanted = self.thresholds[:, None] * scale * (1.0 + 1e-12)
+        which = len(self.raw) - np.searchsorted(self.raw[::-1], wanted, side="right")
+        return np.take_along_axis(table, which, axis=0)
 
 
-def _degrees(votes: FloatArray, n_classes: int) -> list[int]:
-    """Choose a few degrees that serve items with these numbers of votes: the least, a typical one, the largest."""
-    each = np.sort(np.minimum(votes, MAX_DEGREE[n_classes]).astype(int))
+def why_no_majorants(score: Score, prediction: FloatArray | None) -> str:
+    """Say why there are no majorants for a score and predictions; empty if there are."""
+    if score.order != "first":
+        return f"the score {score.name!r} takes densities, not distributions"
+    core = score.unscaled(np.full((1, 2), 0.5))[0]
+    if not (core.is_convex and core.is_convex_in_prediction):
+        return f"the score {score.name!r} is not known to be convex in the label distribution and in the prediction"
+    if prediction is not None and prediction.shape[1] not in MAX_DEGREE:
+        return f"majorants are made for at most {max(MAX_DEGREE)} classes, and there are {prediction.shape[1]}"
+    return ""
+
+
+def _degrees(counts: FloatArray) -> list[int]:
+    """Choose a few degrees that serve items with such votes: the least, a typical one, the largest."""
+    each = np.sort(np.minimum(counts.sum(axis=1), MAX_DEGREE[counts.shape[1]]).astype(int))
     if len(np.unique(each)) <= MOST_DEGREES:
-        return [int(d) for d in np.unique(each)]
+        return np.unique(each).tolist()
     return sorted({int(each[0]), int(np.median(each)), int(each[-1])})
 
 
-def _degree_of(votes: FloatArray, degrees: list[int]) -> IntArray:
-    """Return the largest of the degrees that each item has votes for; zero if it has too few."""
+def _degree_of(counts: FloatArray, degrees: list[int]) -> IntArray:
+    """Return the largest of the degrees that each item has votes for; zero if it has too few for any."""
     padded = np.array([0, *degrees])
-    return padded[np.searchsorted(padded, votes, side="right") - 1]
+    return padded[np.searchsorted(padded, counts.sum(axis=1), side="right") - 1]

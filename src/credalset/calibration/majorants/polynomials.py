@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -58,7 +59,7 @@ def thinned(counts: FloatArray, vectors: IntArray) -> FloatArray:
     return ways / _choose(counts.sum(axis=1), d)[:, None]
 
 
-def _choose(n: FloatArray, k: FloatArray) -> FloatArray:
+def _choose(n: FloatArray, k: IntArray) -> FloatArray:
     """Binomial coefficients as products, zero where k > n; exact for the few votes they are used for."""
     k = np.broadcast_to(k, np.broadcast_shapes(np.shape(n), np.shape(k)))
     result = np.ones(k.shape)
@@ -116,7 +117,7 @@ def restriction(corners: FloatArray, degree: int) -> FloatArray:
     return law
 
 
-def _unit(k: int, n_classes: int) -> IntArray:
+def _unit(k: int | np.integer[Any], n_classes: int) -> IntArray:
     return (np.arange(n_classes) == k).astype(np.int64)
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from credalset._typing import BoolArray, FloatArray
+from credalset._typing import BoolArray, FloatArray, IntArray
 
 MAX_STEPS = 60
 PRECISION = 3e-4  # of the objective
@@ -51,7 +51,8 @@ def _smallest_tables(
 ) -> FloatArray:
     upper = np.triu_indices(mean.shape[1])
     products = rows[:, upper[0]] * rows[:, upper[1]]
-    inside = _Inside(mean, square, rows, own, bounds, result)
+    slack = _apply(rows, own, result) - bounds
+    inside = _Inside(mean, square, rows, own, result, slack, 1.0 / slack)
     todo = np.arange(len(mean))
     for _ in range(MAX_STEPS):
         result[todo] = inside.tables
@@ -64,6 +65,10 @@ def _smallest_tables(
     return result
 
 
+def _apply(rows: FloatArray, own: FloatArray, x: FloatArray) -> FloatArray:
+    return np.concatenate([x @ rows.T, (own @ x[..., None])[..., 0]], axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class _Inside:
     """Points inside many polyhedra, with prices for their constraints."""
@@ -72,33 +77,23 @@ class _Inside:
     square: FloatArray
     rows: FloatArray
     own: FloatArray
-    bounds: FloatArray
     tables: FloatArray
-    slack: FloatArray | None = None
-    price: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        if self.slack is None:
-            slack = self.apply(self.tables) - self.bounds
-            object.__setattr__(self, "slack", slack)
-            object.__setattr__(self, "price", 1.0 / slack)
+    slack: FloatArray
+    price: FloatArray
 
     def only(self, keep: BoolArray) -> _Inside:
-        names = ("mean", "square", "own", "bounds", "tables", "slack", "price")
+        names = ("mean", "square", "own", "tables", "slack", "price")
         return replace(self, **{name: getattr(self, name)[keep] for name in names})
 
     @property
     def gap(self) -> FloatArray:
         return self.slack * self.price
 
-    def apply(self, x: FloatArray) -> FloatArray:
-        return np.concatenate([x @ self.rows.T, (self.own @ x[..., None])[..., 0]], axis=1)
-
     def adjoint(self, y: FloatArray) -> FloatArray:
         n = len(self.rows)
         return y[:, :n] @ self.rows + (y[:, None, n:] @ self.own)[:, 0]
 
-    def improved(self, products: FloatArray, upper: tuple[FloatArray, FloatArray]) -> _Inside:
+    def improved(self, products: FloatArray, upper: tuple[IntArray, ...]) -> _Inside:
         """Take one step."""
         n, weights = len(self.rows), self.price / self.slack
         matrix = self.square + (self.own * weights[:, n:, None]).transpose(0, 2, 1) @ self.own
@@ -109,8 +104,9 @@ class _Inside:
         slope = (self.square @ self.tables[..., None])[..., 0] + self.mean - self.adjoint(self.price)
 
         def direction(target: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-            dx = np.linalg.solve(matrix, (-slope - self.adjoint(target / self.slack))[..., None])[..., 0]
-            ds = self.apply(dx)
+            right = -slope - self.adjoint(target / self.slack)
+            dx: FloatArray = np.linalg.solve(matrix, right[..., None])[..., 0]
+            ds = _apply(self.rows, self.own, dx)
             return dx, ds, -(target + self.price * ds) / self.slack
 
         def reach(ds: FloatArray, dp: FloatArray) -> FloatArray:

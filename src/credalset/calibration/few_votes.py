@@ -18,7 +18,8 @@ from credalset.calibration.part import Part
 from credalset.calibration.promise import Promise
 from credalset.scores import Score
 
-METHODS = ("auto", "moments", "majorant")
+METHODS = ("auto", "moments", "majorant", "family")
+CHOICES = ("moments", "majorant")  # of "auto": an assumption is never chosen for anybody
 RATIO, LOWEST = 1.06, 1e-4  # between neighbouring thresholds of the moments, and from the largest to the smallest
 TYPICAL_ALPHA = 0.1  # the level that methods are compared at
 
@@ -37,11 +38,13 @@ class FewVotes(Noise):
     delta : float or None
         The sets contain the true λ with probability at least 1 − α for all but a share δ of calibration sets, and on
         average over all of them. None: on average only, as other noise models promise, with smaller sets.
-    method : {"auto", "moments", "majorant"}
+    method : {"auto", "moments", "majorant", "family"}
         ``"moments"``: $\varphi_t = U / t$ with an unbiased estimate U of the score, which the Brier score has; any number
         of classes. ``"majorant"``: tables that are the best for these predictions and votes by a quadratic programme,
-        and certified for every λ; up to four classes, any convex score of ours. ``"auto"``: whichever promises smaller
-        thresholds on the items set aside.
+        and certified for every λ; up to four classes, any convex score of ours. ``"auto"``: whichever of these promises
+        smaller thresholds on the items set aside. ``"family"``: tables that need an assumption about crowds, with
+        smaller sets: given x, the truth scatters like some mixture of Dirichlet distributions centred at the prediction
+        or somewhat beside it (`credalset.calibration.majorants.family`).
     tuning : float
         Share of the items set aside to fit majorants and choose a method, every fifth by default.
     levels, largest : tuples of floats
@@ -68,7 +71,7 @@ class FewVotes(Noise):
     """
 
     delta: float | None = 0.01
-    method: Literal["auto", "moments", "majorant"] = "auto"
+    method: Literal["auto", "moments", "majorant", "family"] = "auto"
     tuning: float = 0.2
     levels: tuple[float, ...] = field(default=(), repr=False)
     largest: tuple[float, ...] = field(default=(), repr=False)
@@ -89,12 +92,15 @@ class FewVotes(Noise):
     @property
     def promise(self) -> Promise:
         """The truth; with probability 1 − δ, unless δ is None."""
-        return Promise("truth", self.delta, "independent", "votes are independent draws, their number chosen beforehand")
+        votes = "votes are independent draws, their number chosen beforehand"
+        if self.method == "family":
+            votes += ", and the truth scatters around predictions like a mixture of Dirichlet distributions"
+        return Promise("truth", self.delta, "independent", votes)
 
     @property
     def is_settled(self) -> bool:
         """Whether the method is chosen, and its majorants are known."""
-        return self.method == "moments" or (self.method == "majorant" and len(self.levels) > 0)
+        return self.method == "moments" or (self.method != "auto" and len(self.levels) > 0)
 
     def agrees_with(self, settled: Noise) -> bool:
         """Tell whether a model has this one's δ, share set aside, and method unless it was left open."""
@@ -111,7 +117,8 @@ class FewVotes(Noise):
     def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
         """Refuse a score that the method has no majorants for."""
         reasons = {name: self._why_not(name, score, prediction) for name in METHODS[1:]}
-        if self.method == "auto" and all(reasons.values()):
+        open_to = CHOICES if self.method == "auto" else (self.method,)
+        if all(reasons[name] for name in open_to) and self.method == "auto":
             raise ValueError(
                 f"FewVotes has no method for these predictions and the score {score.name!r}. Moments: "
                 f"{reasons['moments']}. Majorants: {reasons['majorant']}. Use UnbiasedVotes or AnnotatorSampling, or the "
@@ -121,7 +128,7 @@ class FewVotes(Noise):
             raise ValueError(f"FewVotes(method={self.method!r}) does not apply: {reasons[self.method]}.")
 
     def _why_not(self, method: str, score: Score, prediction: FloatArray | None) -> str:
-        if method == "majorant":
+        if method != "moments":
             return why_no_majorants(score, prediction)
         known = score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2)))
         return "" if known is not None else f"votes give no unbiased estimate of the score {score.name!r}"
@@ -146,7 +153,7 @@ class FewVotes(Noise):
         aside = self.set_aside(len(prediction))
         if not aside.any():
             raise ValueError(f"FewVotes sets aside a share {self.tuning:g} of the items, and {len(counts)} are too few.")
-        methods = METHODS[1:] if self.method == "auto" else (self.method,)
+        methods = CHOICES if self.method == "auto" else (self.method,)
         found = {
             method: self._fitted(method, score, prediction, counts, aside)
             for method in methods
@@ -165,7 +172,7 @@ class FewVotes(Noise):
             estimate = score.estimate_from_votes(prediction, counts)
             assert estimate is not None
             return replace(self, method=method), np.stack([estimate, score.largest_score(prediction)])
-        fitted = Majorants.fit(score, prediction[aside], counts[aside], int((~aside).sum()))
+        fitted = Majorants.fit(score, prediction[aside], counts[aside], int((~aside).sum()), method == "family")
         levels, largest = tuple(fitted.thresholds.tolist()), tuple(fitted.largest.tolist())
         return replace(self, method=method, levels=levels, largest=largest), fitted.values(prediction, counts)
 

@@ -131,9 +131,10 @@ class FamilyLevel:
         place = items.votes.place
         table = np.einsum("nj,njc->nc", place.share, self.tables[place.node])
         needed = np.einsum("nj,njm->nm", place.share, self.exceeding[place.node])
-        missing = np.maximum((needed - np.einsum("nmc,nc->nm", items.laws, table)).max(axis=1), 0.0)
-        return np.minimum((items.votes.parts * table).sum(axis=1) + missing, self.largest())
+        missing = (needed - np.einsum("nmc,nc->nm", items.laws, table)).max(axis=1)
+        repaired = (items.votes.parts * table).sum(axis=1) + np.maximum(missing, 0.0)
+        return np.where(missing <= 1.0, repaired, 1.0)
 
-    def largest(self) -> float:
+    def largest(self, mesh: Mesh) -> float:
         """Return what φ_t cannot exceed."""
         return float(self.tables.max() + 1.0)

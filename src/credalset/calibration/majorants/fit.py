@@ -8,6 +8,7 @@ import numpy as np
 
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration.majorants.crowd import Crowd
+from credalset.calibration.majorants.family import Family, FamilyLevel, FamilyVotes
 from credalset.calibration.majorants.mesh import Mesh
 from credalset.calibration.majorants.tables import MAX_DEGREE, MESH, Level, Programmes, Votes
 from credalset.scores import Score
@@ -17,7 +18,11 @@ MOST_LEVELS = 40
 MOST_DEGREES = 3
 LOWEST = 1e-3  # threshold, relative to the largest score
 HOPELESS = 0.4  # mean of a majorant at which smaller thresholds are not looked at
+SQUARES = 0.75  # weight of the spread of majorants, times the root of the number of items
+LIMIT, SMALLEST_LIMIT = 0.22, 6.0  # what majorants may not exceed, over the root of the number of items
 MIXING = 1.3  # finer cells where classes cannot be sorted
+
+AnyLevel = Level | FamilyLevel
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +46,18 @@ class Majorants:
     score: Score
     mesh: Mesh
     raw: FloatArray
-    levels: list[dict[int, Level]]
+    levels: list[dict[int, AnyLevel]]
     typical_scale: float
+    family: bool = False
 
     @classmethod
-    def fit(cls, score: Score, prediction: FloatArray, counts: FloatArray, n: int) -> Majorants:
-        """Fit majorants to items set aside, for n others, from large thresholds down to those of little use."""
+    def fit(
+        cls, score: Score, prediction: FloatArray, counts: FloatArray, n: int, family: bool = False
+    ) -> Majorants:
+        """Fit majorants to items set aside, for n others, from large thresholds down to those of little use.
+
+        With ``family`` they hold on average over a family of crowds only, see `credalset.calibration.majorants.family`.
+        """
         core, scale = score.unscaled(prediction)
         k, alike = prediction.shape[1], core.treats_classes_alike
         mesh = Mesh(k, MESH[k] if alike else round(MIXING * MESH[k]), alike)
@@ -55,17 +66,22 @@ class Majorants:
         degree_of = _degree_of(counts, _degrees(counts))
         for degree in np.unique(degree_of).tolist():
             g, c = prediction[degree_of == degree], counts[degree_of == degree]
-            held_out[degree] = Votes.read(mesh, degree, g, c)
+            held_out[degree] = (FamilyVotes if family else Votes).read(mesh, degree, g, c)
             programmes[degree] = Programmes.prepare(core, mesh, degree, crowd, g, int(np.median(c.sum(axis=1))))
         highest = core.largest_score(mesh.nodes)
         t = top = float(highest[np.isfinite(highest)].max())
-        limit = max(8.0, 0.4 * np.sqrt(n))
+        limit = max(SMALLEST_LIMIT, LIMIT * np.sqrt(n))
+        rho, limits = SQUARES / np.sqrt(n), (-0.5 * limit, limit)
+        crowds = Family.draw(core, mesh) if family else None
         raw: list[float] = []
-        levels: list[dict[int, Level]] = []
+        levels: list[dict[int, AnyLevel]] = []
         coarse = True
         while len(levels) < MOST_LEVELS and t > LOWEST * top:
             t /= COARSE_RATIO if coarse else RATIO
-            built = {d: Level.build(one, t, 0.5 / np.sqrt(n), (-0.5 * limit, limit)) for d, one in programmes.items()}
+            built = {
+                d: Level.build(one, t, rho, limits) if crowds is None else FamilyLevel.build(one, crowds, t, rho, limits)
+                for d, one in programmes.items()
+            }
             raw.append(t)
             levels.append(built)
             values = np.concatenate([built[degree].values(votes) for degree, votes in held_out.items()])
@@ -73,7 +89,7 @@ class Majorants:
             coarse = coarse and values.mean() + 2.0 * error < 0.03
             if values.mean() - error > HOPELESS:
                 break
-        return cls(score, mesh, np.array(raw), levels, float(np.median(scale)))
+        return cls(score, mesh, np.array(raw), levels, float(np.median(scale)), family)
 
     @property
     def thresholds(self) -> FloatArray:
@@ -95,7 +111,7 @@ class Majorants:
         for degree in self.levels[0]:
             rows = np.flatnonzero(degree_of == degree)
             if len(rows):
-                votes = Votes.read(self.mesh, degree, prediction[rows], counts[rows])
+                votes = (FamilyVotes if self.family else Votes).read(self.mesh, degree, prediction[rows], counts[rows])
                 for j, built in enumerate(self.levels):
                     table[j, rows] = built[degree].values(votes)
         # A majorant for a threshold serves every larger one.

@@ -186,6 +186,23 @@ def smallest_peak(center: FloatArray, radius: FloatArray, weights: FloatArray) -
     return np.where(flat, 1.0 / n_classes, high)
 
 
+def closest_with_top(center: FloatArray) -> FloatArray:
+    """Return, for each class, the squared distance of the nearest distribution in which no class has more, (N, K).
+
+    For equal weights of one: the class is pooled with those that exceed it, each at the average of the pool, and all
+    others stay where they are. Largest classes join first, as long as they exceed that average.
+    """
+    total, squares, size = center.copy(), center**2, np.ones_like(center)
+    for largest in -np.sort(-center, axis=1).T:
+        joins = largest[:, None] * size > total
+        if not joins.any():
+            break
+        total += np.where(joins, largest[:, None], 0.0)
+        squares += np.where(joins, largest[:, None] ** 2, 0.0)
+        size += joins
+    return np.where(size > 1, np.maximum(squares - total**2 / size, 0.0), 0.0)
+
+
 def _distance_below(center: FloatArray, weights: FloatArray, cap: FloatArray) -> FloatArray:
     """Return the squared distance from g of the nearest distribution with entries up to ``cap`` (at least 1 / K).
 

@@ -77,20 +77,26 @@ class Brier(Score):
         if self.weights is not None and len(self.weights) != n_classes:
             raise ValueError(f"weights has {len(self.weights)} entries, but there are {n_classes} classes.")
 
-    def _evaluate(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        weights = self.of_classes(len(prediction))
-        total = weights[0] * (distribution[0] - prediction[0]) ** 2
-        for v, y, g in zip(weights[1:], distribution[1:], prediction[1:], strict=True):
-            total += v * (y - g) ** 2
-        return total
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """Σ v_k (λ_k − g_k)²."""
+        return (self.of_classes(distribution.shape[-1]) * (distribution - prediction) ** 2).sum(axis=-1)
 
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> BrierBall:
         weights = self.of_classes(prediction.shape[1])
         return BrierBall(self, prediction, threshold, center=prediction, radius=threshold, weights=weights)
 
-    def best_fit(self, prediction: FloatArray) -> FloatArray:
-        """The prediction itself, at distance zero."""
-        return prediction
+    def lipschitz(self, n_classes: int) -> float:
+        """Twice the two largest weights: f(λ) − f(λ') = Σ v_k (λ_k − λ'_k)(λ_k + λ'_k − 2 g_k)."""
+        return 2.0 * float(np.sort(self.of_classes(n_classes))[-2:].sum())
+
+    def has_enclosing_balls(self, prediction: FloatArray) -> bool:
+        """The root of f is a distance."""
+        return True
+
+    def enclosing_threshold(self, model: FloatArray, center: FloatArray, threshold: FloatArray) -> FloatArray:
+        """(√t + √f(model, center))², by the triangle inequality for the root of f."""
+        grown = (np.sqrt(np.maximum(threshold, 0.0)) + np.sqrt(self.evaluate_rows(model, center))) ** 2
+        return np.where(threshold < 0, threshold, grown)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,6 +108,7 @@ class BrierBall(CredalSet):
     """
 
     shape: ClassVar[str] = "Brier ball"
+    exact_volume_up_to: ClassVar[float] = 3
 
     weights: FloatArray = field(kw_only=True)
 
@@ -133,6 +140,10 @@ class BrierBall(CredalSet):
 
     def _smallest_peak(self) -> FloatArray:
         return geometry.smallest_peak(self.center, self.radius, self.weights)
+
+    def _closest_with_top(self) -> FloatArray | None:
+        equal = np.ptp(self.weights) == 0.0
+        return self.weights[0] * geometry.closest_with_top(self.center) if equal else None
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
         return geometry.ray_length(self.center, self.radius, self.weights, directions)

@@ -174,7 +174,7 @@ class Unregistered(TotalVariation):
 
 
 def test_unregistered_score(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"Unregistered is not a registered score.*REGISTRY"):
+    with pytest.raises(TypeError, match=r"Unregistered is not a registered score.*register_score"):
         calibrate(Unregistered()).save(tmp_path / "c")
     with pytest.raises(TypeError, match="Unregistered is not a registered score"):
         calibrate(Normalized(Unregistered())).save(tmp_path / "c")

@@ -14,6 +14,7 @@ from credalset.commands.demo import demo
 from credalset.commands.fit import fit
 from credalset.commands.import_votes import import_votes
 from credalset.commands.predict import predict
+from credalset.commands.report import report
 from credalset.commands.reproduce import reproduce
 
 app = typer.Typer(
@@ -26,7 +27,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command("import")(import_votes)
-for _command in (agree, fit, calibrate, predict, check, reproduce):
+for _command in (agree, fit, calibrate, predict, check, report, reproduce):
     app.command()(_command)
 
 

@@ -75,11 +75,12 @@ def _outcomes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) -> Gen
         pool = Parallel(workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs", **start)
         with _interrupts_ignored():
             running = pool(delayed(_compute_named)(batch, data_dir) for batch in chosen)
-        try:
-            yield from running
-        finally:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # joblib warns of workers that were ended before they had finished
+        with warnings.catch_warnings():
+            # joblib warns of workers that were ended before they had finished, wherever Ctrl-C finds it
+            warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
+            try:
+                yield from running
+            finally:
                 running.close()
 
 

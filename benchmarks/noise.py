@@ -1,13 +1,13 @@
 """What a guarantee for the distribution behind the votes costs: coverage of the truth, and size of the sets.
 
 Votes are simulated from known distributions, so that coverage of the truth can be counted. Each row is a predictor, a
-score, a number of votes and a number of calibration items; each cell is coverage of the true distribution and, after the
-slash, the mean share of the simplex that a set takes up. ``oracle`` is calibrated with the truth itself, ``plain`` with the
-shares of the votes and no claim about the truth; the others claim at least 1 − α and are held to it. The script leaves with
-status 1 if one of them falls short by more than chance allows.
+score, a number of votes and a number of calibration items; each cell is coverage of the true distribution and, after
+the slash, the mean share of the simplex that a set takes up. ``oracle`` is calibrated with the truth itself, ``plain``
+with the shares of the votes and no claim about the truth; the others claim at least 1 − α and are held to it. The
+script leaves with status 1 if one of them falls short by more than chance allows.
 
-``--data`` does the same with real crowds: ChaosNLI (100 votes per pair) and CIFAR-10H (about 50 per image), of which all but
-a few votes are hidden, and the shares of all of them stand for the truth. Sizes are mean widths there.
+``--data`` does the same with real crowds: ChaosNLI (100 votes per pair) and CIFAR-10H (about 50 per image), of which
+all but a few votes are hidden, and the shares of all of them stand for the truth. Sizes are mean widths there.
 """
 
 from __future__ import annotations
@@ -92,7 +92,6 @@ def simulated(
 def hidden(counts: np.ndarray, votes: int, rng: np.random.Generator) -> np.ndarray:
     """Keep a few of each item's votes."""
     return np.array([rng.multivariate_hypergeometric(row, votes) for row in counts])
-    )
 
 
 def chaosnli(votes: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -132,8 +131,10 @@ def measure(
         seconds = time.perf_counter() - start
         if made:
             sets = made[name].predict_set(g[n:], ALPHA)
-            size = float((sets.upper() - sets.lower()).mean() if width else cs.metrics.mean_volume(sets[:100], max_sets=100))
-            found[name] = sets.contains(truth[n:]).mean(), size, seconds
+            width_of = (
+                (sets.upper() - sets.lower()).mean() if width else cs.metrics.mean_volume(sets[:100], max_sets=100)
+            )
+            found[name] = sets.contains(truth[n:]).mean(), float(size), seconds
     return found
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import credalset as cs
+from credalset.scores import Brier
 from credalset.scores.density import DensitySet
 from credalset.sets.credal_set import CredalSet
 

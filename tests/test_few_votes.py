@@ -71,7 +71,9 @@ def test_an_average_ladder_spends_alpha(error: float) -> None:
 
 
 def test_thresholds_that_are_sure_to_pass_or_fail_are_not_tested() -> None:
-    held_out = np.array([[0.0], [0.001], [0.02], [0.1], [0.9], [1.0]]) + 1e-4 * np.random.default_rng(0).normal(size=(6, 50))
+    held_out = np.array([[0.0], [0.001], [0.02], [0.1], [0.9], [1.0]]) + 1e-4 * np.random.default_rng(0).normal(
+        size=(6, 50)
+    )
     evidence = Evidence.of(np.array([6.0, 5.0, 4.0, 3.0, 2.0, 1.0]), held_out)
     assert evidence.window(Ladder.certain(0.1, 0.01)) == slice(2, 4)
 
@@ -123,7 +125,9 @@ def test_the_promise_with_probability_holds_over_a_thousand_calibrations(n: int,
         g, _, counts = barely(n, share, np.random.default_rng([seed, n]))
         for delta in (0.05, None):
             calibration = cs.conformalize(g, counts, "brier", noise=cs.FewVotes(delta, method="moments"))
-            misses = calibration.rule.thresholds(cs.calibration.base.as_level(ALPHA), Brier(), g[:1], quiet=True)[0] < 0.32
+            misses = (
+                calibration.rule.thresholds(cs.calibration.base.as_level(ALPHA), Brier(), g[:1], quiet=True)[0] < 0.32
+            )
             failures += misses and delta is not None
             average += [share * misses] if delta is None else []
     assert failures <= stats.binom.ppf(1 - 1e-3, 1000, 0.05)
@@ -248,9 +252,7 @@ def test_a_large_delta_is_worth_it() -> None:
 
 def test_annotator_sampling_covers_in_its_hardest_case() -> None:
     """A region that misses half the time, and crowds of which a share just above α is far away."""
-    found = coverage(
-        cs.AnnotatorSampling(0.5), "tv", lambda n, rng: barely(n, 0.12, rng, votes=20), 40, 500, 2000
-    )
+    found = coverage(cs.AnnotatorSampling(0.5), "tv", lambda n, rng: barely(n, 0.12, rng, votes=20), 40, 500, 2000)
     assert found.mean() >= 1 - ALPHA
 
 
@@ -338,8 +340,10 @@ def test_from_the_classifier_and_back(tmp_path: Path) -> None:
         loaded = cs.load(tmp_path / "clf")
         assert np.array_equal(loaded.predict_set(data.X[:20], alpha=0.2).threshold, sets.threshold)
         loaded.noise = cs.FewVotes(0.2)
-        with pytest.raises(cs.exceptions.NotFittedError, match="noise is FewVotes") if False else pytest.raises(
-            Exception, match="noise is FewVotes"
+        with (
+            pytest.raises(cs.exceptions.NotFittedError, match="noise is FewVotes")
+            if False
+            else pytest.raises(Exception, match="noise is FewVotes")
         ):
             loaded.predict_set(data.X[:20], alpha=0.2)
 

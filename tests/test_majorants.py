@@ -197,7 +197,9 @@ def test_majorants_of_ordered_classes_and_of_many_votes() -> None:
 def test_majorants_are_what_they_say_long(name: str, n_classes: int, n_votes: int) -> None:
     majorants, score = fitted(name, n_classes, n_votes)
     rng = np.random.default_rng(9)
-    points = np.concatenate([grid(n_classes, 0.01 if n_classes < 4 else 0.05), rng.dirichlet(np.full(n_classes, 0.3), 9000)])
+    points = np.concatenate(
+        [grid(n_classes, 0.01 if n_classes < 4 else 0.05), rng.dirichlet(np.full(n_classes, 0.3), 9000)]
+    )
     for g in [*rng.dirichlet(np.full(n_classes, 0.7), 12), np.eye(n_classes)[0], np.full(n_classes, 1 / n_classes)]:
         check_majorant(majorants, score, g, n_votes, points)
 
@@ -205,7 +207,7 @@ def test_majorants_are_what_they_say_long(name: str, n_classes: int, n_votes: in
 @pytest.mark.parametrize("n_votes", [1, 4, 10])
 def test_two_classes_by_the_roots_of_the_derivative(n_votes: int) -> None:
     """A polynomial in one variable is smallest at a root of its derivative or at an end: exact, and nothing is cut."""
-    majorants, score = fitted("tv", 2, n_votes)
+    majorants, _ = fitted("tv", 2, n_votes)
     vectors = count_vectors(n_votes, 2)
     x = np.linspace(0.0, 1.0, n_votes + 1)
     law = probabilities(np.column_stack([x, 1 - x]), vectors)

@@ -68,8 +68,8 @@ class Automatic(Noise):
     def why_no_weights(self) -> str | None:
         """Refuse: widths under a shift are not those of the items set aside."""
         return (
-            "noise='auto' compares widths on items set aside, which stand for items without a shift. Name a noise model: "
-            "UnbiasedVotes or AnnotatorSampling."
+            "noise='auto' compares widths on items set aside, which stand for items without a shift. Name a noise "
+            "model: UnbiasedVotes or AnnotatorSampling."
         )
 
     def prepare(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> Prepared:
@@ -77,19 +77,21 @@ class Automatic(Noise):
         models = self.candidates(score, prediction, labels)
         if not models:
             raise ValueError(
-                f"noise='auto' needs annotation counts for the score {score.name!r}, which is not convex, but labels holds "
-                "distributions. Pass the counts."
+                f"noise='auto' needs annotation counts for the score {score.name!r}, which is not convex, but labels "
+                "holds distributions. Pass the counts."
             )
         aside = self.set_aside(len(scores))
         if not aside.any():
-            raise ValueError(f"noise='auto' sets aside a share {self.tuning:g} of the items, and {len(scores)} are too few.")
+            raise ValueError(
+                f"noise='auto' sets aside a share {self.tuning:g} of the items, and {len(scores)} are too few."
+            )
         prepared = [model.prepare(score, prediction, labels, scores) for model in models]
         widths = [_width(one, score, prediction, aside) for one in prepared]
         best = int(np.argmin(widths))
         told = ", ".join(f"{type(model).__name__} {width:.3f}" for model, width in zip(models, widths, strict=True))
         reason = (
-            f"Chosen for the smallest mean width of sets at alpha = {TYPICAL_ALPHA:g} that the {aside.sum()} items set aside "
-            f"promise: {told}"
+            f"Chosen for the smallest mean width of sets at alpha = {TYPICAL_ALPHA:g} that the {aside.sum()} items set "
+            f"aside promise: {told}"
         )
         return prepared[best]._replace(reason=reason)
 

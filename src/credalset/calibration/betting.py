@@ -1,14 +1,14 @@
 r"""Is a mean below a level? A bet that is hard to lose if it is, and that nobody can expect to win if it is not.
 
 A gambler starts with one unit and, before each value X of a bounded variable is seen, puts λ ≥ 0 on it lying below r:
-the fortune is multiplied by 1 + λ (r − X). While λ (largest − r) ≤ 1 it stays positive, and if E X ≥ r it is not expected
-to grow, whatever the law of X. By Ville's inequality it then ever reaches 1 / δ with probability at most δ. So a fortune
-of 1 / δ rejects "E X ≥ r" at level δ, exactly, for any number of values (Waudby-Smith and Ramdas, *Estimating means of
-bounded random variables by betting*, 2024).
+the fortune is multiplied by 1 + λ (r − X). While λ (largest − r) ≤ 1 it stays positive, and if E X ≥ r it is not
+expected to grow, whatever the law of X. By Ville's inequality it then ever reaches 1 / δ with probability at most δ. So
+a fortune of 1 / δ rejects "E X ≥ r" at level δ, exactly, for any number of values (Waudby-Smith and Ramdas, *Estimating
+means of bounded random variables by betting*, 2024).
 
-The bet decides only how soon. With n values to come there is a best one: it copies the option that pays 1 / δ if the mean
-of a normal sample ends up below r − z σ / √n, and needs about as much evidence as the normal approximation does,
-z = 2.33 standard errors at δ = 0.01, where a constant bet needs √(2 log 1/δ) = 3.03.
+The bet decides only how soon. With n values to come there is a best one: it copies the option that pays 1 / δ if the
+mean of a normal sample ends up below r − z σ / √n, and needs about as much evidence as the normal approximation does, z
+= 2.33 standard errors at δ = 0.01, where a constant bet needs √(2 log 1/δ) = 3.03.
 """
 
 from __future__ import annotations

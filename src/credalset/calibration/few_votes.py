@@ -28,10 +28,10 @@ TYPICAL_ALPHA = 0.1  # the level that methods are compared at
 class FewVotes(Noise):
     r"""Votes are independent draws from λ, few per item and many items: from two votes on, sets of useful size.
 
-    A *majorant* $\varphi_t(x, c)$ of the votes c has a mean, over votes drawn from λ, of at least one wherever the score
-    of λ exceeds t and at least zero elsewhere, for every λ. Its mean over items therefore bounds the chance that the
-    truth scores above t. The smallest t for which a test shows this mean to be small enough is the threshold. The test
-    is by betting, exact for any number of items (`credalset.calibration.betting`).
+    A *majorant* $\varphi_t(x, c)$ of the votes c has a mean, over votes drawn from λ, of at least one wherever the
+    score of λ exceeds t and at least zero elsewhere, for every λ. Its mean over items therefore bounds the chance that
+    the truth scores above t. The smallest t for which a test shows this mean to be small enough is the threshold. The
+    test is by betting, exact for any number of items (`credalset.calibration.betting`).
 
     Parameters
     ----------
@@ -39,23 +39,21 @@ class FewVotes(Noise):
         The sets contain the true λ with probability at least 1 − α for all but a share δ of calibration sets, and on
         average over all of them. None: on average only, as other noise models promise, with smaller sets.
     method : {"auto", "moments", "majorant", "family"}
-        ``"moments"``: $\varphi_t = U / t$ with an unbiased estimate U of the score, which the Brier score has; any number
-        of classes. ``"majorant"``: tables that are the best for these predictions and votes by a quadratic programme,
-        and certified for every λ; up to four classes, any convex score of ours. ``"auto"``: whichever of these promises
-        smaller thresholds on the items set aside. ``"family"``: tables that need an assumption about crowds, with
-        smaller sets: given x, the truth scatters like some mixture of Dirichlet distributions centred at the prediction
-        or somewhat beside it (`credalset.calibration.majorants.family`).
+        ``"moments"``: $\varphi_t = U / t$ with an unbiased estimate U of the score, which the Brier score has; any
+        number of classes. ``"majorant"``: tables that are the best for these predictions and votes by a quadratic
+        programme, and certified for every λ; up to four classes, any convex score of ours. ``"auto"``: whichever of
+        these promises smaller thresholds on the items set aside. ``"family"``: tables that need an assumption about
+        crowds, with smaller sets: given x, the truth scatters like some mixture of Dirichlet distributions centred at
+        the prediction or somewhat beside it (`credalset.calibration.majorants.family`).
     tuning : float
         Share of the items set aside to fit majorants and choose a method, every fifth by default.
     levels, largest : tuples of floats
         What calibration fills in: the thresholds that there are majorants for, and what these cannot exceed.
 
-    Notes
-    -----
-    Items must be independent of each other, and how many votes an item gets must not depend on how they fall. Items may
-    have different numbers of votes. An item with a single vote cannot tell spread from error; it counts with the score of
-    its vote (moments) or with a majorant of degree one, both safe and wide. If the number of votes has nothing to do with
-    the item, leave such items out.
+    Notes ----- Items must be independent of each other, and how many votes an item gets must not depend on how they
+    fall. Items may have different numbers of votes. An item with a single vote cannot tell spread from error; it counts
+    with the score of its vote (moments) or with a majorant of degree one, both safe and wide. If the number of votes
+    has nothing to do with the item, leave such items out.
 
     Examples
     --------
@@ -121,8 +119,8 @@ class FewVotes(Noise):
         if all(reasons[name] for name in open_to) and self.method == "auto":
             raise ValueError(
                 f"FewVotes has no method for these predictions and the score {score.name!r}. Moments: "
-                f"{reasons['moments']}. Majorants: {reasons['majorant']}. Use UnbiasedVotes or AnnotatorSampling, or the "
-                "score 'brier'."
+                f"{reasons['moments']}. Majorants: {reasons['majorant']}. Use UnbiasedVotes or AnnotatorSampling, "
+                "or the score 'brier'."
             )
         if self.method != "auto" and reasons[self.method]:
             raise ValueError(f"FewVotes(method={self.method!r}) does not apply: {reasons[self.method]}.")
@@ -152,7 +150,9 @@ class FewVotes(Noise):
         counts = labels.votes("labels", type(self).__name__)
         aside = self.set_aside(len(prediction))
         if not aside.any():
-            raise ValueError(f"FewVotes sets aside a share {self.tuning:g} of the items, and {len(counts)} are too few.")
+            raise ValueError(
+                f"FewVotes sets aside a share {self.tuning:g} of the items, and {len(counts)} are too few."
+            )
         methods = CHOICES if self.method == "auto" else (self.method,)
         found = {
             method: self._fitted(method, score, prediction, counts, aside)

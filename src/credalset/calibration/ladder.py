@@ -1,16 +1,16 @@
 r"""From majorants to a threshold: what is tested, and how sure one has to be.
 
 For thresholds $t_1 > t_2 > \dots$ let $R_j$ be the chance that a new item scores above $t_j$, which grows with j, and
-$\varphi_j$ a variable with mean at least $R_j$ (a majorant). A *rung* (r, δ) asks at each threshold, from the largest on,
-whether the mean of $\varphi_j$ is below r, with a test that errs with probability at most δ, and stops at the first
+$\varphi_j$ a variable with mean at least $R_j$ (a majorant). A *rung* (r, δ) asks at each threshold, from the largest
+on, whether the mean of $\varphi_j$ is below r, with a test that errs with probability at most δ, and stops at the first
 failure. It stops too late only if the first threshold with $R_j > r$ passes; so, for the last threshold that passed,
-$P(R > r) \le \delta$ without any correction for the number of tests. A *ladder* has several rungs, $r_1 < r_2 < \dots$, and
-goes on while all of them pass. Then each promise holds, and on average over calibration sets
+$P(R > r) \le \delta$ without any correction for the number of tests. A *ladder* has several rungs, $r_1 < r_2 < \dots$,
+and goes on while all of them pass. Then each promise holds, and on average over calibration sets
 
 $$E R \le r_1 + \sum_i (r_{i+1} - r_i) \, \delta_i, \qquad r_{last + 1} = 1.$$
 
-Two ladders keep this at most α: one whose first rung makes a promise with probability 1 − δ, and one that spends nothing
-on such a promise and has smaller sets.
+Two ladders keep this at most α: one whose first rung makes a promise with probability 1 − δ, and one that spends
+nothing on such a promise and has smaller sets.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class Evidence:
         """Summarise the values of items set aside, (L, n')."""
         size = held_out.shape[1]
         if size < 2:
-            return cls(thresholds, np.zeros(len(thresholds)), np.ones(len(thresholds)), np.full(len(thresholds), np.inf))
+            return cls(
+                thresholds, np.zeros(len(thresholds)), np.ones(len(thresholds)), np.full(len(thresholds), np.inf)
+            )
         spread = np.maximum(held_out.std(axis=1), SMALLEST_SPREAD)
         return cls(thresholds, held_out.mean(axis=1), spread, spread / np.sqrt(size))
 

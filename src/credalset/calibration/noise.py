@@ -1,9 +1,9 @@
 """Guarantees for the distribution behind the votes, when calibration sees only the votes.
 
-Three routes, from assumption to assumption: `BoundedNoise` (votes change the score by less than ε, the paper's
-Theorem 2), `AnnotatorSampling` (votes are independent draws from λ), `UnbiasedVotes` (votes are fair on average). A
-fourth, for many items with few votes, is in `credalset.calibration.few_votes`. Proofs are in the guide "Which guarantee do
-I have?".
+Three routes, from assumption to assumption: `BoundedNoise` (votes change the score by less than ε, the paper's Theorem
+2), `AnnotatorSampling` (votes are independent draws from λ), `UnbiasedVotes` (votes are fair on average). A fourth, for
+many items with few votes, is in `credalset.calibration.few_votes`. Proofs are in the guide "Which guarantee do I
+have?".
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Noise:
 
     What the methods below say is right for labels without noise; a model overrides what it changes. It calibrates on
     `bounds` instead of scores and adds `margin` to thresholds. It fails with a probability of at most `spent`, which is
-    taken from α, and the bound of an item holds with a probability of at least `kept`, whatever the item, by which what is
-    left of α is multiplied.
+    taken from α, and the bound of an item holds with a probability of at least `kept`, whatever the item, by which what
+    is left of α is multiplied.
     """
 
     name: ClassVar[str]
@@ -246,18 +246,19 @@ class BoundedNoise(Noise):
 class AnnotatorSampling(Noise):
     r"""Votes are independent draws from λ: $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
 
-    Each item is calibrated with the largest score over a (1 − δ) confidence region for its λ, at level α (1 − δ). The sets
-    then contain the true λ with probability at least 1 − α: an item that scores above the threshold is seen to do so
-    with probability 1 − δ, whatever the item, so what is seen is less than the truth by no more than that factor. Items may have different numbers of votes; there is no ε
-    to choose, and any score will do. With few votes the regions, and the sets, are wide. How many votes an item gets
-    must not depend on how they fall, but for ``region="anytime"``.
+    Each item is calibrated with the largest score over a (1 − δ) confidence region for its λ, at level α (1 − δ). The
+    sets then contain the true λ with probability at least 1 − α: an item that scores above the threshold is seen to do
+    so with probability 1 − δ, whatever the item, so what is seen is less than the truth by no more than that factor.
+    Items may have different numbers of votes; there is no ε to choose, and any score will do. With few votes the
+    regions, and the sets, are wide. How many votes an item gets must not depend on how they fall, but for
+    ``region="anytime"``.
 
     Parameters
     ----------
     delta : float, optional
-        Probability with which a region may miss its λ; it may well be a half. By default it is chosen, for each α, among
-        eighteen values from 0.9 to 0.0001 so that the threshold of the items set aside is smallest. As those items take
-        no further part, the guarantee is untouched.
+        Probability with which a region may miss its λ; it may well be a half. By default it is chosen, for each α,
+        among eighteen values from 0.9 to 0.0001 so that the threshold of the items set aside is smallest. As those
+        items take no further part, the guarantee is untouched.
     region : {"exact", "tv", "kl", "anytime"}
         ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits; the largest score is exact for every score, and
         a bound above it for mixtures of densities.
@@ -300,7 +301,9 @@ class AnnotatorSampling(Noise):
     @property
     def promise(self) -> Promise:
         """The truth, if votes are draws."""
-        when = "their number may depend on how they fall" if self.region == "anytime" else "their number chosen beforehand"
+        when = (
+            "their number may depend on how they fall" if self.region == "anytime" else "their number chosen beforehand"
+        )
         return Promise("truth", votes=f"votes are independent draws, {when}")
 
     @property

@@ -27,8 +27,8 @@ class Promise:
     Examples
     --------
     >>> print(Promise("truth", 0.01, "independent", "votes are independent draws"))
-    the true distribution, with probability at least 1 - alpha on average over calibration sets and, for all but a share \
-0.01 of them, for the set at hand; if items are independent, votes are independent draws
+    the true distribution, with probability at least 1 - alpha on average over calibration sets and, for all but a \
+share 0.01 of them, for the set at hand; if items are independent, votes are independent draws
     """
 
     covers: Literal["votes", "truth"] = "votes"

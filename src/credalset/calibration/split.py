@@ -130,9 +130,8 @@ class Calibration(BaseCalibration):
         --------
         >>> import credalset as cs
         >>> data = cs.datasets.make_synthetic(200, random_state=0)
-        >>> print(cs.conformalize(data.distributions, data.counts).promise)
-        the distribution of the recorded votes, with probability at least 1 - alpha on average over calibration sets; if \
-items are exchangeable
+        >>> cs.conformalize(data.distributions, data.counts).promise
+        Promise(covers='votes', delta=None, items='exchangeable', votes='', within='')
         """
         return self.rule.promise
 
@@ -265,8 +264,8 @@ def conformalize(
         Names of the classes in column order. Taken from data frame columns or from `Annotations` when not given, and
         matched again at prediction time.
     noise : FewVotes, AnnotatorSampling, UnbiasedVotes, BoundedNoise or "auto", optional
-        Cover the distribution behind the votes rather than their shares. ``"auto"`` sets every fifth item aside to choose
-        the narrowest of the valid models.
+        Cover the distribution behind the votes rather than their shares. ``"auto"`` sets every fifth item aside to
+        choose the narrowest of the valid models.
     groups : sequence of n keys, or "predicted", optional
         Hold the guarantee within each group. ``"predicted"`` groups by the class with the largest prediction; any other
         keys are passed to ``predict_set`` for the new items too. Groups too small for α share a threshold.

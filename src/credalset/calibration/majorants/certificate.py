@@ -2,16 +2,16 @@ r"""Is E[φ | λ] ≥ 1{f(x, λ) > t} for *every* λ and every prediction? Yes, 
 
 Take a cell of the mesh with predictions $v_1, \dots, v_K$ at its corners and tables $\varphi_j$ there, and a piece S of
 the simplex with corners $P_1, \dots, P_K$. On S let $b_{j\gamma}$ be the Bernstein coefficients of the polynomial of
-$\varphi_j$, and $l_{j\gamma} = \sum_k (\gamma_k / d) f(v_j, P_k) - t$ those of the linear function that equals f − t in the
-corners. If
+$\varphi_j$, and $l_{j\gamma} = \sum_k (\gamma_k / d) f(v_j, P_k) - t$ those of the linear function that equals f − t in
+the corners. If
 
 $$ b_{j\gamma} \ge \kappa + \sigma \, l_{j\gamma} \quad \text{for all } j, \gamma, \text{ with one } \sigma \ge 0, $$
 
-then for every $g = \sum_j w_j v_j$ in the cell and every λ in S the mixed table has
-$p = \sum_j w_j p_j(\lambda) \ge \kappa + \sigma \sum_j w_j (f(v_j, \lambda) - t) \ge \kappa + \sigma (f(g, \lambda) - t)$,
-because f is convex in λ (the linear function lies above it on S) and convex in g. So p ≥ κ wherever f(g, λ) ≥ t, and φ / κ
-is a majorant once p ≥ 0 everywhere, which smallest coefficients tell as well. Both σ and κ are found per piece; κ of a
-cell is the smallest over all pieces that reach beyond t. Any σ proves what it proves, so nothing depends on the search.
+then for every $g = \sum_j w_j v_j$ in the cell and every λ in S the mixed table has $p = \sum_j w_j p_j(\lambda) \ge
+\kappa + \sigma \sum_j w_j (f(v_j, \lambda) - t) \ge \kappa + \sigma (f(g, \lambda) - t)$, because f is convex in λ (the
+linear function lies above it on S) and convex in g. So p ≥ κ wherever f(g, λ) ≥ t, and φ / κ is a majorant once p ≥ 0
+everywhere, which smallest coefficients tell as well. Both σ and κ are found per piece; κ of a cell is the smallest over
+all pieces that reach beyond t. Any σ proves what it proves, so nothing depends on the search.
 """
 
 from __future__ import annotations
@@ -77,10 +77,11 @@ def _lower_bounds(tables: FloatArray, degree: int, n_classes: int, judge: Judge)
     lowest = np.full(len(tables), np.inf)
     corners, matrices = _cut(n_classes, degree, FIRST_CUT[n_classes])
     rows, which = (index.ravel() for index in np.indices((len(tables), len(corners))))
-    waiting = [
-        (rows[i : i + AT_A_TIME], which[i : i + AT_A_TIME], 0) for i in range(0, len(rows), AT_A_TIME)
+    waiting = [(rows[i : i + AT_A_TIME], which[i : i + AT_A_TIME], 0) for i in range(0, len(rows), AT_A_TIME)]
+    stack = [
+        (r, np.einsum("ngc,njc->njg", matrices[q], tables[r], optimize=True), corners[q], cuts)
+        for r, q, cuts in waiting
     ]
-    stack = [(r, np.einsum("ngc,njc->njg", matrices[q], tables[r], optimize=True), corners[q], cuts) for r, q, cuts in waiting]
     halves, half_matrices = _cut(n_classes, degree, 2)
     while stack:
         row, coefficients, corner, cuts = stack.pop()
@@ -93,7 +94,14 @@ def _lower_bounds(tables: FloatArray, degree: int, n_classes: int, judge: Judge)
             finer = np.einsum("hgc,njc->nhjg", half_matrices, coefficients[part], optimize=True)
             smaller = np.einsum("hab,nbk->nhak", halves, corner[part])
             shape = finer.shape[2:], smaller.shape[2:]
-            stack.append((np.repeat(row[part], len(halves)), finer.reshape(-1, *shape[0]), smaller.reshape(-1, *shape[1]), cuts + 1))
+            stack.append(
+                (
+                    np.repeat(row[part], len(halves)),
+                    finer.reshape(-1, *shape[0]),
+                    smaller.reshape(-1, *shape[1]),
+                    cuts + 1,
+                )
+            )
     return lowest
 
 

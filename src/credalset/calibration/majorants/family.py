@@ -1,12 +1,13 @@
 r"""Majorants that hold on average over a family of crowds, not for every single λ.
 
-If one is ready to assume that, given x, the truth scatters like *some* mixture of Dirichlet(s c) over sharpness s and centre
-c, with centres at the prediction or moved away from it by a share toward one class or toward all, then it is enough that
+If one is ready to assume that, given x, the truth scatters like *some* mixture of Dirichlet(s c) over sharpness s and
+centre c, with centres at the prediction or moved away from it by a share toward one class or toward all, then it is
+enough that
 
 $$ E[\varphi_t(x, c) \,|\, s, c] \ge P(f(x, \lambda) > t \,|\, s, c) \quad \text{for every member of the family,} $$
 
-a few dozen inequalities instead of one per λ. The mixing law may be anything and may depend on x. Tables become tame and
-sets smaller. The promise is worth what the assumption is worth: it fails for crowds that split into camps around
+a few dozen inequalities instead of one per λ. The mixing law may be anything and may depend on x. Tables become tame
+and sets smaller. The promise is worth what the assumption is worth: it fails for crowds that split into camps around
 distributions far from the prediction more sharply than any member of the family does.
 """
 
@@ -68,7 +69,9 @@ class Family:
         for j in range(m):
             gammas = rng.standard_gamma(np.maximum(concentration[:, j, None], 1e-3), (v, DRAWS, k))
             points = (gammas + 1e-300) / (gammas + 1e-300).sum(axis=2, keepdims=True)
-            scores[:, j] = score.evaluate_rows(np.repeat(mesh.nodes, DRAWS, axis=0), points.reshape(-1, k)).reshape(v, -1)
+            scores[:, j] = score.evaluate_rows(np.repeat(mesh.nodes, DRAWS, axis=0), points.reshape(-1, k)).reshape(
+                v, -1
+            )
         return cls(mesh, np.sort(scores, axis=2))
 
     def exceeding(self, threshold: float) -> FloatArray:
@@ -122,7 +125,12 @@ class FamilyLevel:
         rows = np.concatenate([box, -box])
         bounds = np.tile(np.repeat([limits[0], -limits[1]], len(box)), (len(laws), 1))
         tables = smallest_tables(
-            programmes.means, rho * programmes.squares, rows, laws, np.concatenate([bounds, exceeding], axis=1), start=1.5
+            programmes.means,
+            rho * programmes.squares,
+            rows,
+            laws,
+            np.concatenate([bounds, exceeding], axis=1),
+            start=1.5,
         )
         return cls(tables, exceeding)
 

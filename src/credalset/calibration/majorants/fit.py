@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -51,9 +52,7 @@ class Majorants:
     family: bool = False
 
     @classmethod
-    def fit(
-        cls, score: Score, prediction: FloatArray, counts: FloatArray, n: int, family: bool = False
-    ) -> Majorants:
+    def fit(cls, score: Score, prediction: FloatArray, counts: FloatArray, n: int, family: bool = False) -> Majorants:
         """Fit majorants to items set aside, for n others, from large thresholds down to those of little use.
 
         With ``family`` they hold on average over a family of crowds only, see `credalset.calibration.majorants.family`.
@@ -62,7 +61,8 @@ class Majorants:
         k, alike = prediction.shape[1], core.treats_classes_alike
         mesh = Mesh(k, MESH[k] if alike else round(MIXING * MESH[k]), alike)
         crowd = Crowd.fit(prediction, counts)
-        programmes, held_out = {}, {}
+        programmes: dict[int, Programmes] = {}
+        held_out: dict[int, Any] = {}
         degree_of = _degree_of(counts, _degrees(counts))
         for degree in np.unique(degree_of).tolist():
             g, c = prediction[degree_of == degree], counts[degree_of == degree]
@@ -79,7 +79,9 @@ class Majorants:
         while len(levels) < MOST_LEVELS and t > LOWEST * top:
             t /= COARSE_RATIO if coarse else RATIO
             built = {
-                d: Level.build(one, t, rho, limits) if crowds is None else FamilyLevel.build(one, crowds, t, rho, limits)
+                d: Level.build(one, t, rho, limits)
+                if crowds is None
+                else FamilyLevel.build(one, crowds, t, rho, limits)
                 for d, one in programmes.items()
             }
             raw.append(t)
@@ -111,7 +113,9 @@ class Majorants:
         for degree in self.levels[0]:
             rows = np.flatnonzero(degree_of == degree)
             if len(rows):
-                votes = (FamilyVotes if self.family else Votes).read(self.mesh, degree, prediction[rows], counts[rows])
+                votes: Any = (FamilyVotes if self.family else Votes).read(
+                    self.mesh, degree, prediction[rows], counts[rows]
+                )
                 for j, built in enumerate(self.levels):
                     table[j, rows] = built[degree].values(votes)
         # A majorant for a threshold serves every larger one.

@@ -1,8 +1,8 @@
 r"""Functions of votes, as polynomials in the distribution the votes come from.
 
-A table φ over the count vectors c of d votes has the mean $E[\varphi(c) \,|\, \lambda] = \sum_c \varphi(c) B_c(\lambda)$
-with the multinomial probabilities $B_c(\lambda) = \binom{d}{c} \lambda^c$: a polynomial of degree d whose Bernstein
-coefficients are the entries of the table. Two facts carry everything here.
+A table φ over the count vectors c of d votes has the mean $E[\varphi(c) \,|\, \lambda] = \sum_c \varphi(c)
+B_c(\lambda)$ with the multinomial probabilities $B_c(\lambda) = \binom{d}{c} \lambda^c$: a polynomial of degree d whose
+Bernstein coefficients are the entries of the table. Two facts carry everything here.
 
 - *Smallest coefficient.* On a smaller simplex the same polynomial has coefficients of its own. They are means of φ over
   d votes of which γ_k come from corner k, hence averages of the table, and the polynomial is at least the smallest.
@@ -72,7 +72,8 @@ def _choose(n: FloatArray, k: IntArray) -> FloatArray:
 def subdivision(n_classes: int, pieces: int) -> FloatArray:
     """Cut the simplex into pieces^(K−1) simplices of equal volume; return their corners, (P, K, K), corners first.
 
-    In the coordinates y_k = λ_{k+1} + … + λ_K, which fall from one to zero, each unit cube is cut along its diagonal (Kuhn).
+    In the coordinates y_k = λ_{k+1} + … + λ_K, which fall from one to zero, each unit cube is cut along its diagonal
+    (Kuhn).
 
     Examples
     --------

@@ -2,8 +2,8 @@ r"""Tables with the smallest mean and spread whose polynomials are majorants, at
 
     minimise  E φ + (ρ/2) E φ²     subject to  p(λ) ≥ 1 where f ≥ t,  p(λ) ≥ 0 elsewhere,  smallest ≤ φ ≤ largest.
 
-The square matters as much as the mean: how far φ scatters decides how many items it takes to measure its mean. What lies
-between the points is left to `certificate`.
+The square matters as much as the mean: how far φ scatters decides how many items it takes to measure its mean. What
+lies between the points is left to `certificate`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class _Inside:
 
         def direction(target: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
             right = -slope - self.adjoint(target / self.slack)
-            dx: FloatArray = np.linalg.solve(matrix, right[..., None])[..., 0]
+            dx = np.asarray(np.linalg.solve(matrix, right[..., None])[..., 0], dtype=np.float64)
             ds = _apply(self.rows, self.own, dx)
             return dx, ds, -(target + self.price * ds) / self.slack
 

@@ -193,7 +193,7 @@ class Programmes:
         return self.score.evaluate_rows(np.repeat(self.mesh.nodes, x, axis=0), points.reshape(-1, k)).reshape(n, x)
 
     def _wanted(self, ratio: FloatArray) -> FloatArray:
-        """What majorants must reach at points with f / t = ``ratio``; they rise gently, so that neighbours can be mixed."""
+        """Return what majorants must reach where f / t = ``ratio``: a gentle rise, so that neighbours can be mixed."""
         growth = self.steepness * (ratio - 1.0)
         inside = np.maximum(1.0 + growth, 0.0)
         outside = np.where(growth < OVERSHOOT, 1.0 + growth, 1.0)

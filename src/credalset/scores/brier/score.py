@@ -19,7 +19,7 @@ from credalset.simplex import entropy_of_valid
 
 @dataclass(frozen=True)
 class Brier(Score):
-    r"""Squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$: what a prediction's Brier score is above its least.
+    r"""Squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$: a Brier score, less the least it can be.
 
     Between 0 and 2 without weights. Of all scores it is the one whose mean the votes tell without bias, from two votes
     per item on; `credalset.FewVotes` builds on that.
@@ -66,7 +66,8 @@ class Brier(Score):
     def estimate_from_votes(self, prediction: FloatArray, counts: FloatArray) -> FloatArray:
         r"""Return $\sum_k v_k [c_k (c_k - 1) / m (m - 1) - 2 g_k c_k / m + g_k^2]$, whose mean is f from two votes on.
 
-        A single vote says nothing of $\lambda_k^2$. Its own score is put in, whose mean is larger by Jensen's inequality.
+        A single vote says nothing of $\lambda_k^2$. Its own score is put in, whose mean is larger by Jensen's
+        inequality.
         """
         weights, votes = self.of_classes(prediction.shape[1]), counts.sum(axis=1, keepdims=True)
         share = counts / votes
@@ -126,7 +127,9 @@ class BrierBall(CredalSet):
         if self.n_classes > 3:
             low, high, best = super()._min_entropy(attaining)
             if np.ptp(self.weights) == 0.0:
-                low = np.maximum(low, generic.entropy_of_sums(geometry.largest_sums(self.center, self.radius, self.weights)))
+                low = np.maximum(
+                    low, generic.entropy_of_sums(geometry.largest_sums(self.center, self.radius, self.weights))
+                )
             return np.minimum(low, high), high, best
         point = ellipse.min_entropy(self.center, self.radius, self.weights) if self.n_classes == 3 else self._best_end()
         least = entropy_of_valid(point)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.calibration.cross_set import CrossSet
 from credalset.scores.density import DensitySet
 from credalset.sets.credal_set import CredalSet
 
@@ -69,8 +68,12 @@ def outline(one: CredalSet) -> list[FloatArray]:
         return [np.eye(3)]
     if isinstance(one, DensitySet):
         return density_level_sets(one, [float(one.threshold[0])])[0]
-    if isinstance(one, CrossSet):
-        return level_sets(lambda points: 1.0 - one._contains_pairs(points[None])[0], [0.5], one.center)[0]
+    parts = one._parts()
+    if parts is not None and len(parts) == 1 and one.hull is None:
+        return outline(parts[0])
+    if parts is not None:
+        focus = np.concatenate([one.center, *(part.center for part in parts)])
+        return level_sets(lambda points: 1.0 - one._contains_pairs(points[None])[0], [0.5], focus)[0]
     try:
         return [_in_order(one.vertices(0))]
     except TypeError:  # a curved boundary
@@ -118,7 +121,8 @@ def outlines(sets: CredalSet, tolerance: float = 1e-3) -> list[list[FloatArray]]
 
 def is_convex(sets: CredalSet) -> bool:
     """Tell whether sets know their own furthest members, so that their boundary need not be traced."""
-    return sets.answers()["expectation"] == "exact"
+    parts = sets._parts()
+    return sets.answers()["expectation"] == "exact" and (parts is None or len(parts) == 1)
 
 
 def _furthest(sets: CredalSet, row: IntArray, angle: FloatArray) -> FloatArray:

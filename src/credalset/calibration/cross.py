@@ -14,7 +14,7 @@ from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from credalset._validation import Checked, as_numbers
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.checks import uses_mixtures
-from credalset.calibration.cross_set import ELEMENTS, Ballot, CrossSet
+from credalset.calibration.cross_set import Ballot, CrossSet
 from credalset.calibration.groups import Pool, is_predicted
 from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
@@ -25,6 +25,7 @@ from credalset.persistence.bundle import Bundle
 from credalset.persistence.plain import read_array, refusing, require
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.union import ELEMENTS
 
 #: what a split calibration has and this one has not, and what to ask instead
 _MISSING = {

@@ -7,19 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import logsumexp
 
 from credalset._predictions import map_arrays, stacked
 from credalset._typing import BoolArray, FloatArray, IntArray, Prediction
 from credalset.calibration.part import Part
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.results import Volume
+from credalset.sets.union import ELEMENTS, InUnion
 from credalset.simplex import corners, entropy_of_valid
 
-ELEMENTS = 1 << 22  # numbers held at a time
 SHARES = np.array([1.0, 0.95, 0.9, 0.8, 0.6, 0.3])  # of the way from the centre out at which to look for members
-MAX_ROUNDS = 100  # of rejection, before a sample is filled up with the members found
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +92,7 @@ class Ballot:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossSet(CredalSet):
+class CrossSet(InUnion):
     r"""The cross-conformal (CV+) sets of a batch: what enough calibration items let in, by their own folds' models.
 
     Item i of fold k votes for λ if $f(g_k(x), \lambda) \le s_i$. ``prediction`` has shape (N, F, …), a prediction of
@@ -162,37 +159,13 @@ class CrossSet(CredalSet):
         votes = self.ballot.count(_fold_scores(self.score, self._models(), with_center))
         return votes[:, -1:] - votes[:, :-1]
 
-    def _envelope(self) -> tuple[FloatArray, FloatArray]:
-        lower, upper = self.center, self.center
-        for region in self.fold_regions():
-            low, high = region.envelope()
-            lower, upper = np.fmin(lower, low), np.fmax(upper, high)  # empty regions are NaN
-        return lower, upper
-
-    def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        value, point = (self.center * utility).sum(axis=1), self.center
-        for region in self.fold_regions():
-            other, at = region.upper_expectation(utility, return_distribution=True)
-            point = np.where((other > value)[:, None], at, point)
-            value = np.fmax(value, other)
-        return value, point
-
-    def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        value, point = entropy_of_valid(self.center), self.center
-        for region in self.fold_regions():
-            bounds = region.entropy_bounds(return_distributions=True)
-            assert bounds.upper_distribution is not None
-            point = np.where((bounds.upper > value)[:, None], bounds.upper_distribution, point)
-            value = np.fmax(value, bounds.upper)
-        return value, point
-
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         points = self._known_members()
         entropies = entropy_of_valid(points)
         best = np.arange(len(self)), entropies.argmin(axis=1)
         value = entropies[best]
         for region in self.fold_regions():
-            value = np.fmin(value, region.entropy_bounds().lower)
+            value = np.fmin(value, region._least_entropy(False)[0])
         return value, entropies[best], points[best]
 
     def _known_members(self) -> FloatArray:
@@ -213,70 +186,6 @@ class CrossSet(CredalSet):
     def _parts(self) -> list[CredalSet]:
         return self.fold_regions()
 
-    def _smallest_peak(self) -> FloatArray:
-        result = self.center.max(axis=1)
-        for region in self.fold_regions():
-            result = np.fmin(result, region.smallest_peak())
-        return result
-
-    def _vertices(self) -> FloatArray:
-        raise TypeError("a cross-conformal set is no polytope and has no vertices; use contains, sample or envelope.")
-
-    def _log_volume(self, generator: np.random.Generator) -> None:
-        return None
-
-    def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
-        r"""Estimate $\sum_k v_k E_{U_k}[ 1\{member\} / c ]$, c(λ) the number of fold regions that hold λ."""
-        value, error = np.empty(len(self)), np.empty(len(self))
-        per_fold = max(2, -(-n_rays // self._n_folds))
-        for rows in self._blocks(per_fold):
-            value[rows], error[rows] = self[rows]._block_log_volume(generator, per_fold)
-        return value, error
-
-    def _block_log_volume(self, generator: np.random.Generator, n: int) -> tuple[FloatArray, FloatArray]:
-        logs, means, variances = [], [], []
-        for region in self.fold_regions():
-            log = region.log_volume(return_error=True, random_state=generator)
-            assert isinstance(log, Volume)
-            chance = self._chances(region.sample(n, generator))
-            logs.append(log.value)
-            means.append(chance.mean(axis=1))
-            variances.append(chance.var(axis=1, ddof=1) / n + (means[-1] * log.standard_error) ** 2)
-        log_volumes, share = np.stack(logs), np.stack(means)
-        top = np.where(np.isfinite(log_volumes.max(axis=0)), log_volumes.max(axis=0), 0.0)
-        relative = np.exp(log_volumes - top)
-        total = (relative * share).sum(axis=0)
-        spread = np.sqrt((relative**2 * np.stack(variances)).sum(axis=0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return top + np.log(total), np.where(total > 0, spread / total, 0.0)
-
-    def _sample(self, n: int, generator: np.random.Generator) -> FloatArray:
-        result = np.empty((len(self), n, self.n_classes))
-        for rows in self._blocks(4 * n):
-            result[rows] = self[rows]._sample_block(n, generator)
-        return result
-
-    def _sample_block(self, n: int, generator: np.random.Generator) -> FloatArray:
-        """Draw from the fold regions in proportion to their volumes, and accept with chance 1 / c if a member."""
-        regions = self.fold_regions()
-        logs = np.stack([np.asarray(region.log_volume(random_state=generator)) for region in regions], axis=1)
-        chances = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-        found: list[list[FloatArray]] = [[] for _ in range(len(self))]
-        for _ in range(MAX_ROUNDS):
-            open_rows = np.array([i for i, parts in enumerate(found) if sum(map(len, parts)) < n], dtype=np.int64)
-            if len(open_rows) == 0:
-                break
-            numbers = generator.multinomial(4 * n, chances[open_rows])
-            for k, region in enumerate(regions):
-                rows = open_rows[numbers[:, k] > 0]
-                if len(rows) == 0:
-                    continue
-                points = region[rows].sample(int(numbers[:, k].max()), generator)
-                accepted = generator.random(points.shape[:2]) < self[rows]._chances(points)
-                for i, (row, own) in enumerate(zip(rows, numbers[numbers[:, k] > 0, k], strict=True)):
-                    found[row].append(points[i, :own][accepted[i, :own]])
-        return np.stack([_fill(np.concatenate(parts), n, self.center[i], generator) for i, parts in enumerate(found)])
-
     def _chances(self, points: FloatArray) -> FloatArray:
         """Return 1 / (number of fold regions that hold a point) for members, 0 for others and for NaN, (N, M)."""
         missing = np.asarray(np.isnan(points).any(axis=2))
@@ -286,19 +195,7 @@ class CrossSet(CredalSet):
         holders = (scores <= self.threshold[:, None, None]).sum(axis=2)
         return np.where(member, 1.0 / np.maximum(holders, 1), 0.0)
 
-    def _blocks(self, n_points: int) -> list[slice]:
-        step = max(1, ELEMENTS // (n_points * self._n_folds * self.n_classes))
-        return [slice(start, start + step) for start in range(0, len(self), step)]
-
 
 def _fold_scores(score: Score, models: Sequence[Prediction], points: FloatArray) -> FloatArray:
     """Score points (N or 1, M, K) under the F models of each item, (N, M, F)."""
     return np.stack([score.evaluate_pairs(model, points) for model in models], axis=-1)
-
-
-def _fill(points: FloatArray, n: int, center: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Take n of the members found in random order; where they are too few, some again."""
-    pool = points if len(points) else center[None]
-    if len(pool) >= n:
-        return pool[generator.permutation(len(pool))[:n]]
-    return np.concatenate([pool, pool[generator.integers(len(pool), size=n - len(pool))]])

@@ -5,5 +5,6 @@ from __future__ import annotations
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.queue import Queue, QueueRules
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
+from credalset.sets.union import UnionSet
 
-__all__ = ["CredalSet", "EntropyBounds", "Queue", "QueueRules", "Uncertainty", "Volume"]
+__all__ = ["CredalSet", "EntropyBounds", "Queue", "QueueRules", "Uncertainty", "UnionSet", "Volume"]

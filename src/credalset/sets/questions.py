@@ -131,25 +131,27 @@ class Questions(Region):
         >>> lower.round(3), upper.round(3)
         (array([0.455]), array([0.865]))
         """
-        k = self.n_classes
-        unit = log_base(base, k)
-        tail: list[tuple[int, ...]] = [(k,)] if return_distributions else []
-
-        low = self._measure(
-            [(), (), *tail],
-            lambda sets, _: sets._min_entropy(return_distributions),
-            lambda _: (0.0, 0.0, corners(np.array([0]), k)),
-        )
-        high = self._measure(
-            [(), (), *tail],
-            lambda sets, _: sets._bounded_max_entropy(return_distributions),
-            lambda _: (np.log(k), np.log(k), np.full(k, 1 / k)),
-        )
+        unit = log_base(base, self.n_classes)
+        low, high = self._least_entropy(return_distributions), self._most_entropy(return_distributions)
         gaps = np.maximum(low[1] - low[0], 0.0) / unit, np.maximum(high[0] - high[1], 0.0) / unit
         is_exact = not any((gap > 0).any() for gap in gaps)
         method = "outer" if self.hull is not None else "exact" if is_exact else "bracket"
         points = (low[2], high[2]) if return_distributions else (None, None)
         return EntropyBounds(low[0] / unit, high[0] / unit, *gaps, method, *points)
+
+    def _least_entropy(self, attaining: bool) -> list[FloatArray]:
+        """Smallest entropy in nats, (N,): a bound, what the best member known has, and that member if asked for."""
+        k = self.n_classes
+        tails: list[tuple[int, ...]] = [(), (), (k,)] if attaining else [(), ()]
+        corner = corners(np.array([0]), k)
+        return self._measure(tails, lambda sets, _: sets._min_entropy(attaining), lambda _: (0.0, 0.0, corner))
+
+    def _most_entropy(self, attaining: bool) -> list[FloatArray]:
+        """Largest entropy in nats; as `_least_entropy`."""
+        k = self.n_classes
+        tails: list[tuple[int, ...]] = [(), (), (k,)] if attaining else [(), ()]
+        whole = np.log(k), np.log(k), np.full(k, 1 / k)
+        return self._measure(tails, lambda sets, _: sets._bounded_max_entropy(attaining), lambda _: whole)
 
     def uncertainty(self, base: float | str | None = "K", family: str = "entropy") -> Uncertainty:
         """Split the uncertainty of each set into an aleatoric and an epistemic part.

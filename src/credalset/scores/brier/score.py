@@ -21,8 +21,8 @@ from credalset.simplex import entropy_of_valid
 class Brier(Score):
     r"""Squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$: a Brier score, less the least it can be.
 
-    Between 0 and 2 without weights. Of all scores it is the one whose mean the votes tell without bias, from two votes
-    per item on; `credalset.FewVotes` builds on that.
+    Between 0 and 2 without weights. Of all distances it is the one whose mean the votes tell without bias, from two
+    votes per item on; `credalset.FewVotes` builds on that.
 
     Parameters
     ----------
@@ -134,6 +134,9 @@ class BrierBall(CredalSet):
         point = ellipse.min_entropy(self.center, self.radius, self.weights) if self.n_classes == 3 else self._best_end()
         least = entropy_of_valid(point)
         return least, least, point
+
+    def _has_exact_entropies(self) -> bool:
+        return self.n_classes <= 3
 
     def _best_end(self) -> FloatArray:
         """Two classes: an interval, whose ends are the only extreme points."""

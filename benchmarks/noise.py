@@ -131,9 +131,7 @@ def measure(
         seconds = time.perf_counter() - start
         if made:
             sets = made[name].predict_set(g[n:], ALPHA)
-            size = (
-                (sets.upper() - sets.lower()).mean() if width else cs.metrics.mean_volume(sets[:100], max_sets=100)
-            )
+            size = (sets.upper() - sets.lower()).mean() if width else cs.metrics.mean_volume(sets[:100], max_sets=100)
             found[name] = sets.contains(truth[n:]).mean(), float(size), seconds
     return found
 

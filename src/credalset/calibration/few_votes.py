@@ -189,6 +189,8 @@ class FewVotes(Noise):
         return np.full(len(prediction), part.memo[alpha])
 
     def _threshold(self, part: Part, alpha: float) -> float:
+        if len(part) == 0:
+            return float("inf")
         thresholds, held_out, _ = self._values(part.held_out, part.held_out)
         evidence = Evidence.of(thresholds, held_out)
         _, values, largest = self._values(part.bounds, part.held_out)

@@ -23,7 +23,10 @@ from scipy.special import ndtr, ndtri
 from credalset._typing import FloatArray
 from credalset.calibration.betting import mean_is_below
 
-SAFETY = 3.0  # the second rung of a certain ladder, in units of α
+SAFETY, OFTEN = (
+    2.0,
+    0.05,
+)  # the second rung of a certain ladder, above α in units of it, and the δ up to which it is so high
 RARELY = 0.05  # and how much less often it may fail
 #: rungs of an average ladder, in standard errors of the mean that is tested
 HEIGHTS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5])
@@ -53,7 +56,8 @@ class Ladder:
         >>> ladder.risks.round(4), ladder.deltas, round(ladder.mean_risk, 9)
         (array([0.0976, 0.3   ]), array([0.01  , 0.0005]), 0.1)
         """
-        second, rare = min(SAFETY * alpha, 0.5 * (1.0 + alpha)), RARELY * min(delta, alpha)
+        second = min(alpha * (1.0 + SAFETY * min(1.0, OFTEN / delta)), 0.5 * (1.0 + alpha))
+        rare = RARELY * min(delta, alpha)
         first = (alpha - second * (delta - rare) - rare) / (1.0 - delta)
         return cls(np.array([first, second]), np.array([delta, rare]))
 

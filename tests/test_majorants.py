@@ -184,8 +184,8 @@ def fitted(name: str | Score, n_classes: int, n_votes: int, n: int = 400, seed: 
 def test_majorants_of_three_classes_are_what_they_say(name: str, n_votes: int) -> None:
     majorants, score = fitted(name, 3, n_votes)
     rng = np.random.default_rng(7)
-    points = np.concatenate([grid(3, 0.02), rng.dirichlet(np.full(3, 0.3), 2000)])
-    for g in [*rng.dirichlet(np.full(3, 0.7), 4), np.array([0.98, 0.01, 0.01]), np.array([0.5, 0.5, 0.0])]:
+    points = np.concatenate([grid(3, 0.02), rng.dirichlet(np.full(3, 0.3), 1000)])
+    for g in [*rng.dirichlet(np.full(3, 0.7), 2), np.array([0.98, 0.01, 0.01]), np.array([0.5, 0.5, 0.0])]:
         check_majorant(majorants, score, g, n_votes, points)
 
 

@@ -23,7 +23,8 @@ from scipy.special import ndtr, ndtri
 from credalset._typing import FloatArray
 from credalset.calibration.betting import mean_is_below
 
-SAFETY, OFTEN = (
+#: how far above α the second rung of a certain ladder is, in units of α, and the δ up to which it is so high
+SAFETY, OFTEN = 2.0, 0.05
     2.0,
     0.05,
 )  # the second rung of a certain ladder, above α in units of it, and the δ up to which it is so high

@@ -25,9 +25,6 @@ from credalset.calibration.betting import mean_is_below
 
 #: how far above α the second rung of a certain ladder is, in units of α, and the δ up to which it is so high
 SAFETY, OFTEN = 2.0, 0.05
-    2.0,
-    0.05,
-)  # the second rung of a certain ladder, above α in units of it, and the δ up to which it is so high
 RARELY = 0.05  # and how much less often it may fail
 #: rungs of an average ladder, in standard errors of the mean that is tested
 HEIGHTS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5])

@@ -256,6 +256,40 @@ def test_the_anytime_region_holds_at_every_time_at_once(votes: int) -> None:
         assert (divergence > radius).any(axis=1).sum() <= stats.binom.ppf(1 - 1e-5, 4000, 0.2)
 
 
+def camps(share: float, n: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """A share of crowds in two camps on either side of the prediction, the others exactly at it."""
+    g = np.full((n, 2), 0.5)
+    side = rng.choice([-0.4, 0.0, 0.4], size=(n, 1), p=[0.5 * share, 1.0 - share, 0.5 * share])
+    truth = g + side * [1.0, -1.0]
+    return g, truth, rng.multinomial(4, truth)
+
+
+def test_the_assumption_about_families_can_fail() -> None:
+    """Crowds in two sharp camps are like no mixture of the family; majorants for every λ do not mind."""
+    g, truth, counts = camps(0.12, 20_000, np.random.default_rng(0))
+    distance = Brier()(g[:1], np.array([[0.9, 0.1]]))[0]
+    for method, holds in (("family", False), ("majorant", True)):
+        noise = cs.FewVotes(None, method=method)  # type: ignore[arg-type]
+        assert (cs.conformalize(g, counts, "brier", noise=noise).threshold(ALPHA) >= distance) == holds
+
+
+@pytest.mark.parametrize("sharpness", [5.0, 30.0])
+def test_families_cover_crowds_that_they_describe_and_many_others(sharpness: float) -> None:
+    def scattered(n: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        g = 0.01 + 0.98 * rng.dirichlet(np.ones(2), n)
+        truth = rng.beta(sharpness * g[:, 0], sharpness * g[:, 1])
+        truth = np.column_stack([truth, 1.0 - truth])
+        return g, truth, rng.multinomial(4, truth)
+
+    def leaning(n: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        g, truth, counts = draw("good", n, 2, 4, rng)
+        return 0.8 * g + [0.2, 0.0], truth, counts  # a predictor that favours the first class
+
+    noise = cs.FewVotes(None, method="family")
+    for data in (scattered, leaning, lambda n, rng: draw("fair", n, 2, 4, rng)):
+        assert_covers(coverage(noise, "brier", data, 2, 800), 800)
+
+
 # --- annotator sampling at level α (1 − δ) ---
 
 
@@ -291,6 +325,7 @@ def test_auto_says_what_it_chose_and_why(tmp_path: Path) -> None:
     assert "UnbiasedVotes 0." in text
     assert "Promise: the true distribution, with probability at least 1 - alpha on average" in text
     calibration.save(tmp_path / "auto")
+    assert str(calibration.promise) in (tmp_path / "auto" / "manifest.json").read_text()
     loaded = cs.load(tmp_path / "auto")
     assert repr(loaded) == text
     assert loaded.threshold(ALPHA) == calibration.threshold(ALPHA)

@@ -37,7 +37,7 @@ def rule_to_plain(rule: Rule) -> tuple[dict[str, Any], Arrays]:
     arrays: Arrays = {SCORES: np.asarray(rule.scores, dtype=np.float64)}
     values: dict[str, Any] = {"noise": noise_to_dict(rule.noise), "groups": None}
     if rule.reason:
-        values["reason"] = rule.reason
+        values |= {"reason": rule.reason, "promise": str(rule.promise)}  # the latter for those who read files
     if rule.noise.n_bounds:
         arrays[BOUNDS] = np.ascontiguousarray(rule.bounds)
     if rule.weights is not None:
@@ -54,7 +54,7 @@ def rule_from_plain(values: Any, arrays: Arrays, score: Score, path: PathLike) -
     n = len(arrays[SCORES]) if SCORES in arrays and arrays[SCORES].ndim == 1 else 0
     scores = read_array(arrays, SCORES, np.float64, (n,), f"{path} has calibration scores that are no numbers.")
     require(n > 0, f"{path} has no valid calibration scores.")
-    is_rule = isinstance(values, dict) and set(values) - {"reason"} == {"noise", "groups"}
+    is_rule = isinstance(values, dict) and set(values) - {"reason", "promise"} == {"noise", "groups"}
     require(is_rule, f"{path} has no valid description of how thresholds are found.")
     noise = noise_from_dict(values["noise"], path)
     require(noise.is_settled, f"{path} does not say which noise model its bounds were made by.")

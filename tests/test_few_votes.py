@@ -266,7 +266,7 @@ def camps(share: float, n: int, rng: np.random.Generator) -> tuple[np.ndarray, .
 
 def test_the_assumption_about_families_can_fail() -> None:
     """Crowds in two sharp camps are like no mixture of the family; majorants for every λ do not mind."""
-    g, truth, counts = camps(0.12, 20_000, np.random.default_rng(0))
+    g, _, counts = camps(0.12, 20_000, np.random.default_rng(0))
     distance = Brier()(g[:1], np.array([[0.9, 0.1]]))[0]
     for method, holds in (("family", False), ("majorant", True)):
         noise = cs.FewVotes(None, method=method)  # type: ignore[arg-type]

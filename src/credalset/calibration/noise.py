@@ -263,7 +263,7 @@ class AnnotatorSampling(Noise):
         ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits; the largest score is exact for every score, and
         a bound above it for mixtures of densities.
         ``"tv"``: a total-variation ball by concentration inequalities, cheapest. ``"kl"``: a relative-entropy ball.
-        ``"anytime"``: a larger one that holds λ whenever voting stops, for votes that were collected until they agreed
+        ``"anytime"``: one that holds λ whenever voting stops, for votes that were collected until they agreed
         (Lindon and Malek, 2022). No other region, and no other noise model, survives that.
     tuning : float
         Share of the items set aside to choose δ, every fifth by default. Not used when ``delta`` is given.

@@ -6,7 +6,7 @@ probability at least 1 − δ, whatever λ and m are:
 - ``"exact"``: $\lambda_k \ge l_k$ for all k, with the exact (Clopper–Pearson) lower limits at level δ / K;
 - ``"tv"``: a total-variation ball around the shares, from concentration inequalities;
 - ``"kl"``: $KL(\hat\lambda \| \lambda) \le \rho$, from the law of the empirical divergence;
-- ``"anytime"``: the same with a larger ρ, so that it holds for all m at once: whenever voting stops, and why ever.
+- ``"anytime"``: the same with another ρ, so that it holds for all m at once: whenever voting stops, and why ever.
 
 The first is itself a simplex with K corners, and the others are credal sets; how large a score gets over them is its
 own knowledge: `Score.largest_above` and `Score.largest_within`.
@@ -94,7 +94,7 @@ def anytime_radius(counts: FloatArray, delta: float) -> FloatArray:
     Examples
     --------
     >>> anytime_radius(np.array([[1.0, 0.0, 0.0], [90.0, 10.0, 0.0]]), 0.05).round(3)
-    array([4.094, 0.097])
+    array([4.094, 0.095])
     """
     votes, n_classes = counts.sum(axis=1), counts.shape[1]
     mixture = gammaln(n_classes) + gammaln(counts + 1.0).sum(axis=1) - gammaln(votes + n_classes)
@@ -127,7 +127,7 @@ def largest_score(score: Score, prediction: Prediction, counts: FloatArray, delt
     --------
     >>> g, n = np.array([[0.5, 0.5]]), np.array([[90.0, 10.0]])
     >>> [float(largest_score(TotalVariation(), g, n, 0.05, region)[0].round(3)) for region in REGIONS]
-    [0.451, 0.5, 0.472, 0.475]
+    [0.451, 0.5, 0.472, 0.471]
     """
     if region == "exact":
         return score.largest_above(prediction, lower_limits(counts, delta))

@@ -36,6 +36,9 @@ docs: $(VENV)/.ready-docs ## Build the documentation site into site/, warnings a
 slow: $(VENV)/.ready-test ## Run the long statistical tests
 	$(BIN)/python -m pytest -m slow -n $(WORKERS)
 
+mutants: $(VENV)/.ready-test ## Break the code on purpose, twenty ways and more, and see that the tests notice
+	$(BIN)/python tools/mutants.py
+
 minimum: ## Run the tests with the oldest versions that pyproject.toml allows (without PyTorch)
 	$(PYTHON) -m venv $(VENV)-minimum
 	$(PYTHON) tools/minimum_versions.py torch > $(VENV)-minimum/pins.txt

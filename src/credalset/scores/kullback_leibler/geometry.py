@@ -250,6 +250,20 @@ def envelope(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatA
     return (g - rise(rest, g, r)).T, upper.T
 
 
+@in_blocks(block_size=1 << 16)
+def by_kernel(
+    center: FloatArray, radius: FloatArray, *utility: FloatArray, kernel: Any, plain: Any, shape: int
+) -> tuple[FloatArray, FloatArray]:
+    """Let a compiled form answer, and the readable one where that gives up; the first answer has ``shape`` axes."""
+    g, r = np.array(normalised(center)), np.where(radius > 0, np.maximum(radius, SMALLEST_RADIUS), radius)
+    first, second = np.empty(center.shape[:shape]), np.empty(center.shape)
+    kernel(g, r, *map(np.array, utility), first, second)
+    odd = np.flatnonzero(np.isnan(first).any(axis=-1) | np.isnan(second).any(axis=-1) if shape > 1 else np.isnan(first))
+    if len(odd):
+        first[odd], second[odd] = plain(center[odd], radius[odd], *(rows[odd] for rows in utility))
+    return first, second
+
+
 def _tilted(
     strength: FloatArray,
     g: FloatArray,
@@ -354,9 +368,7 @@ def tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray, cap: FloatArr
 
 
 @in_blocks(lambda size: 2 * size)
-def support(
-    center: FloatArray, radius: FloatArray, utility: FloatArray, *, attaining: bool
-) -> tuple[FloatArray, FloatArray | None]:
+def support(center: FloatArray, radius: FloatArray, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Largest expected utility and a member that attains it."""
     (g, r), u = _class_major(center, radius), utility.T
     possible = g > 0
@@ -366,7 +378,7 @@ def support(
     advantage = np.where(possible, (0.5 * np.where(possible, u, 0.0) - 0.5 * best) / scale, -1.0)
     advantage = np.where(advantage < -TIE, advantage, 0.0)
     point = tilt(g, advantage, np.where(half_range > 0, r, 0.0), np.inf)
-    return best + 2.0 * half_range * (point * advantage).sum(axis=0), point.T if attaining else None
+    return best + 2.0 * half_range * (point * advantage).sum(axis=0), point.T
 
 
 def _log_range(g: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -378,7 +390,7 @@ def _log_range(g: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Float
 
 
 @in_blocks(lambda size: 2 * size)
-def max_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+def max_entropy(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Largest entropy and the member g^τ, 0 ≤ τ ≤ 1, that attains it."""
     g, r = _class_major(center, radius)
     logs, low, high, spread = _log_range(g)
@@ -386,11 +398,11 @@ def max_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> t
     uniform = np.where(g > 0, 1.0 / (g > 0).sum(axis=0), 0.0)
     flat = (high == low) | (r >= bregman(g, uniform - g)[0].sum(axis=0))
     point = np.where(flat, uniform, tilt(g, advantage, np.where(flat, 0.0, r), spread))
-    return precise_entropy(point), point.T if attaining else None
+    return precise_entropy(point), point.T
 
 
 @in_blocks(lambda size: 2 * size)
-def min_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+def min_entropy(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Smallest entropy and a member that attains it: g^τ, τ ≥ 1, or one of several tied classes favoured."""
     g, r = _class_major(center, radius)
     logs, _, high, spread = _log_range(g)
@@ -406,7 +418,7 @@ def min_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> t
     shared = np.where(best, np.maximum(others - raised, 0.0) / np.maximum(size - 1, 1), 0.0)
     shared[best.argmax(axis=0), np.arange(len(rows))] = 1.0 / size + raised
     point[:, rows] = shared
-    return precise_entropy(point), point.T if attaining else None
+    return precise_entropy(point), point.T
 
 
 @in_blocks(lambda size: 2 * size)

@@ -195,7 +195,7 @@ def is_caught(fault: Fault) -> bool:
         path = source / "credalset" / fault.file
         text = path.read_text(encoding="utf-8")
         if text.count(fault.right) != 1:
-            raise SystemExit(f"{fault.file} no longer has just one {fault.right!r}: bring tests/mutants.py up to date.")
+            raise SystemExit(f"{fault.file} no longer has just one {fault.right!r}: bring tools/mutants.py up to date.")
         path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
         environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
         files, _, chosen = fault.tests.partition(" -k ")

@@ -20,7 +20,7 @@ from credalset.sets.smallest_peak import capped_peak
 from credalset.simplex import divergence_terms
 
 KERNELS = "credalset.scores.kullback_leibler.kernels"
-COMPILE_FROM = 1 << 20  # numbers, about 10⁵ sets of ten classes, from which people ask again and compiling pays
+COMPILE_FROM = 1 << 19  # numbers, 50 000 sets of ten classes, from which people ask again and compiling pays
 KERNELS_FROM = 1 << 15  # once compiled: NumPy takes as long as importing Numba and reading its cache
 
 

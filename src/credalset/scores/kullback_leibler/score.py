@@ -12,7 +12,7 @@ from credalset._compiled import kernels
 from credalset._typing import FloatArray
 from credalset._validation import as_finite
 from credalset.scores.base import Score
-from credalset.scores.kullback_leibler import geometry, volume
+from credalset.scores.kullback_leibler import geometry, tops, volume
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnified
 from credalset.sets.sampling import sample_on_faces
@@ -115,7 +115,7 @@ class KullbackLeiblerBall(CredalSet):
 
     def _closest_with_top(self) -> FloatArray:
         """For each class, the smallest radius at which some member gives it at least as much as any other: (N, K)."""
-        return geometry.closest_with_top(self.center)
+        return tops.closest_with_top(self.center)
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
         if self.n_classes > 3:

@@ -74,7 +74,7 @@ class Prototypes(Score):
     Parameters
     ----------
     base : Score or str
-        d, any convex score. ``"kl"``, the default, is the Kullback–Leibler divergence in nats here.
+        d, any score with convex regions. ``"kl"``, the default, is the Kullback–Leibler divergence in nats here.
     offsets : bool
         Whether offsets count. Without them every prototype's ball holds its centre, and no set is ever empty.
 
@@ -97,8 +97,8 @@ class Prototypes(Score):
 
     def __post_init__(self) -> None:
         base = KullbackLeibler(math.e) if isinstance(self.base, str) and self.base == "kl" else get_score(self.base)
-        if not base.is_convex or isinstance(base, Prototypes):
-            raise ValueError(f"base must be a convex score such as 'kl' or 'tv', but is {base!r}.")
+        if not base.has_convex_regions:
+            raise ValueError(f"base must be a score with convex regions, such as 'kl' or 'tv', but is {base!r}.")
         if not isinstance(self.offsets, bool):
             raise TypeError(f"offsets must be True or False, but is {self.offsets!r}.")
         object.__setattr__(self, "base", base)
@@ -155,8 +155,9 @@ class Prototypes(Score):
         return prediction.offsets[..., c] + cost if self.offsets else cost
 
     def is_convex_at(self, prediction: Prediction) -> bool:
-        """One prototype is; the smallest of several convex functions need not be."""
-        return not isinstance(prediction, PrototypePrediction) or prediction.n_components == 1
+        """One prototype of a convex base is; the smallest of several convex functions need not be."""
+        is_one = not isinstance(prediction, PrototypePrediction) or prediction.n_components == 1
+        return is_one and self.distance.is_convex
 
     def best_fit(self, prediction: Prediction) -> FloatArray:
         """The best fit of the cheapest prototype."""

@@ -13,7 +13,7 @@ INPUTS := pyproject.toml constraints.txt
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.ready-run ## Calibrate every first-order score on synthetic data and print the coverage table
+demo: $(VENV)/.ready-run ## From votes to credal sets, a table of coverage and a page, on built-in data
 	$(BIN)/credalset demo
 
 test: lint types ## Lint, types, fast tests and every example in docstrings, README and docs

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import credalset as cs
+from credalset.scores import Brier
 from credalset.scores.density import DensitySet
 from credalset.sets.credal_set import CredalSet
 
@@ -85,6 +86,11 @@ def figures() -> dict[str, list[Panel]]:
             mixture("along an edge;  t = −1.5, −0.5, 0.5", [[1.0, 5.0, 3.0, 0.4]], [-1.5, -0.5, 0.5]),
             mixture("two parts", [[0.6, 12.0, 3.0, 0.4], [0.4, 0.5, 2.0, 9.0]], [-1.5, -0.5, 0.5]),
             mixture("three components", [[0.4, 9, 3, 3], [0.4, 3, 9, 3], [0.2, 0.5, 0.5, 4]], [-1.5, -0.5, 0.5]),
+        ],
+        "brier": [
+            first_order("t = 0.005, 0.03, 0.12", "brier", inside, [0.005, 0.03, 0.12]),
+            first_order("near an edge, same thresholds", "brier", edge, [0.005, 0.03, 0.12]),
+            first_order("weights 1, 1, 6", Brier((1, 1, 6)), inside, [0.005, 0.03, 0.12]),
         ],
         "hellinger": [
             first_order("t = 0.003, 0.02, 0.08", "hellinger", inside, [0.003, 0.02, 0.08]),

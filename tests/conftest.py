@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from credalset.scores import (
+    Brier,
     Hellinger,
     InnerProduct,
     KullbackLeibler,
@@ -34,6 +35,8 @@ SCORES: dict[str, Score] = {
     "so": RelativeLikelihood(),
     "density": NegativeLogDensity(),
     "hellinger": Hellinger(),
+    "brier": Brier(),
+    "normalized-brier": Normalized(Brier(), offset=0.1),
     "normalized-tv": Normalized(TotalVariation()),
     "normalized-ws": Normalized(Wasserstein(), offset=0.1),
     "normalized-kl": Normalized(KullbackLeibler(), offset=0.1),

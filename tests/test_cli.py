@@ -1,6 +1,7 @@
+"""The program: the demo from end to end, options, exit codes, missing extras."""
+
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -10,125 +11,125 @@ from typing import Any
 
 import pytest
 
-from credalset import __version__
-from credalset.scores import REGISTRY
+from credalset import __version__, load
 
 pytest.importorskip("typer", reason="commands need the extra 'cli'")
+parquet = pytest.importorskip("pyarrow.parquet", reason="the demo needs the extra 'tables'")
 
-from typer.testing import CliRunner
+from typer.testing import CliRunner  # noqa: E402
 
-from credalset.commands import app
+from credalset.commands import app  # noqa: E402
+from credalset.commands.demo import SCORES  # noqa: E402
 
-FIRST_ORDER = [name for name, score in REGISTRY.items() if score.order == "first"]
-HEADINGS = ["score", "alpha", "nominal", "coverage", "95% interval", "efficiency", "threshold", "empty"]
-SMALL = ("--items", "90", "--votes", "20")
+SMALL = ("--items", "90", "--votes", "5")
 
 
 def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments))
 
 
-def demo(out: Path, *options: str) -> tuple[str, list[dict[str, Any]]]:
-    """Run the demo; return what it printed and the rows it wrote."""
+def demo(out: Path, *options: str) -> str:
     result = invoke("demo", "--out", str(out), *options)
     assert result.exit_code == 0, result.output
-    lines = (out / "sets.jsonl").read_text(encoding="utf-8").splitlines()
-    return result.output, [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    return result.output
 
 
-def table_lines(output: str) -> list[str]:
+def rows_of_the_table(output: str) -> list[list[str]]:
     lines = output.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("score"))
-    return lines[start : next(i for i, line in enumerate(lines) if line.startswith("Wrote"))]
+    end = next(i for i, line in enumerate(lines) if line.startswith("If the promise"))
+    return [line[6:].replace("as promised", "as-promised").split() for line in lines[start + 2 : end] if line.strip()]
 
 
 def test_demo_as_a_newcomer_runs_it(tmp_path: Path) -> None:
     """The whole command with its defaults in a process of its own: under a minute, coverage as promised."""
     start = time.monotonic()
-    command = [sys.executable, "-W", "error", "-m", "credalset.cli", "demo"]
+    command = [sys.executable, "-W", "error", "-m", "credalset", "demo"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert time.monotonic() - start < 60
     assert (done.returncode, done.stderr) == (0, "")
-    assert "500 items each to train, calibrate, test" in done.stdout
-    assert len((tmp_path / "demo-output" / "sets.jsonl").read_text().splitlines()) == 500 * len(FIRST_ORDER)
-    rows = [line[12:].split() for line in table_lines(done.stdout)[2:] if line.strip()]
-    assert len(rows) == 3 * len(FIRST_ORDER)
-    for alpha, nominal, coverage, interval, *_ in rows:
-        low, high = map(float, interval.split("-"))
-        assert float(nominal) == pytest.approx(1 - float(alpha))
-        assert low <= float(coverage) <= high
-        assert abs(float(coverage) - float(nominal)) < 0.06, "four standard deviations for 500 and 500 items"
+    rows = rows_of_the_table(done.stdout)
+    assert len(rows) == 3 * len(SCORES)
+    for alpha, promised, observed, band, verdict, width, labels in rows:
+        low, high = map(float, band.split("-"))
+        assert float(promised) == pytest.approx(1 - float(alpha))
+        assert low <= float(observed) <= high
+        assert low < float(promised) < high
+        assert verdict == "as-promised"
+        assert 0 < float(width) < 2
+        assert 1 <= float(labels) <= 3
+    out = tmp_path / "demo-output"
+    assert f"Open the page in a browser: {(out / 'report.html').as_uri()}" in done.stdout
+    assert "credalset report by-kl new-predicted.parquet votes.csv" in (out / "report.html").read_text()
+    for command in ("import", "agree", "fit", "calibrate", "predict", "check", "report"):
+        assert f"  credalset {command} " in done.stdout, "what to run on files of one's own"
+    sets = parquet.read_table(out / "sets.parquet")
+    assert sets.num_rows == 500
+    assert sets.schema.names[:4] == ["task", "text", "alpha", "threshold"]
+    assert len((out / "votes.csv").read_text().splitlines()) == 1 + 1500 * 30
+
+
+def test_every_command_shown_runs_in_a_shell(tmp_path: Path) -> None:
+    """What the demo prints can be typed: in a copy of its files the same commands give the same results."""
+    out = tmp_path / "demo"
+    shown = [line[2:] for line in demo(out, *SMALL).splitlines() if line.startswith("$ credalset ")]
+    assert len(shown) == 3 + 2 * len(SCORES) + 2
+    again = tmp_path / "again"
+    again.mkdir()
+    for name in ("votes.csv", "calibration-predicted.parquet", "new-predicted.parquet"):
+        (again / name).write_bytes((out / name).read_bytes())
+    script = "\n".join(["set -e", f'credalset() {{ {sys.executable} -m credalset "$@"; }}', shown[3], shown[7]])
+    subprocess.run(["bash", "-c", script], cwd=again, check=True, capture_output=True, timeout=60)
+    assert (again / "sets.parquet").read_bytes() == (out / "sets.parquet").read_bytes()
+    assert repr(load(again / "by-kl")) == repr(load(out / "by-kl"))
 
 
 def test_same_seed_same_bytes(tmp_path: Path) -> None:
-    outputs = [demo(tmp_path / "a", "--seed", "3", *SMALL)[0] for _ in range(2)]
-    first = (tmp_path / "a" / "sets.jsonl").read_bytes()
+    outputs = [demo(tmp_path / "a", "--seed", "3", *SMALL) for _ in range(2)]  # the second replaces the first
     assert outputs[0] == outputs[1]
-    demo(tmp_path / "b", "--seed", "3", *SMALL)
-    assert (tmp_path / "b" / "sets.jsonl").read_bytes() == first
-    other, _ = demo(tmp_path / "c", "--seed", "4", *SMALL)
-    assert table_lines(other) != table_lines(outputs[0])
-    assert (tmp_path / "c" / "sets.jsonl").read_bytes() != first
+    demo(tmp_path / "c", "--seed", "4", *SMALL)
+    for name in ("votes.csv", "sets.parquet"):
+        assert (tmp_path / "c" / name).read_bytes() != (tmp_path / "a" / name).read_bytes()
 
 
-def test_every_set_of_every_score_is_written(tmp_path: Path) -> None:
-    output, rows = demo(tmp_path, *SMALL, "--alpha", "0.25")
-    assert [(row["score"], row["set"]) for row in rows] == [(name, i) for name in FIRST_ORDER for i in range(30)]
-    for row in rows:
-        assert sum(row[f"prediction_{k}"] for k in range(3)) == pytest.approx(1.0)
-        assert row["alpha"] == 0.25
-        assert 0.0 <= row["efficiency"] <= 1.0
-        assert row["threshold"] > 0.0
-        assert (row["efficiency"] > 0.0) or row["empty"] or row["efficiency"] < 1e-3
-    assert f"Wrote the 30 predicted sets of every score at alpha=0.25 to {tmp_path}" in output.replace("\n", "")
-    assert [path.name for path in tmp_path.iterdir()] == ["sets.jsonl"]
-
-
-def test_infinite_thresholds_are_null(tmp_path: Path) -> None:
-    output, rows = demo(tmp_path, "--items", "30", "--alpha", "0.001")
-    assert {row["threshold"] for row in rows} == {None}
-    assert {row["efficiency"] for row in rows} == {1.0}
-    assert "inf" in output
-
-
-@pytest.mark.parametrize("columns", ["80", "40", "200"])
-def test_table_is_whole_in_80_columns(columns: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    output, _ = demo(tmp_path, *SMALL)
-    header, rule, *rows = table_lines(output)
-    assert header.split("  ")[0].strip() == "score"
-    assert [heading for heading in HEADINGS if heading not in header] == []
-    assert set(rule) == {"-", " "}
-    assert [row.split()[0] for row in rows if row[:1].strip()] == FIRST_ORDER
-    assert "…" not in output
-    assert max(map(len, table_lines(output))) <= 80
+def test_tables_and_words_fit_in_80_columns(tmp_path: Path) -> None:
+    lines = demo(tmp_path / "out", *SMALL).splitlines()
+    own = [line for line in lines if not line.startswith(("$", "  ", "Open the page"))]
+    assert max(map(len, own)) <= 80
+    assert max(len(line) for line in lines if line.startswith("  credalset")) <= 80
 
 
 def test_odd_paths_are_printed_as_they_are(tmp_path: Path) -> None:
-    output, _ = demo(tmp_path / "[bold]a:smile:", *SMALL)
-    assert "[bold]a:smile:" in output.replace("\n", "")
+    out = tmp_path / "[bold]a :smile:"
+    assert f"$ cd '{out}'" in demo(out, *SMALL)
 
 
-def test_warnings_are_left_as_they_were(tmp_path: Path) -> None:
+def test_warnings_and_the_folder_are_left_as_they_were(tmp_path: Path) -> None:
     with warnings.catch_warnings():
-        before = list(warnings.filters)
+        before, folder, words = list(warnings.filters), Path.cwd(), list(sys.argv)
         demo(tmp_path, *SMALL)
         assert warnings.filters == before
+        assert (Path.cwd(), sys.argv) == (folder, words)
 
 
-def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sets.jsonl").write_text("old")
-    written: list[Any] = []
+def test_files_of_the_user_are_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "precious").write_text("mine")
+    result = invoke("demo", "--out", str(tmp_path), *SMALL)
+    assert result.exit_code == 2
+    assert "holds files of yours" in " ".join(result.output.replace("│", " ").split())
+    assert [path.name for path in tmp_path.rglob("*")] == ["model", "precious"]
 
-    def dumps(row: Any, **_: Any) -> str:
-        written.append(row)
-        if len(written) == 20:
-            raise OSError("disk full")
-        return ""
 
-    monkeypatch.setattr(json, "dumps", dumps)
-    assert isinstance(invoke("demo", "--out", str(tmp_path), *SMALL).exception, OSError)
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("sets.jsonl", "old")]
+def test_a_command_that_fails_stops_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device", "model")
+
+    monkeypatch.setattr("credalset.classifier.ConformalCredalClassifier.save", full)
+    result = invoke("demo", "--out", str(tmp_path / "out"), *SMALL)
+    assert result.exit_code == 2
+    assert "error: model: the disk is full" in result.output
+    assert "2. Calibrate" not in result.output
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path: Path, monkeypatch
     [
         (("--seed", "-1"), "--seed"),
         (("--seed", "one"), "--seed"),
-        (("--items", "29"), "--items"),
+        (("--items", "89"), "--items"),
         (("--items", "1e3"), "--items"),
         (("--votes", "0"), "--votes"),
         (("--alpha", "0"), "--alpha"),

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from credalset import Annotations
 from credalset.datasets import (
     DataNotFoundError,
     chaosnli,
@@ -26,6 +27,7 @@ from credalset.datasets import (
     load_chaosnli,
     load_cifar10h,
     load_synthetic,
+    make_messages,
 )
 from credalset.exceptions import FileFormatError, MissingExtraError
 
@@ -481,3 +483,35 @@ def test_real_points_of_the_authors() -> None:
     assert data.counts.shape == (1500, 10)
     assert (data.counts.sum(axis=1) == 100).all()
     assert np.abs(data.counts / 100 - data.distributions).mean() < 0.03
+
+
+def test_messages_have_votes_of_different_people_that_follow_the_truth() -> None:
+    data = make_messages(4000, n_votes=20, random_state=0)
+    assert len(data) == 4000
+    assert len(set(data.items)) == 4000
+    assert np.array_equal(data.counts.sum(axis=1), np.full(4000, 20))
+    assert all(len(set(row)) == 20 for row in data.workers[:50].tolist())
+    assert np.allclose(data.distributions.sum(axis=1), 1.0)
+    squares = (data.counts - 20 * data.distributions) ** 2 / (20 * data.distributions)
+    # Pearson's statistic has expectation K - 1 = 2 for multinomial votes, whatever the truth
+    assert abs(squares.sum(axis=1).mean() - 2.0) < 4 * squares.sum(axis=1).std() / 4000**0.5
+    pandas = pytest.importorskip("pandas")
+    votes = Annotations.from_table(pandas.DataFrame(data.votes()), classes=data.classes)
+    assert votes.items == data.items
+    assert np.array_equal(votes.counts, data.counts)
+    same = make_messages(4000, n_votes=20, random_state=0)
+    assert same.texts == data.texts
+    assert np.array_equal(same.labels, data.labels)
+
+
+def test_words_tell_most_but_not_all_about_messages() -> None:
+    """Messages of the same phrases differ in truth by their tone, more so in chats."""
+    data = make_messages(20000, n_votes=1, random_state=1)
+    groups: dict[tuple[str, frozenset[str]], list[int]] = {}
+    for i, (channel, text) in enumerate(zip(data.channels, data.texts, strict=True)):
+        groups.setdefault((channel, frozenset(text.replace("?", ".").split(". "))), []).append(i)
+    spread = {"mail": [], "chat": []}
+    for (channel, _), rows in groups.items():
+        if len(rows) > 4:
+            spread[channel].append(data.distributions[rows].std(axis=0).mean())
+    assert 0.0 < np.mean(spread["mail"]) < 0.5 * np.mean(spread["chat"])

@@ -10,8 +10,11 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
+from pyarrow import parquet  # noqa: E402
+
 import credalset as cs  # noqa: E402
 from credalset.tables import Scorer  # noqa: E402
+from credalset.tables.matching import read_numbers  # noqa: E402
 
 CLASSES = ("no", "perhaps", "yes")
 
@@ -141,3 +144,33 @@ def test_frames(data, calibration, kind: str) -> None:
         sets.to_frame(items=["a"], kind=kind)
     with pytest.raises(ValueError, match="kind must be"):
         sets.to_frame(kind="list")
+
+
+def test_columns_are_kept_as_they_are(data, calibration) -> None:
+    batch = table(data.distributions[:3], text=["a", None, "c"], year=[1, 2, 3])
+    scorer = Scorer(calibration, 0.1, ask=["width"], keep=["year", "text"]).for_input(batch.schema)
+    result = scorer(batch)
+    assert result.schema == scorer.schema
+    assert result.schema.names == ["task", "year", "text", "alpha", "threshold", "empty", "width"]
+    assert result.column("text").to_pylist() == ["a", None, "c"]
+    assert result.column("year").type == pa.int64()
+    with pytest.raises(ValueError, match=r"1 of 2 columns are missing \(first: 'nothing'\)"):
+        Scorer(calibration, keep=["nothing"]).for_input(batch.schema)
+    with pytest.raises(ValueError, match="column 'width' cannot be kept: the result has one of that name"):
+        Scorer(calibration, ask=["width"], keep=["width"])(table(data.distributions[:3], width=[1, 2, 3]))
+
+
+def test_predictions_that_predict_wrote_are_read_back(data, calibration, tmp_path) -> None:
+    first = Scorer(calibration, 0.1, ask=["prediction", "lower"])(table(data.distributions))
+    again = Scorer(calibration, 0.2, ask=["upper"])(first)
+    assert np.array_equal(again.column("upper_no"), calibration.predict_set(data.distributions, 0.2).upper()[:, 0])
+    parquet.write_table(pa.Table.from_batches([first]), tmp_path / "written.parquet")
+    read = read_numbers(str(tmp_path / "written.parquet"))
+    assert read.names == CLASSES
+    assert np.array_equal(read.values, data.distributions)
+    strangers = table(data.distributions, tuple(f"prediction_{name}" for name in CLASSES))
+    parquet.write_table(pa.Table.from_batches([strangers]), tmp_path / "own.parquet")
+    names = read_numbers(str(tmp_path / "own.parquet")).names
+    assert names == tuple(f"prediction_{name}" for name in CLASSES), (
+        "classes of a table that is not ours keep their names"
+    )

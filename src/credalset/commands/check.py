@@ -6,14 +6,29 @@ from typing import Annotated, Any
 
 import typer
 
-from credalset import metrics
 from credalset._text import number_text, table_text
-from credalset.calibration import Calibration, CoverageDistribution, conformal_rank
+from credalset._typing import AnyArray
+from credalset.calibration import Calibration
 from credalset.commands import shared
 from credalset.commands.shared import Columns, Format, Id, Json, Label, Logits, ShowPython, Task, Votes, Worker
 from credalset.persistence.load import load
 from credalset.sets.columns import columns as answers
-from credalset.tables.matching import Matched, read_numbers
+from credalset.tables.matching import Matched
+from credalset.verdict import Promise, judge, promise_of
+
+#: what the verdicts are called in the table
+WORDS = {
+    "kept": "as promised",
+    "short": "too low",
+    "generous": "more than asked",
+    "too few": "too few items",
+    "unseen": "votes do not tell",
+}
+PROMISES = {
+    "recorded": "Promised are label distributions as they are recorded: shares of votes like these.",
+    "true": "Promised are the distributions behind the votes. Votes do not show these: observed is how many of the "
+    "recorded ones are covered, which the promise says nothing about.",
+}
 
 
 @shared.guarded
@@ -44,7 +59,7 @@ def check(
         return
     model = load(calibration)
     extra = [name for name in (groups, weights) if name is not None]
-    table = read_numbers(predictions, format, id=id, columns=shared.split_names(columns), logits=logits, extra=extra)
+    table = shared.read_for(model, predictions, format, id=id, columns=columns, logits=logits, extra=extra)
     by_class = isinstance(model, Calibration)
     matched = shared.read_matched(table, shared.read_votes(votes, task, worker, label), by_class=by_class)
     options = {
@@ -53,44 +68,60 @@ def check(
         if column is not None
     }
     rows = [_row(model, matched, a, level, options) for a in alpha or [0.1]]
-    failed = any(row["verdict"] == "too low" for row in rows)
+    failed = any(row["verdict"] == WORDS["short"] for row in rows)
+    promise = promise_of(_calibration(model), 0.1)
     if as_json:
-        shared.print_json("check", n=len(matched.table), rows=rows, passed=not failed)
+        about = {"about": promise.about, "assumptions": list(promise.assumptions)}
+        shared.print_json("check", n=len(matched.table), **about, rows=rows, passed=not failed)
     else:
-        _print(rows, len(matched.table), level)
+        _print(rows, len(matched.table), level, promise)
     if failed:
         raise typer.Exit(shared.CHECK_FAILED)
 
 
+def _calibration(model: Any) -> Any:
+    return model if isinstance(model, Calibration) else model._calibrated()
+
+
 def _row(model: Any, matched: Matched, alpha: float, level: float, options: dict[str, Any]) -> dict[str, Any]:
-    sets = model.predict_set(matched.table.values, alpha=alpha, **options)
-    observed = metrics.coverage(sets, matched.votes)
-    fitted = model if isinstance(model, Calibration) else model._calibrated()
-    n = len(fitted)
-    band = CoverageDistribution(min(conformal_rank(n, alpha), n + 1), n).observed_interval(len(sets), level)
+    table = matched.table
+    asked = table.values if isinstance(model, Calibration) else table.features()
+    sets = model.predict_set(asked, alpha=alpha, **options)
+    groups = options["groups"].tolist() if "groups" in options else None
+    verdict = judge(_calibration(model), sets.contains(matched.votes), alpha, groups=groups, level=level)
     found = answers(sets, ["width", "labels"])
-    verdict = "too low" if observed < band[0] else "more than asked" if observed > band[1] else "as promised"
+    low, high = verdict.band or (None, None)
     return {
         "alpha": alpha,
-        "promised": 1.0 - alpha,
-        "observed": float(observed),
-        "band_low": band[0],
-        "band_high": band[1],
-        "verdict": verdict,
-        "width": float(metrics.mean(found["width"])),
-        "labels": float(metrics.mean(found["n_labels"])),
+        "promised": 1.0 - alpha if verdict.promise is None else verdict.promise.coverage,
+        "observed": float(verdict.observed),
+        "observed_low": verdict.observed.low,
+        "observed_high": verdict.observed.high,
+        "band_low": low,
+        "band_high": high,
+        "verdict": WORDS[verdict.status],
+        "width": _mean(found["width"][~found["empty"]]),
+        "labels": _mean(found["n_labels"][~found["empty"]]),
         "empty": int(found["empty"].sum()),
     }
 
 
-def _print(rows: list[dict[str, Any]], n: int, level: float) -> None:
+def _mean(values: AnyArray) -> float | None:
+    """Return the mean over the sets that are not empty, if there are any."""
+    return float(values.mean()) if len(values) else None
+
+
+def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -> None:
     headings = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
     lines = []
     for row in rows:
-        names = ("promised", "observed", "band_low", "band_high", "width", "labels")
-        promised, observed, low, high, *sizes = (number_text(row[name], decimals=3) for name in names)
-        lines.append(
-            [f"{row['alpha']:g}", promised, observed, f"{low}-{high}", row["verdict"], *sizes, str(row["empty"])]
-        )
+        names = ("promised", "observed", "width", "labels")
+        promised, observed, *sizes = (number_text(row[name], decimals=3) for name in names)
+        ends = [row["band_low"], row["band_high"]]
+        band = "unknown" if None in ends else "-".join(number_text(end, decimals=3) for end in ends)
+        lines.append([f"{row['alpha']:g}", promised, observed, band, row["verdict"], *sizes, str(row["empty"])])
     typer.echo(f"Coverage of {n} held-out items, and the {level:.0%} band in which it should fall:\n")
     typer.echo(table_text(headings, lines))
+    typer.echo(f"\n{PROMISES[promise.about]}")
+    for sentence in promise.assumptions:
+        typer.echo(f"Assumed: {sentence}")

@@ -1,73 +1,132 @@
-"""``credalset demo``: the main job on built-in data, from annotation counts to credal sets."""
+"""``credalset demo``: the main job on built-in data, from a table of votes to a page, with the commands themselves."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import math
-import warnings
-from collections.abc import Iterator
+import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from rich.console import Console
 
-from credalset import conformalize
-from credalset._files import write_file
-from credalset._progress import progress
-from credalset._splits import Split, train_conformalize_test_split
 from credalset._text import number_text, table_text
-from credalset._typing import FloatArray
-from credalset.calibration import Calibration
-from credalset.datasets import make_synthetic
-from credalset.evaluation import Evaluation, evaluate_predictions
-from credalset.exceptions import CredalSetWarning
-from credalset.predictors import SoftLabelClassifier
-from credalset.scores import REGISTRY
+from credalset.commands import shared
+from credalset.datasets import Messages, make_messages
+from credalset.tables.files import table_writer
 
 ALPHAS = (0.05, 0.1, 0.2)
+SCORES = ("kl", "tv", "ws", "inner")
+PARTS = ("train", "calibration", "new")
+N_FEATURES = 24
+MARK = ".credalset-demo"  # a folder with this file in it is ours to write again
+OWN_FILES = """\
+credalset import export.json -o votes.csv             # any annotation tool
+credalset agree votes.csv                             # do annotators agree?
+credalset fit features.csv votes.csv -o model         # or, with predictions
+                                                      # of your own model:
+credalset calibrate predictions.csv votes.csv -o calibration
+credalset predict calibration new.csv -o sets.parquet --alpha 0.1
+credalset check calibration new.csv votes.csv
+credalset report calibration new.csv votes.csv -o report.html
+"""
 
 
+@shared.guarded
 def demo(
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the split.")] = 0,
-    items: Annotated[int, typer.Option(min=30, help="Items, split evenly into train / calibration / test.")] = 1500,
-    votes: Annotated[int, typer.Option(min=1, help="Simulated annotators per item.")] = 100,
-    alpha: Annotated[float, typer.Option(min=0.001, max=0.999, help="Level of the sets that are written.")] = 0.1,
-    out: Annotated[Path, typer.Option(file_okay=False, help="Directory for the predicted sets.")] = Path("demo-output"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the data.")] = 0,
+    items: Annotated[int, typer.Option(min=90, help="Messages: a third each to train, calibrate and check.")] = 1500,
+    votes: Annotated[int, typer.Option(min=1, help="Simulated annotators per message.")] = 30,
+    alpha: Annotated[float, typer.Option(min=0.001, max=0.999, help="Miscoverage rate of the sets.")] = 0.1,
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for everything.")] = Path("demo-output"),
 ) -> None:
-    """Train on synthetic votes, calibrate every first-order score, compare coverage, write the sets."""
+    """Go the whole way on invented messages: votes, fit, calibrate, predict, check, and a page at the end."""
     if math.isnan(alpha):
         raise typer.BadParameter("must be a number", param_hint="'--alpha'")
+    data = make_messages(items, n_votes=votes, random_state=seed)
     make_directory(out)
-    with warnings.catch_warnings():
-        # The table has a column for empty sets, and shows infinite thresholds; no need to warn of them as well.
-        warnings.simplefilter("ignore", CredalSetWarning)
-        _run(_split(items, votes, seed), votes, alpha, out / "sets.jsonl")
+    _clear(out)
+    say = Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
+    with contextlib.chdir(out):
+        _write_files(data)
+        _introduce(say, data, out)
+        _go(say, alpha)
+        page = Path("report.html").resolve().as_uri()
+    say.print(f"Open the page in a browser: {page}\n", style="bold")
+    say.print("The same on your own files (credalset COMMAND --help tells more):\n", style="bold")
+    say.print("".join(f"  {line}\n" for line in OWN_FILES.splitlines()), end="")
 
 
-def _run(parts: Split, votes: int, alpha: float, path: Path) -> None:
-    scores = [score() for score in REGISTRY.values() if score.order == "first"]
-    learner = make_pipeline(StandardScaler(), SoftLabelClassifier(LogisticRegression(max_iter=1000)))
-    model = learner.fit(parts.X_train, parts.Y_train)
-    calib, test = model.predict_proba(parts.X_conformalize), model.predict_proba(parts.X_test)
-    truth = parts.Y_test / parts.Y_test.sum(axis=1, keepdims=True)
-    rows = Evaluation()
-    calibrations = []
-    with progress("Calibrating", len(scores)) as advance:
-        for score in scores:
-            calibrations.append(conformalize(calib, parts.Y_conformalize, score))
-            rows += evaluate_predictions(calibrations[-1], test, truth, ALPHAS)
-            advance(1, score.name)
-    sizes = f"{len(test)} items each to train, calibrate, test"
-    typer.echo(f"Synthetic data: {truth.shape[1]} classes, {votes} votes; {sizes}")
-    typer.echo(f"Coverage and size of the sets on the test items:\n\n{_table(rows)}\n")
-    lines = (json.dumps(row, allow_nan=False) + "\n" for row in _set_rows(calibrations, test, alpha))
-    write_file(path, "".join(lines).encode())
-    typer.echo(f"Wrote the {len(test)} predicted sets of every score at alpha={alpha:g} to {path}")
+def _introduce(say: Console, data: Messages, out: Path) -> None:
+    n_votes = data.labels.shape[1]
+    counts = ", ".join(f"{n} {name}" for n, name in zip(data.counts[3], data.classes, strict=True))
+    say.print(f"{len(data)} invented messages to a shop, and what {n_votes} annotators called each of them:\n")
+    say.print(f"  {data.texts[3]}\n  ({counts})\n")
+    say.print("votes.csv has one row per vote; train.parquet, calibration.parquet and")
+    say.print(f"new.parquet have {N_FEATURES} numbers per message, as any encoder of texts gives them.\n")
+    say.print(f"$ cd {shared.quoted(str(out))}", style="cyan")
+
+
+def _go(say: Console, alpha: float) -> None:
+    """Run one command after the other on the files in the current folder."""
+    _heading(say, "1. Fit", "a model that predicts what annotators say. Skip this if you have one.")
+    _run(say, "fit", "train.parquet", "votes.csv", "-o", "model")
+    _run(say, "predict", "model", "calibration.parquet", "-o", "calibration-predicted.parquet", "--ask", "prediction")
+    own = ("--ask", "prediction", "--keep", "text,channel")
+    _run(say, "predict", "model", "new.parquet", "-o", "new-predicted.parquet", *own)
+
+    _heading(say, "2. Calibrate", "on other messages, by four measures of how wrong a prediction is.")
+    for score in SCORES:
+        _run(say, "calibrate", "calibration-predicted.parquet", "votes.csv", "--score", score, "-o", f"by-{score}")
+
+    made, new = f"by-{SCORES[0]}", "new-predicted.parquet"
+    _heading(say, "3. Predict", "a credal set for each new message: what cannot be ruled out.")
+    _run(say, "predict", made, new, "-o", "sets.parquet", "--alpha", f"{alpha:g}", "--keep", "text")
+
+    _heading(say, "4. Check", "whether the promise holds on new messages, and how wide sets are.")
+    levels = [word for level in ALPHAS for word in ("--alpha", f"{level:g}")]
+    found = [_run(say, "check", f"by-{s}", new, "votes.csv", *levels, "--json") for s in SCORES]
+    say.print(f"\n{_table(list(map(json.loads, found)))}\n")
+    say.print("If the promise holds, observed coverage lies in its band 99 times in a hundred.")
+    say.print("Width, and labels that can be the most probable one, are means: less is better.")
+
+    _heading(say, "5. Report", "what to tell others, on one page.")
+    words = ("--alpha", f"{alpha:g}", "--texts", "text", "--groups", "channel")
+    _run(
+        say, "report", made, new, "votes.csv", "-o", "report.html", *words, "--title", "Praise, question or complaint?"
+    )
+    say.print()
+
+
+def _heading(say: Console, step: str, sentence: str) -> None:
+    say.print(f"\n{step}", style="bold", end=" ")
+    say.print(sentence)
+
+
+def _run(say: Console, *words: str) -> str:
+    """Run a command as a shell would, in this process, and show what it says but for notes and file names."""
+    from credalset.commands import app
+
+    say.print(f"$ credalset {shared.quoted(*words)}", style="cyan")
+    said, printed, own = io.StringIO(), io.StringIO(), sys.argv
+    sys.argv = ["credalset", *words]  # the page tells which command made it
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
+            code = app(list(words), standalone_mode=False)
+    finally:
+        sys.argv = own
+    if code not in (None, 0, shared.CHECK_FAILED):
+        print(said.getvalue(), end="", file=sys.stderr)
+        raise typer.Exit(code)
+    lines = [line for line in said.getvalue().splitlines() if not line.startswith(("note:", "Wrote"))]
+    say.print("".join(f"  {line}\n" for line in lines), end="")
+    return printed.getvalue()
 
 
 def make_directory(path: Path) -> None:
@@ -79,32 +138,48 @@ def make_directory(path: Path) -> None:
         raise typer.BadParameter(f"cannot write into {path}: {error.strerror}", param_hint="'--out'") from None
 
 
-def _split(items: int, votes: int, seed: int) -> Split:
-    data = make_synthetic(items, n_classes=3, n_votes=votes, random_state=seed)
-    third = items // 3
-    return train_conformalize_test_split(
-        data.X, data.counts, train_size=third, conformalize_size=third, test_size=third, random_state=seed
-    )
+def _clear(out: Path) -> None:
+    """Remove what an earlier demo left; refuse a folder that holds anything else."""
+    if any(out.iterdir()) and not (out / MARK).exists():
+        raise typer.BadParameter(f"{out} holds files of yours; name an empty or a new folder", param_hint="'--out'")
+    for path in out.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    (out / MARK).touch()
 
 
-def _table(rows: Evaluation) -> str:
-    headings = ["score", "alpha", "nominal", "coverage", "95% interval", "efficiency", "threshold", "empty"]
-    lines = []
-    for previous, row in zip([None, *rows], rows, strict=False):
-        is_first = previous is None or previous["score"] != row["score"]
-        if is_first and previous is not None:
-            lines.append([""] * len(headings))
-        names = ("nominal", "coverage", "coverage_low", "coverage_high", "efficiency", "threshold")
-        nominal, coverage, low, high, *sizes = (number_text(row[name], decimals=3) for name in names)
-        name = row["score"] if is_first else ""
-        lines.append([name, f"{row['alpha']:g}", nominal, coverage, f"{low}-{high}", *sizes, str(row["empty"])])
+def _write_files(data: Messages) -> None:
+    """Write the votes, and features of three parts of the messages, into the current folder."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_pipeline
+
+    encoder = make_pipeline(TfidfVectorizer(), TruncatedSVD(N_FEATURES, random_state=0))
+    features = encoder.fit_transform(data.texts)
+    _write("votes.csv", data.votes())
+    third = len(data) // 3
+    for i, part in enumerate(PARTS):
+        rows = slice(i * third, (i + 1) * third)
+        known = {} if part == "train" else {"text": data.texts[rows], "channel": data.channels[rows]}
+        numbers = {f"x{k:02d}": column for k, column in enumerate(features[rows].T)}
+        _write(f"{part}.parquet", {"task": data.items[rows], **known, **numbers})
+
+
+def _write(path: str, columns: dict[str, Any]) -> None:
+    import pyarrow as pa
+
+    batch = pa.RecordBatch.from_pydict(columns)
+    with table_writer(path, batch.schema) as write:
+        write(batch)
+
+
+def _table(checked: Sequence[dict[str, Any]]) -> str:
+    headings = ["score", "alpha", "promised", "observed", "band", "verdict", "width", "labels"]
+    lines: list[list[str]] = []
+    for score, result in zip(SCORES, checked, strict=True):
+        lines += [[""] * len(headings)] if lines else []
+        for i, row in enumerate(result["rows"]):
+            names = ("promised", "observed", "band_low", "band_high", "width", "labels")
+            promised, observed, low, high, *sizes = (number_text(row[name], decimals=3) for name in names)
+            name = "" if i else score
+            lines.append([name, f"{row['alpha']:g}", promised, observed, f"{low}-{high}", row["verdict"], *sizes])
     return table_text(headings, lines, left=1)
-
-
-def _set_rows(calibrations: list[Calibration], prediction: FloatArray, alpha: float) -> Iterator[dict[str, Any]]:
-    for calibration in calibrations:
-        sets = calibration.predict_set(prediction, alpha)
-        efficiency, empty = sets.efficiency(), sets.is_empty()
-        for i, row in enumerate(sets.to_rows()):
-            finite = {k: v if not isinstance(v, float) or np.isfinite(v) else None for k, v in row.items()}
-            yield {**finite, "alpha": alpha, "efficiency": float(efficiency[i]), "empty": bool(empty[i])}

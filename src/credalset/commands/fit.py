@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import all_estimators
@@ -52,7 +53,7 @@ def fit(
     matched = shared.read_matched(table, shared.read_votes(votes, task, worker, label), by_class=False)
     clf = ConformalCredalClassifier(estimator, score or suited)
     with progress(f"Training {learner} on {len(matched.table)} items", None):
-        clf.fit_conformalize(matched.table.values, matched.votes, calibration_size, random_state=seed)
+        clf.fit_conformalize(matched.table.features(), matched.votes, calibration_size, random_state=seed)
     clf.save(out)
     shared.stderr().print(f"{clf.calibration_!r}\nWrote {out}")
 
@@ -64,13 +65,14 @@ def make_learner(name: str, seed: int) -> tuple[Any, str]:
 
         network, score = NETWORKS[name]
         return make_pipeline(StandardScaler(), getattr(predictors, network)(random_state=seed)), score
-    known: dict[str, Any] = dict(all_estimators(type_filter="classifier"))
-    chosen = {"logistic": "LogisticRegression"}.get(name, name)
-    if chosen not in known:
+    known: dict[str, Any] = {"logistic": LogisticRegression}
+    if name not in known:
+        known = dict(all_estimators(type_filter="classifier"))  # takes seconds
+    if name not in known:
         close = [known_name for known_name in known if known_name.lower().startswith(name.lower()[:5])]
         raise ValueError(
             f"--learner {name!r} is not known. Use logistic, paper, mixture or a scikit-learn classifier"
             f"{' such as ' + ', '.join(close[:3]) if close else ''}."
         )
-    options = {"random_state": seed} if "random_state" in known[chosen]().get_params() else {}
-    return make_pipeline(StandardScaler(), SoftLabelClassifier(known[chosen](**options))), "kl"
+    options = {"random_state": seed} if "random_state" in known[name]().get_params() else {}
+    return make_pipeline(StandardScaler(), SoftLabelClassifier(known[name](**options))), "kl"

@@ -28,6 +28,7 @@ def predict(
     groups: Annotated[str | None, typer.Option(help="Column with a group for each item.")] = None,
     weights: Annotated[str | None, typer.Option(help="Column with a weight for each item.")] = None,
     id: Id = "task",
+    keep: Annotated[str | None, typer.Option(help="Columns to copy into the result, separated by commas.")] = None,
     columns: Columns = None,
     logits: Logits = False,
     format: Format = None,
@@ -38,7 +39,7 @@ def predict(
     show_python: ShowPython = False,
 ) -> None:
     """Predict one credal set per row and write what is asked of it."""
-    names = shared.split_names(columns)
+    names, kept = shared.split_names(columns), shared.split_names(keep) or ()
     if show_python:
         shared.show_python(
             f"scorer = cs.Scorer({calibration!r}, alpha={alpha}, ask={ask.split(',')!r}, id={id!r})",
@@ -47,7 +48,7 @@ def predict(
         return
     if not Path(calibration).is_dir():
         raise ValueError(f"{calibration} is no folder. Give the folder that calibrate or fit wrote.")
-    scorer = Scorer(calibration, alpha, ask.split(","), id or None, names, logits, groups, weights)
+    scorer = Scorer(calibration, alpha, ask.split(","), id or None, names, logits, groups, weights, kept)
     if _is_folder(out):
         with _client(workers, scheduler) as client:
             summary = score_parquet(

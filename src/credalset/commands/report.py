@@ -12,7 +12,6 @@ from credalset.commands import shared
 from credalset.commands.shared import Alpha, Columns, Format, Id, Label, Logits, ShowPython, Task, Votes, Worker
 from credalset.persistence.load import load
 from credalset.reporting import report as write_report
-from credalset.tables.matching import read_numbers
 
 
 @shared.guarded
@@ -44,7 +43,7 @@ def report(
     shared.check_output(out)
     model: Any = load(calibration)
     extra = [name for name in (texts, groups, weights) if name is not None]
-    table = read_numbers(predictions, format, id=id, columns=shared.split_names(columns), logits=logits, extra=extra)
+    table = shared.read_for(model, predictions, format, id=id, columns=columns, logits=logits, extra=extra)
     by_class = isinstance(model, Calibration)
     matched = shared.read_matched(table, shared.read_votes(votes, task, worker, label), by_class=by_class)
     options: dict[str, Any] = {
@@ -57,7 +56,7 @@ def report(
     command = f"credalset {shared.quoted(*sys.argv[1:])}"
     made = write_report(
         model,
-        matched.table.values,
+        matched.table.values if by_class else matched.table.features(),
         matched.votes,
         out,
         alpha=alpha,

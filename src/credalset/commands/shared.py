@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from rich.console import Console
 from credalset._progress import progress as bar
 from credalset.annotations import Annotations
 from credalset.exceptions import CredalSetWarning
-from credalset.tables.matching import Matched, NumberTable, match
+from credalset.tables.matching import Matched, NumberTable, match, read_numbers
 
 SCHEMA_VERSION = 1
 CHECK_FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
@@ -109,6 +109,16 @@ def read_votes(path: str, task: str | None = None, worker: str | None = None, la
     if votes.origin is not None:
         note(f"{votes.origin}.")
     return votes
+
+
+def read_for(
+    model: Any, path: str, format: str | None, *, id: str, columns: str | None, logits: bool, extra: Sequence[str]
+) -> NumberTable:
+    """Read what a calibration or model takes: predictions, or features by the names it was trained with."""
+    names = split_names(columns)
+    if names is None and (known := getattr(model, "feature_names_in_", None)) is not None:
+        names = [str(name) for name in known]
+    return read_numbers(path, format, id=id, columns=names, logits=logits, extra=extra)
 
 
 def read_matched(numbers: NumberTable, votes: Annotations, *, by_class: bool = True) -> Matched:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from credalset.scores.base import Score
+from credalset.scores.brier import Brier
 from credalset.scores.density import NegativeLogDensity
 from credalset.scores.dirichlet import RelativeLikelihood
 from credalset.scores.hellinger import Hellinger
@@ -22,6 +23,7 @@ for _score in (
     RelativeLikelihood,
     NegativeLogDensity,
     Hellinger,
+    Brier,
     Normalized,
     Prototypes,
 ):
@@ -29,6 +31,7 @@ for _score in (
 
 __all__ = [
     "REGISTRY",
+    "Brier",
     "Hellinger",
     "InnerProduct",
     "KullbackLeibler",

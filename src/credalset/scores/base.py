@@ -50,6 +50,9 @@ _KNOWN_OF_A_FORMULA = {
     "largest_gap",
     "enclosing_threshold",
     "has_enclosing_balls",
+    "is_convex_in_prediction",
+    "treats_classes_alike",
+    "estimate_from_votes",
 }
 
 
@@ -66,6 +69,10 @@ class Score(ABC):
     is_convex: ClassVar[bool] = True
     #: whether f obeys the triangle inequality; predictions and labels are then points of one space
     is_metric: ClassVar[bool] = False
+    #: whether f(·, λ) is convex in the prediction for every λ
+    is_convex_in_prediction: ClassVar[bool] = False
+    #: whether renaming the classes of prediction and λ alike leaves f as it is
+    treats_classes_alike: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Forget what is known of the parent's formula in a subclass with a formula of its own."""
@@ -175,6 +182,17 @@ class Score(ABC):
     def largest_score(self, prediction: Prediction) -> FloatArray:
         """Return per prediction the largest score of any distribution, or a bound above it; no checks."""
         return self.largest_above(prediction, np.zeros((len(prediction), self.n_classes(prediction))))
+
+    def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
+        """Return numbers whose mean over votes drawn from λ is at least f(x, λ), whatever λ is; None if there are none.
+
+        They may be negative, and are at most `largest_score`. The closer the mean is to f, the better.
+        """
+        return None
+
+    def unscaled(self, prediction: Prediction) -> tuple[Score, FloatArray]:
+        """Return a score g and positive numbers c, (n,), with f = g / c for these predictions."""
+        return self, np.ones(len(prediction))
 
     def largest_within(self, prediction: Prediction, ball: CredalSet, radius: FloatArray) -> FloatArray:
         """Return per row the largest score over a set of the batch, or a bound above it; no checks.

@@ -42,6 +42,8 @@ class Hellinger(Score):
 
     name: ClassVar[str] = "hellinger"
     order: ClassVar[Literal["first", "second"]] = "first"
+    is_convex_in_prediction: ClassVar[bool] = True
+    treats_classes_alike: ClassVar[bool] = True
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
         """½ Σ (√λ_k − √g_k)²: the same number, and exactly zero for a perfect fit."""

@@ -96,6 +96,16 @@ class Normalized(Score):
         """Return that of the inner score, on this scale."""
         return self._rescaled(self.score.largest_above(prediction, lower), prediction)
 
+    def estimate_from_votes(self, prediction: FloatArray, counts: FloatArray) -> FloatArray | None:
+        """Return that of the inner score, on this scale."""
+        raw = self.score.estimate_from_votes(prediction, counts)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return None if raw is None else np.where(raw != 0, raw / self.ambiguity(prediction), 0.0)
+
+    def unscaled(self, prediction: FloatArray) -> tuple[Score, FloatArray]:
+        """Return the inner score and the scale."""
+        return self.score, self.ambiguity(prediction)
+
     def largest_within(self, prediction: FloatArray, ball: CredalSet, radius: FloatArray) -> FloatArray:
         """Return that of the inner score, on this scale."""
         return self._rescaled(self.score.largest_within(prediction, ball, radius), prediction)

@@ -120,6 +120,11 @@ def majorization_bound(lower: FloatArray, upper: FloatArray) -> FloatArray:
     sums = np.minimum(tops, 1.0)
     sums[:, :-1] = np.minimum(sums[:, :-1], 1.0 - rest[:, -2::-1])
     sums[:, -1] = 1.0
+    return entropy_of_sums(sums)
+
+
+def entropy_of_sums(sums: FloatArray) -> FloatArray:
+    """Return a lower bound on the entropy of distributions whose j largest entries add up to at most sums[:, j − 1]."""
     sums = np.maximum.accumulate(np.maximum(sums, 0.0), axis=1)
     return entropy_of_valid(_falling(np.diff(sums, axis=1, prepend=0.0)))
 

@@ -13,6 +13,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+PREDICTION = "prediction_"
+WRITTEN = {"alpha", "threshold", "empty"}  # columns of every table that predict writes
+
+
+def prediction_columns(names: Sequence[str]) -> list[str]:
+    """Return the columns with predictions of a table that ``predict`` wrote; none for other tables."""
+    return [name for name in names if name.startswith(PREDICTION)] if set(names) >= WRITTEN else []
+
+
+def name_in(names: Sequence[str], label: str) -> str:
+    """Return the column with the prediction of a class: of its name, or as ``predict`` calls it."""
+    own = PREDICTION + label
+    return own if label not in names and own in prediction_columns(names) else label
+
+
 def matrix(batch: pa.RecordBatch, names: Sequence[str], what: str = "predictions") -> FloatArray:
     """Read numeric columns, or one column of lists, as a matrix (N, number of columns)."""
     import pyarrow as pa

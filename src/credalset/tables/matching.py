@@ -11,7 +11,8 @@ from scipy.special import softmax
 
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.annotations import Annotations
-from credalset.tables.arrow import is_list, matrix
+from credalset.sets.columns import need
+from credalset.tables.arrow import PREDICTION, is_list, matrix, prediction_columns
 from credalset.tables.files import read_table
 
 SHOWN = 5  # names in a message
@@ -41,6 +42,15 @@ class NumberTable:
     def __len__(self) -> int:
         return len(self.items)
 
+    def features(self) -> Any:
+        """Return what a model is trained on and asked about: a frame with the names of items and columns."""
+        return self.values if self.names is None else named_frame(self.values, self.names, self.items)
+
+
+def named_frame(values: FloatArray, names: Sequence[Any], items: Sequence[Any] | None = None) -> Any:
+    """Name columns, and rows, so that a model can tell whether they are what it was trained with."""
+    return need("pandas", "A model of named features").DataFrame(values, items, names)
+
 
 def read_numbers(
     path: str,
@@ -52,9 +62,14 @@ def read_numbers(
     extra: Sequence[str] = (),
     what: str = "predictions",
 ) -> NumberTable:
-    """Read a table of items with one numeric column per class (or feature), or one column of lists, into memory."""
+    """Read a table of items with one numeric column per class (or feature), or one column of lists, into memory.
+
+    Of a table that ``predict`` wrote, the columns ``prediction_…`` are read.
+    """
     table = read_table(path, format, text=[id])
-    wanted = [name for name in table.schema.names if name not in {id, *extra}] if columns is None else list(columns)
+    written = prediction_columns(table.schema.names)
+    rest = written or [name for name in table.schema.names if name not in {id, *extra}]
+    wanted = rest if columns is None else list(columns)
     for name in [id, *extra, *wanted]:
         if table.schema.get_field_index(name) < 0:
             raise ValueError(
@@ -82,7 +97,7 @@ def read_numbers(
     return NumberTable(
         tuple(items),
         softmax(values, axis=1) if logits else values,
-        None if lists else tuple(wanted),
+        None if lists else tuple(name.removeprefix(PREDICTION) if name in written else name for name in wanted),
         {name: np.array(values) for name, values in kept.items()},
     )
 

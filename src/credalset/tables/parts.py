@@ -165,6 +165,7 @@ def _plan(parts: list[Part], scorer: Scorer) -> dict[str, Any]:
         "logits": scorer.logits,
         "groups": scorer.groups,
         "weights": scorer.weights,
+        "keep": list(scorer.keep),
         "calibration": repr(calibration),
         "scores": hashlib.sha256(calibration.scores.tobytes()).hexdigest(),
     }

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
-from credalset._typing import FloatArray
 from credalset._validation import as_probability
 from credalset.calibration import Calibration
 from credalset.exceptions import CredalSetWarning
 from credalset.sets.columns import arrow_columns, check_questions, columns, need
 from credalset.sets.credal_set import CredalSet
-from credalset.tables.arrow import matrix
+from credalset.tables.arrow import matrix, name_in
+from credalset.tables.matching import named_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,8 +50,10 @@ class Scorer:
         Whether predictions are logits, to which a softmax is applied.
     groups, weights : str, optional
         Columns that hold each item's group and weight, if the calibration has them.
-    id_type : pyarrow type, optional
-        Type of the ids in the result; text by default.
+    keep : sequence of str
+        Further columns to copy into the result: texts, sources, dates.
+    carried : pyarrow schema, optional
+        Types of the ids and of the columns to keep; text by default. `for_input` reads them from a table.
 
     Examples
     --------
@@ -74,7 +76,8 @@ class Scorer:
     logits: bool = False
     groups: str | None = None
     weights: str | None = None
-    id_type: Any = field(default=None)
+    keep: Sequence[str] = ()
+    carried: Any = field(default=None)
 
     def __post_init__(self) -> None:
         need("pyarrow", "cs.Scorer")
@@ -87,6 +90,7 @@ class Scorer:
             )
         object.__setattr__(self, "alpha", as_probability(self.alpha, "alpha"))
         object.__setattr__(self, "ask", check_questions(self.ask))
+        object.__setattr__(self, "keep", tuple(self.keep))
         if self.columns is not None:
             object.__setattr__(self, "columns", tuple(self.columns))
 
@@ -116,10 +120,12 @@ class Scorer:
 
     def for_input(self, schema: pa.Schema) -> Scorer:
         """Return the same scorer with ids of the type that a table has, after a look at whether its columns will do."""
+        import pyarrow as pa
+
         self.columns_of(schema)
-        if self.id is None or self.id_type is not None:
+        if self.carried is not None:
             return self
-        return replace(self, id_type=schema.field(self._id_index(schema)).type)
+        return replace(self, carried=pa.schema([schema.field(i).remove_metadata() for i in self._carried(schema)]))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Predict the sets of a batch and return their answers, one row for each row."""
@@ -132,7 +138,7 @@ class Scorer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CredalSetWarning)  # empty sets have a column of their own
             sets = self.model.predict_set(prediction, alpha=self.alpha, **options)
-        return self._table(self._ids(batch), sets)
+        return self._table([batch.column(i) for i in self._carried(batch.schema)], sets)
 
     def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Score batches one after the other; fits Spark's ``mapInArrow`` as it is."""
@@ -140,22 +146,22 @@ class Scorer:
             if batch.num_rows:
                 yield self(batch)
 
-    def _ids(self, batch: pa.RecordBatch) -> Any:
-        return None if self.id is None else batch.column(self._id_index(batch.schema))
-
-    def _id_index(self, schema: pa.Schema) -> int:
-        index = int(schema.get_field_index(self.id))
-        if index < 0:
+    def _carried(self, schema: pa.Schema) -> list[int]:
+        """Return where the ids and the columns to keep are."""
+        if self.id is not None and schema.get_field_index(self.id) < 0:
             raise ValueError(
                 f"column {self.id!r} is missing: the table has {', '.join(map(repr, schema.names))}. "
                 "Say which column names the items, or that there is none (id=None)."
             )
-        return index
+        names = [name for name in (self.id, *self.keep) if name is not None]
+        return [int(schema.get_field_index(name)) for name in self._present(schema, names)]
 
-    def _input(self, batch: pa.RecordBatch) -> FloatArray:
+    def _input(self, batch: pa.RecordBatch) -> Any:
         """Read predictions or features."""
-        self._ids(batch)
-        values = matrix(batch, self.columns_of(batch.schema))
+        names = self.columns_of(batch.schema)
+        values = matrix(batch, names)
+        if getattr(self.model, "feature_names_in_", None) is not None:
+            return named_frame(values, names)
         return softmax(values, axis=1) if self.logits else values
 
     def columns_of(self, schema: pa.Schema) -> list[str]:
@@ -164,7 +170,8 @@ class Scorer:
             return self._present(schema, self.columns)
         classes = self.calibration.classes if isinstance(self.model, Calibration) else None
         names = [str(name) for name in classes or ()]
-        rest = [name for name in schema.names if name not in {self.id, self.groups, self.weights}]
+        names = [name_in(schema.names, name) for name in names]
+        rest = [name for name in schema.names if name not in {self.id, self.groups, self.weights, *self.keep}]
         if names and (len(rest) != 1 or rest == names):
             return self._present(schema, names)
         features = getattr(self.model, "feature_names_in_", None)
@@ -180,13 +187,17 @@ class Scorer:
             )
         return list(names)
 
-    def _table(self, ids: Any, sets: CredalSet) -> pa.RecordBatch:
+    def _table(self, carried: Sequence[Any] | None, sets: CredalSet) -> pa.RecordBatch:
         import pyarrow as pa
 
-        found: dict[str, Any] = {}
-        if self.id is not None:
-            kind = self.id_type or pa.string()
-            found[self.id] = pa.nulls(len(sets), kind) if ids is None else ids.cast(kind)
-        found["alpha"] = pa.array(np.full(len(sets), self.alpha))
-        names = sets.classes if sets.classes is not None else range(sets.n_classes)
-        return pa.RecordBatch.from_pydict(found | arrow_columns(columns(sets, self.ask), names))
+        names = [name for name in (self.id, *self.keep) if name is not None]
+        kinds = [pa.string()] * len(names) if self.carried is None else list(self.carried.types)
+        arrays = [pa.nulls(len(sets), kind) for kind in kinds] if carried is None else carried
+        found: dict[str, Any] = {n: a.cast(kind) for n, a, kind in zip(names, arrays, kinds, strict=True)}
+        classes = sets.classes if sets.classes is not None else range(sets.n_classes)
+        answers = {"alpha": pa.array(np.full(len(sets), self.alpha))}
+        answers |= arrow_columns(columns(sets, self.ask), classes)
+        taken = [name for name in names if name in answers]
+        if taken:
+            raise ValueError(f"column {taken[0]!r} cannot be kept: the result has one of that name. Rename it.")
+        return pa.RecordBatch.from_pydict(found | answers)

@@ -30,6 +30,8 @@ class InnerProduct(Score):
 
     name: ClassVar[str] = "inner"
     order: ClassVar[Literal["first", "second"]] = "first"
+    is_convex_in_prediction: ClassVar[bool] = True
+    treats_classes_alike: ClassVar[bool] = True
 
     kernel_name: ClassVar[str] = "inner"
 

@@ -47,6 +47,8 @@ class KullbackLeibler(Score):
     base: float = 2.0
     name: ClassVar[str] = "kl"
     order: ClassVar[Literal["first", "second"]] = "first"
+    is_convex_in_prediction: ClassVar[bool] = True
+    treats_classes_alike: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         base = as_finite(self.base, "base")

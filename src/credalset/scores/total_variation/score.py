@@ -30,6 +30,8 @@ class TotalVariation(Score):
 
     name: ClassVar[str] = "tv"
     order: ClassVar[Literal["first", "second"]] = "first"
+    is_convex_in_prediction: ClassVar[bool] = True
+    treats_classes_alike: ClassVar[bool] = True
     is_metric: ClassVar[bool] = True
 
     kernel_name: ClassVar[str] = "tv"

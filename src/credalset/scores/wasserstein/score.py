@@ -48,6 +48,7 @@ class Wasserstein(Score):
     positions: tuple[float, ...] | None = None
     name: ClassVar[str] = "ws"
     order: ClassVar[Literal["first", "second"]] = "first"
+    is_convex_in_prediction: ClassVar[bool] = True
     is_metric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

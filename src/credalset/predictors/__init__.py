@@ -11,13 +11,21 @@ if TYPE_CHECKING:
     from credalset.predictors.torch import (
         DirichletMixtureNetwork,
         FirstOrderNetwork,
+        PrototypeNetwork,
         SecondOrderNetwork,
         TorchPredictor,
         fit_many,
     )
 
 # PyTorch is an extra, and takes seconds to import: only who asks for a network waits for it.
-_TORCH = ("DirichletMixtureNetwork", "FirstOrderNetwork", "SecondOrderNetwork", "TorchPredictor", "fit_many")
+_TORCH = (
+    "DirichletMixtureNetwork",
+    "FirstOrderNetwork",
+    "PrototypeNetwork",
+    "SecondOrderNetwork",
+    "TorchPredictor",
+    "fit_many",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -35,6 +43,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "DirichletMixtureNetwork",
     "FirstOrderNetwork",
+    "PrototypeNetwork",
     "SecondOrderNetwork",
     "SoftLabelClassifier",
     "TorchPredictor",

@@ -50,7 +50,8 @@ def register_score(score: ScoreType) -> ScoreType:
 def get_score(score: str | Score) -> Score:
     """Return a score object from a name or from a score.
 
-    The names are ``tv ws kl inner so density hellinger brier normalized prototypes``, and those of scores you registered.
+    The names are ``tv ws kl inner so density hellinger brier normalized prototypes``, and those of scores that you
+    registered.
 
     Examples
     --------

@@ -54,8 +54,9 @@ def log_h(u: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> log_h(torch.tensor([1000.0])) - 0.5 * torch.log(torch.tensor([2 * torch.pi * 1000.0]))  # normal in the limit
-    tensor([4.1...e-05])
+    >>> u = torch.tensor([1000.0])
+    >>> torch.allclose(log_h(u), 0.5 * torch.log(2 * torch.pi * u), atol=1e-4)  # a normal integral in the limit
+    True
     """
     table = _table().to(dtype=u.dtype, device=u.device)
     place = (u.log().clamp(LOW, HIGH) - LOW) * ((N_NODES - 1) / (HIGH - LOW))

@@ -87,6 +87,11 @@ def figures() -> dict[str, list[Panel]]:
             mixture("two parts", [[0.6, 12.0, 3.0, 0.4], [0.4, 0.5, 2.0, 9.0]], [-1.5, -0.5, 0.5]),
             mixture("three components", [[0.4, 9, 3, 3], [0.4, 3, 9, 3], [0.2, 0.5, 0.5, 4]], [-1.5, -0.5, 0.5]),
         ],
+        "sliver": [
+            mixture("three spikes", [[1 / 3, 210, 10, 10], [1 / 3, 10, 210, 10], [1 / 3, 10, 10, 210]], [-4.0]),
+            mixture("along an edge", [[1.0, 1.6, 1.6, 0.25]], [-0.8]),
+            first_order("a ball, r = 0.15", "tv", [0.8, 0.1, 0.1], [0.15]),
+        ],
         "brier": [
             first_order("t = 0.005, 0.03, 0.12", "brier", inside, [0.005, 0.03, 0.12]),
             first_order("near an edge, same thresholds", "brier", edge, [0.005, 0.03, 0.12]),

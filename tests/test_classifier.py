@@ -187,14 +187,12 @@ def test_fit_conformalize_splits_once() -> None:
     ]
 
 
-def test_evaluate_rows_and_table() -> None:
+def test_evaluate_rows() -> None:
     rows = fitted(score="kl").evaluate(DATA.X[TEST], DATA.counts[TEST], alpha=[0.05, 0.1, 0.2])
     assert [row["nominal"] for row in rows] == [0.95, 0.9, 0.8]
     assert all(row["coverage_low"] <= row["coverage"] <= row["coverage_high"] for row in rows)
     assert rows[0]["threshold"] > rows[2]["threshold"]
     assert len(pd.DataFrame(rows)) == 3
-    assert str(rows).splitlines()[0].split()[:3] == ["score", "alpha", "nominal"]
-    assert all(len(line) <= 100 for line in str(rows).splitlines())
     assert len(fitted().evaluate(DATA.X[TEST], DATA.counts[TEST], alpha=0.1)) == 1
 
 

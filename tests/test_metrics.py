@@ -267,3 +267,93 @@ def test_mean_volume_of_estimates_uses_a_spread_of_sets() -> None:
     assert quick.n == 100
     assert full.low <= quick <= full.high or abs(quick - full) < 3 * (quick.high - quick.low)
     assert np.isnan(metrics.mean_volume(sets[:0]))
+
+
+# --- what sets leave open ---
+
+
+def intervals(p: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
+    """Total-variation balls over two classes are intervals of the probability of the first."""
+    return np.maximum(p - radius, 0.0), np.minimum(p + radius, 1.0)
+
+
+def binary_entropy(p: np.ndarray) -> np.ndarray:
+    return stats.bernoulli(p).entropy() / np.log(2)
+
+
+def test_sizes_of_intervals() -> None:
+    p = np.random.default_rng(0).random(200)
+    sets = TotalVariation().region(np.column_stack([p, 1 - p]), 0.2)
+    low, high = intervals(p, 0.2)
+    straddles = (low <= 0.5) & (high >= 0.5)
+    smallest = np.minimum(binary_entropy(low), binary_entropy(high))
+    largest = np.where(straddles, 1.0, np.maximum(binary_entropy(low), binary_entropy(high)))
+    for measure, values in (
+        (metrics.mean_width, high - low),
+        (metrics.mean_epistemic, largest - smallest),
+        (metrics.mean_labels, 1.0 + straddles),
+    ):
+        expected = metrics.mean(values, 0.8)
+        estimate = measure(sets, level=0.8)
+        assert (estimate, estimate.low, estimate.high, estimate.n) == pytest.approx(
+            (expected, expected.low, expected.high, 200), rel=1e-9
+        )
+    share = metrics.decided(sets, level=0.8)
+    expected = metrics.proportion(int((~straddles).sum()), 200, 0.8)
+    assert (share, share.low, share.high, share.n) == (expected, expected.low, expected.high, 200)
+
+
+def test_together_they_are_the_same() -> None:
+    sets = KullbackLeibler().region(np.random.default_rng(0).dirichlet(np.ones(4), 60), 0.3)
+    together = metrics.mean_sizes(sets, level=0.9)
+    for name in ("width", "epistemic", "labels"):
+        own = getattr(metrics, f"mean_{name}")(sets, 0.9)
+        assert (together[name], together[name].low, together[name].n) == (own, own.low, own.n)
+    assert together["decided"] == metrics.decided(sets)
+    assert {estimate.n for estimate in metrics.mean_sizes(sets, max_sets=25).values()} == {20}
+    assert metrics.mean_sizes(sets, max_sets=25)["width"] == metrics.mean_width(sets[::3])
+    with pytest.raises(ValueError, match="max_sets must be at least 1"):
+        metrics.mean_sizes(sets, max_sets=0)
+
+
+def test_empty_sets_leave_nothing_open() -> None:
+    sets = InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.1, 0.0]], 0.3)
+    assert sets.is_empty().tolist() == [True, False]
+    width = 0.5 * (sets.upper() - sets.lower())[1].sum()
+    assert metrics.mean_width(sets) == pytest.approx(width / 2)
+    assert metrics.mean_epistemic(sets) == pytest.approx(sets.uncertainty().epistemic[1] / 2)
+    assert metrics.mean_labels(sets) == 0.5
+    assert metrics.decided(sets) == 1.0
+
+
+def test_the_whole_simplex_leaves_everything_open() -> None:
+    sets = TotalVariation().region(np.full((3, 4), 0.25), math.inf)
+    sizes = metrics.mean_sizes(sets)
+    assert [float(sizes[name]) for name in ("width", "epistemic", "labels", "decided")] == [2.0, 1.0, 4.0, 0.0]
+    none = metrics.mean_sizes(sets[:0])
+    assert all(math.isnan(value) and value.n == 0 for value in none.values())
+
+
+def test_volume_rewards_slivers() -> None:
+    """Three spikes, one in each corner, against a ball around a clear winner with several times their volume."""
+    corners = 200.0 * np.eye(3) + 10.0
+    spikes = np.concatenate([np.full((3, 1), 1 / 3), corners], axis=1)[None]
+    sliver = cs.get_score("density").region(spikes, -4.0)
+    ball = TotalVariation().region([[0.8, 0.1, 0.1]], 0.15)
+    assert 0 < metrics.mean_volume(sliver) < 0.5 * metrics.mean_volume(ball)
+    assert metrics.mean_width(sliver) > 3 * metrics.mean_width(ball)
+    assert (metrics.mean_labels(sliver), metrics.mean_labels(ball)) == (3.0, 1.0)
+    assert (metrics.decided(sliver), metrics.decided(ball)) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("measure", ["mean_width", "mean_epistemic", "mean_labels", "decided", "mean_volume"])
+def test_measures_by_group(measure: str) -> None:
+    sets, _ = batch(30)
+    groups = np.where(np.arange(30) % 3 == 0, "third", "rest")
+    found = metrics.by_group(getattr(metrics, measure), sets, groups, level=0.9)
+    assert list(found) == ["rest", "third"]
+    for key, estimate in found.items():
+        own = getattr(metrics, measure)(sets[groups == key], level=0.9)
+        assert (estimate, estimate.low, estimate.high, estimate.n) == (own, own.low, own.high, own.n)
+    with pytest.raises(ValueError, match="groups must hold one key for each of the 30 sets"):
+        metrics.by_group(metrics.mean_width, sets, groups[1:])

@@ -6,11 +6,18 @@ in cache and to bound memory, and a block's result never depends on which rows s
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 THREAD_NAME = "credalset-worker"
 PARALLEL_FROM = 1 << 17  # elements below which starting threads costs more than it gains
@@ -61,3 +68,43 @@ def for_each_block(function: Callable[[slice], None], n_rows: int, row_size: int
             function(block)
 
     list(_pool(workers).map(one_run, runs))
+
+
+def in_blocks(
+    cells: Callable[[int], int] = lambda size: size, block_size: int = 1 << 14
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function of rows work on a block of them at a time, on a few threads when there are many.
+
+    The positional arguments of the decorated function are arrays with one row per set, its keyword arguments are
+    shared by all rows; it returns one or several arrays with one row per set, or None in place of one not asked for.
+
+    Parameters
+    ----------
+    cells : callable
+        Elements touched per row, from the size of a row of the first argument; that size by default.
+    block_size : int
+        Elements a block may touch. Blocks this small stay in cache from one NumPy call to the next.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def blockwise(*rows: Any, **shared: Any) -> Any:
+            n_rows, row_size = len(rows[0]), cells(math.prod(rows[0].shape[1:]))
+            if n_rows <= max(1, block_size // max(1, row_size)):
+                return function(*rows, **shared)
+            example = function(*(array[:1] for array in rows), **shared)
+            parts = example if isinstance(example, tuple) else (example,)
+            results = [None if part is None else np.empty((n_rows, *part.shape[1:]), part.dtype) for part in parts]
+
+            def one_block(block: slice) -> None:
+                answer = function(*(array[block] for array in rows), **shared)
+                for result, part in zip(results, answer if isinstance(answer, tuple) else (answer,), strict=True):
+                    if result is not None:
+                        result[block] = part
+
+            for_each_block(one_block, n_rows, row_size, block_size)
+            return tuple(results) if isinstance(example, tuple) else results[0]
+
+        return blockwise
+
+    return decorate

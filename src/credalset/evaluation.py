@@ -1,8 +1,10 @@
-"""Rows of nominal against observed coverage, which print as a table."""
+"""Rows of promised against observed coverage and of set sizes, which print as a table."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,15 +14,40 @@ from credalset._text import number_text, table_text
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked
 from credalset.annotations.labels import Labels, row_names
-from credalset.calibration import Calibration, CrossCalibration
+from credalset.calibration import Calibration, CrossCalibration, conformalize
 from credalset.calibration.base import as_level
+from credalset.calibration.noise import Noise
+from credalset.exceptions import CredalSetWarning
+from credalset.metrics.size import evenly
+from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
+from credalset.verdict import judge
 
 QUICK_CLASSES = 20  # for which hundreds of volumes are a matter of seconds, whatever the score
+MEASURED = 10_000  # class probabilities in all, whose sets are measured in seconds, whatever the score
+ON_GRID = 200  # sets that are compared with the paper's grid of 20 301 points
+FEWEST = 50  # sets that are measured, however many classes there are
+CONSTANT = ", constant"  # what is added to the name of a score in the rows of the constant prediction
+LITTLE = 0.95  # share of the constant's width from which on a model says little about its items
+#: columns of the printed table by their names in the rows; the rest is in the rows only
+SHOWN = [
+    *("score", "alpha", "coverage", "band", "verdict"),
+    *("width", "epistemic", "labels", "decided", "volume", "threshold", "empty", "n"),
+]
 
 
 class Evaluation(list[dict[str, Any]]):
-    """A list of plain rows (one per level and score) that prints as a table."""
+    """A list of plain rows (one per level and score) that prints as a table.
+
+    Attributes
+    ----------
+    constant : list of dict
+        The same rows for the constant prediction, which the table shows below the others.
+    """
+
+    def __init__(self, rows: Iterable[dict[str, Any]] = (), constant: Iterable[dict[str, Any]] = ()) -> None:
+        super().__init__(rows)
+        self.constant = list(constant)
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the rows as columns, ready for a data frame."""
@@ -28,22 +55,86 @@ class Evaluation(list[dict[str, Any]]):
         return {name: [row.get(name) for row in self] for name in names}
 
     def __str__(self) -> str:
-        cells = self._cells()
-        return table_text(list(cells), list(zip(*cells.values(), strict=True)))
+        rows = [*self, *self.constant]
+        shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in rows)]
+        headings = ["95% band" if name == "band" else name for name in shown]
+        table = table_text(headings, [[_cell(name, row) for name in shown] for row in rows], left=1)
+        remarks = self._remarks()
+        return "\n".join([table, "", *remarks] if remarks else [table])
 
-    def _cells(self) -> dict[str, list[str]]:
-        """Columns as text, narrow enough for a terminal: the interval in one column, one measure of size."""
-        columns = {name: [number_text(value) for value in values] for name, values in self.to_dict().items()}
-        low, high = columns.pop("coverage_low", None), columns.pop("coverage_high", None)
-        columns.pop("efficiency", None)
-        cells: dict[str, list[str]] = {}
-        for name, values in columns.items():
-            cells[name] = values
-            if name == "coverage" and low is not None and high is not None:
-                cells["95% interval"] = [f"{a}-{b}" for a, b in zip(low, high, strict=True)]
-        return cells
+    def _remarks(self) -> list[str]:
+        """Say where sets are about as wide as those of the constant prediction, a line per score."""
+        widths = {(row["score"], row["alpha"]): float(row["width"]) for row in [*self, *self.constant]}
+        alike: dict[str, list[str]] = {}
+        for (score, alpha), width in widths.items():
+            other = widths.get((score + CONSTANT, alpha), 0.0)
+            if 0.0 < LITTLE * other <= width:
+                alike.setdefault(score, []).append(f"{alpha:g} ({width:.3f} against {other:.3f})")
+        remark = "sets are about as wide as those of a constant prediction at alpha ="
+        return [f"{score}: {remark} {', '.join(levels)}." for score, levels in alike.items()]
 
     __repr__ = __str__
+
+
+def _cell(name: str, row: dict[str, Any]) -> str:
+    if name == "band":
+        low, high = row["band_low"], row["band_high"]
+        return "-" if low is None else f"{low:.3f}-{high:.3f}"
+    return f"{row[name]:g}" if name == "alpha" else number_text(row[name], decimals=3, significant=2)
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """The prediction that says the same of every item: the mean label distribution of the calibration items.
+
+    Its sets show what can be had without a model. As it was made from the items that calibrate it, its coverage is
+    close to 1 − α rather than proven.
+
+    Attributes
+    ----------
+    prediction : ndarray of shape (1, K)
+        The mean label distribution; for a second-order score the Dirichlet with the mean and spread of the labels.
+    calibration : Calibration
+        Calibrated on the same items, with the same score, noise, groups and weights as the model.
+    """
+
+    prediction: FloatArray
+    calibration: Calibration
+
+    @classmethod
+    def from_labels(
+        cls, score: Score, labels: Labels, noise: Noise | None = None, groups: Any = None, weights: Any = None
+    ) -> Constant | None:
+        """Calibrate the constant prediction; None for a score that takes predictions of another kind."""
+        y = labels.distributions
+        mean = y.mean(axis=0, keepdims=True)
+        prediction = mean / mean.sum() if score.order == "first" else _dirichlet(y, mean)
+        try:
+            score.check_prediction(prediction)
+        except (TypeError, ValueError):
+            return None
+        rows = Checked(np.repeat(prediction, len(y), axis=0), labels.items)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CredalSetWarning)  # the model's calibration has said it
+            return cls(prediction, conformalize(rows, labels, score, noise=noise, groups=groups, weights=weights))
+
+    def evaluate(self, labels: Labels, alpha: Any, groups: Any, weights: Any, volume: bool | None) -> dict[str, Any]:
+        """Return the row of the constant prediction at one level; nothing was promised of it."""
+        checked: Any = Checked(np.repeat(self.prediction, len(labels), axis=0), labels.items)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CredalSetWarning)
+            sets = self.calibration.predict_set(checked, alpha, groups=groups, weights=weights)
+        are_alike = len(sets) > 0 and bool((sets.threshold == sets.threshold[0]).all())
+        row = _head(self.calibration.score, alpha) | _row(sets, labels, volume, sets[:1] if are_alike else sets)
+        plain = {name: float(value) if isinstance(value, metrics.Estimate) else value for name, value in row.items()}
+        return plain | {"score": row["score"] + CONSTANT}
+
+
+def _dirichlet(y: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return the concentrations of the Dirichlet with the mean of the labels and their summed variance."""
+    spread, largest = float(y.var(axis=0).sum()), float((mean * (1.0 - mean)).sum())
+    precision = min(largest / spread - 1.0, 1e6) if spread > 0.0 else 1e6
+    return np.maximum(precision * mean, 1.0)
 
 
 def evaluate_predictions(
@@ -54,43 +145,73 @@ def evaluate_predictions(
     groups: Any = None,
     weights: Any = None,
     volume: bool | None = None,
+    constant: Constant | None = None,
 ) -> Evaluation:
     """Evaluate a calibration on labelled predictions, (F, N, K) if it is cross-conformal, one row per level.
 
-    Each row holds ``score``, ``alpha``, ``nominal`` (1 − α), observed ``coverage`` with its exact binomial interval
-    ``coverage_low`` to ``coverage_high``, the mean ``volume``, the mean ``efficiency`` on the paper's grid (three
-    classes only), the ``threshold`` (the mean where they differ from item to item), the number of ``empty`` sets and
-    the number of items ``n``. Volumes are left out beyond 20 classes, where they take long, unless ``volume=True`` asks
-    for them.
+    Parameters
+    ----------
+    calibration : Calibration or CrossCalibration
+        What is evaluated.
+    prediction, labels
+        Predictions for the test items, and their labels.
+    alphas : float or sequence of floats
+        Miscoverage rates.
+    groups, weights
+        Those of the test items, if the calibration has them.
+    volume : bool, optional
+        Whether to compute mean volumes; up to 20 classes by default, beyond which they take long.
+    constant : Constant, optional
+        The constant prediction, for a row per level that the others are compared with.
+
+    Returns
+    -------
+    Evaluation
+        See `ConformalCredalClassifier.evaluate` for the columns.
     """
     if isinstance(calibration, CrossCalibration):
         first: Any = prediction[0] if len(prediction) else None  # type: ignore[arg-type, index]
         checked: Any = [Checked(block, row_names(first)) for block in calibration.check_models(prediction)]
+        keys = None
     else:
         first = prediction
         checked = Checked(calibration.check(prediction), row_names(prediction))
+        keys = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
     found = calibration.read_labels(labels, "labels", first)
     single = isinstance(alphas, str) or not isinstance(alphas, Iterable) or getattr(alphas, "ndim", 1) == 0
-    levels: Any = [alphas] if single else alphas
+    levels: Any = [alphas] if single else list(alphas)  # type: ignore[arg-type]
     rows = Evaluation()
     for alpha in levels:
         sets = calibration.predict_set(checked, alpha, groups=groups, weights=weights)
-        level = as_level(alpha)
-        head = {"score": calibration.score.name, "alpha": float(level), "nominal": float(1 - level)}
-        rows.append(head | _row(sets, found, volume))
+        row = _head(calibration.score, alpha) | _row(sets, found, volume, sets)
+        verdict = judge(calibration, sets.contains(found), float(as_level(alpha)), groups=keys)
+        low, high = verdict.band or (None, None)
+        rows.append(row | {"band_low": low, "band_high": high, "verdict": verdict.status})
+    if constant is not None:
+        rows.constant = [constant.evaluate(found, alpha, groups, weights, volume) for alpha in levels]
     return rows
 
 
-def _row(sets: CredalSet, labels: Labels, volume: bool | None) -> dict[str, Any]:
+def _head(score: Score, alpha: Any) -> dict[str, Any]:
+    level = as_level(alpha)
+    return {"score": score.name, "alpha": float(level), "nominal": float(1 - level)}
+
+
+def _row(sets: CredalSet, labels: Labels, volume: bool | None, measured: CredalSet) -> dict[str, Any]:
+    """Coverage of all sets, and the sizes of those that are to be measured, or of a selection spread evenly."""
     with_volume = sets.n_classes <= QUICK_CLASSES if volume is None else volume
     observed = metrics.coverage(sets, labels)
-    efficiency = float(metrics.mean_efficiency(sets)) if sets.n_classes == 3 else None
+    some = evenly(measured, max(FEWEST, MEASURED // sets.n_classes))
     return {
-        "coverage": float(observed),
+        "coverage": observed,
         "coverage_low": observed.low,
         "coverage_high": observed.high,
-        "volume": float(metrics.mean_volume(sets)) if with_volume else None,
-        "efficiency": efficiency,
+        "band_low": None,
+        "band_high": None,
+        "verdict": None,
+        **metrics.mean_sizes(some),
+        "volume": metrics.mean_volume(some) if with_volume else None,
+        "efficiency": metrics.mean_efficiency(evenly(some, ON_GRID)) if sets.n_classes == 3 else None,
         "threshold": _typical(sets.threshold),
         "empty": int(sets.is_empty().sum()),
         "n": len(sets),

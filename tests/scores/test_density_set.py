@@ -230,7 +230,7 @@ def test_box_against_linear_programming() -> None:
     upper[upper.sum(axis=1) < 1.0] = 1.0
     utility = rng.normal(size=(20, 5))
     value, point = box.support(lower, upper, utility)
-    flat = box.flattest(lower, upper)
+    flat = box.most_even(lower, upper)
     for i in range(20):
         best = linprog(-utility[i], A_eq=np.ones((1, 5)), b_eq=[1.0], bounds=list(zip(lower[i], upper[i], strict=True)))
         assert value[i] == pytest.approx(-best.fun, abs=1e-9)

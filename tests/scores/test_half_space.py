@@ -312,10 +312,7 @@ class TestVolume:
         r = 1.0 - np.sort(g)[::-1][n_inside - 1 : n_inside + 1].mean()
         expected, _ = log_fraction_by_partial_fractions(exact_margins(g, r), digits=1500)
         assert expected < -700.0  # below the smallest double
-        compiled = regions(g, r)._log_volume(np.random.default_rng(0))[0][0]
-        readable = half_space_volume._log_fraction(half_space.margins(g[None], np.array([r])))[0]
-        assert compiled == pytest.approx(expected, abs=1e-9)
-        assert readable == pytest.approx(expected, abs=1e-9)
+        assert regions(g, r)._log_volume(np.random.default_rng(0))[0][0] == pytest.approx(expected, abs=1e-9)
 
     def test_thousand_classes_one_corner_inside(self):
         """The set is a simplex: the fraction is the product of the crossings' shares."""
@@ -452,14 +449,12 @@ class TestSample:
         spread = points.std(axis=0) / np.sqrt(20_000)
         assert np.all(np.abs(points.mean(axis=0) - vertices.mean(axis=0)) <= 5.0 * spread)
 
-    def test_same_generator_same_draws_however_it_is_computed(self, monkeypatch):
-        sets = random_batch(500, 12, seed=20)
-        compiled = sets._sample(8, np.random.default_rng(21))
-        monkeypatch.setattr(half_space_volume, "kernels", lambda *_: None)
-        readable = sets._sample(8, np.random.default_rng(21))
-        np.testing.assert_allclose(readable, compiled, rtol=1e-9, atol=1e-14)
+    def test_draws_come_in_chunks(self, monkeypatch):
+        sets = random_batch(50, 12, seed=20)
         monkeypatch.setattr(half_space_volume, "DRAWS_PER_CHUNK", 12 * 8 * 7)
-        assert sets._sample(8, np.random.default_rng(21)).shape == readable.shape
+        points = sets._sample(8, np.random.default_rng(21))
+        for j in range(8):
+            assert_members(sets, points[:, j])
 
     @pytest.mark.slow
     def test_thousand_classes(self):
@@ -521,18 +516,6 @@ class TestDegenerate:
         assert np.all(drawn <= upper[0] * (1 + 1e-12))
         assert np.all(drawn >= lower[0] * (1 - 1e-12))
 
-    @degenerate
-    def test_readable_and_compiled_forms_agree(self, case, monkeypatch):
-        single = regions(*case)
-        sets = single[np.zeros(1 + (1 << 15) // single.n_classes, dtype=int)]
-        utility = np.random.default_rng(26).normal(size=(1, single.n_classes))
-        compiled = all_answers(sets, np.broadcast_to(utility, sets.center.shape))
-        monkeypatch.setattr(half_space, "kernels", lambda *_: None)
-        monkeypatch.setattr(half_space_volume, "kernels", lambda *_: None)
-        readable = all_answers(single, utility)
-        for name, answer in readable.items():
-            np.testing.assert_allclose(compiled[name][:1], answer, rtol=1e-9, atol=1e-15, err_msg=name)
-
     def test_touching_planes_of_a_rescaled_score(self):
         """The radius of a normalised score is rounded, so a plane may pass just beyond the corner it should touch."""
         g = np.random.default_rng(28).dirichlet(np.ones(4), 500)
@@ -587,20 +570,6 @@ def all_answers(sets, utility):
         "log volume": sets._log_volume(np.random.default_rng(0))[0],
         "closest with top": sets._closest_with_top(),
     }
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 10, 100])
-def test_readable_and_compiled_forms_agree(n_classes, monkeypatch):
-    pytest.importorskip("numba")
-    sets = random_batch(4096 if n_classes < 100 else 400, n_classes, seed=90 + n_classes)
-    sets = sets[np.arange(max(len(sets), 1 + (1 << 15) // n_classes)) % len(sets)]
-    utility = np.random.default_rng(27).normal(size=sets.center.shape)
-    compiled = all_answers(sets, utility)
-    monkeypatch.setattr(half_space, "kernels", lambda *_: None)
-    monkeypatch.setattr(half_space_volume, "kernels", lambda *_: None)
-    readable = all_answers(sets, utility)
-    for name, answer in readable.items():
-        np.testing.assert_allclose(compiled[name], answer, rtol=1e-9, atol=1e-13, err_msg=name)
 
 
 @settings(max_examples=150, deadline=None)

@@ -15,8 +15,7 @@ from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import entr, logsumexp, rel_entr
 
 from credalset.scores import KullbackLeibler
-from credalset.scores.kullback_leibler import geometry as readable
-from credalset.scores.kullback_leibler import volume as readable_volume
+from credalset.scores.kullback_leibler import volume
 from credalset.simplex import grid
 
 NATS = KullbackLeibler(base=math.e)
@@ -522,8 +521,7 @@ def test_area_is_converged_for_any_centre_and_radius():
     g /= g.sum(axis=1, keepdims=True)
     touching = -np.log1p(-g[np.arange(60), rng.integers(3, size=60)].clip(max=1 - 1e-9))
     radius = np.concatenate([10 ** rng.uniform(-12, 1, 30), touching[30:] * (1 + rng.choice([-1, 1], 30) * 1e-6)])
-    finer = np.empty(60)
-    readable_volume.log_volume(g, radius, *readable_volume.tanh_sinh(step=0.05, span=3.6), finer)
+    finer = volume.log_volume(g, radius, rule=volume.tanh_sinh(step=0.05, span=3.6))
     np.testing.assert_allclose(log_volume(regions(g, radius)), finer, rtol=0, atol=1e-11)
 
 
@@ -648,49 +646,3 @@ def test_rows_that_almost_sum_to_one_give_points_on_the_simplex():
     assert abs(sets.center.sum() - 1) > 1e-11
     for point in (sets._max_entropy(True)[1], sets._min_entropy(True)[2], sets._support(-g, True)[1]):
         np.testing.assert_allclose(point.sum(), 1.0, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 10, 40])
-@pytest.mark.parametrize("extreme", [False, True])
-def test_compiled_and_readable_forms_agree(n_classes, extreme):
-    pytest.importorskip("numba")
-    from credalset.scores.kullback_leibler import geometry_kernels as compiled
-    from credalset.scores.kullback_leibler import volume_kernels as compiled_volume
-
-    sets = extreme_batch(n_classes) if extreme else random_batch(300, n_classes, seed=21, smallest=-12)
-    center, radius, n = sets.center, sets.radius, len(sets)
-    rng = np.random.default_rng(22)
-    utility = rng.normal(size=center.shape)
-    support = center > 0
-    direction = rng.normal(size=center.shape) * support
-    direction -= direction.sum(axis=1, keepdims=True) / support.sum(axis=1, keepdims=True) * support
-    direction[support.sum(axis=1) == 1] = 0.0
-
-    def compare(name, inputs, shapes, modules=(readable, compiled)):
-        answers = []
-        for module in modules:
-            outputs = [np.empty(shape) for shape in shapes]
-            getattr(module, name)(*inputs, *outputs)
-            answers.append(outputs)
-        for first, second in zip(*answers, strict=True):
-            np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-14, err_msg=name)
-
-    compare("envelope", (center, radius), [center.shape, center.shape])
-    compare("support", (center, radius, utility), [(n,), center.shape])
-    compare("max_entropy", (center, radius), [(n,), center.shape])
-    compare("min_entropy", (center, radius), [(n,), center.shape])
-    compare("ray_length", (center, radius, direction), [(n,)])
-    compare("closest_with_top", (center,), [center.shape])
-    if n_classes <= 3:
-        rule = readable_volume.RULE
-        compare("log_volume", (center, radius, *rule), [(n,)], (readable_volume, compiled_volume))
-
-
-def test_large_batches_take_the_compiled_way_and_agree():
-    pytest.importorskip("numba")
-    sets = random_batch(20_000, 10, seed=23)
-    few = sets[:500]
-    np.testing.assert_allclose(sets._envelope()[1][:500], few._envelope()[1], rtol=1e-12)
-    np.testing.assert_allclose(sets._min_entropy(False)[0][:500], few._min_entropy(False)[0], rtol=1e-10, atol=1e-14)
-    np.testing.assert_allclose(sets._max_entropy(False)[0][:500], few._max_entropy(False)[0], rtol=1e-10, atol=1e-14)
-    np.testing.assert_allclose(sets._closest_with_top()[:500], few._closest_with_top(), rtol=1e-9, atol=1e-15)

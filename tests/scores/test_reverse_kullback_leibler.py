@@ -16,9 +16,8 @@ from scipy.optimize import brentq, minimize
 from scipy.special import entr, gammaln, rel_entr
 
 from credalset.scores import RelativeLikelihood
-from credalset.scores.dirichlet import entropy as readable_entropy
-from credalset.scores.dirichlet import geometry as readable
-from credalset.scores.dirichlet import volume as readable_volume
+from credalset.scores.dirichlet import geometry, volume
+from credalset.scores.dirichlet.entropy import Stationary, find_fold, stationary_point
 from credalset.simplex import grid
 
 GENERATOR = np.random.default_rng(0)
@@ -85,7 +84,9 @@ def test_divergence_agrees_with_scipy_and_keeps_its_digits_for_close_points():
     np.testing.assert_allclose(sets._divergence(points), expected, rtol=1e-9, atol=1e-14)
     m = np.array([0.5, 0.25, 0.125, 0.125])
     close = m + 1e-7 * np.array([1.0, -2.0, 0.5, 0.5])
-    np.testing.assert_allclose(readable.divergence(m, close), exact_divergence(m, close), rtol=1e-8)
+    np.testing.assert_allclose(
+        geometry.divergence(close[None, None], m[None])[0, 0], exact_divergence(m, close), rtol=1e-8
+    )
 
 
 def test_divergence_is_infinite_where_a_class_of_the_mode_is_missing():
@@ -145,7 +146,7 @@ def test_small_envelopes_keep_their_width(a, radius):
     """The width of a tiny ball is right to many digits, not only its ends."""
     sets = balls([[a, 1 - a]], radius)
     for shrunk, kept in ((a, 1 - a), (1 - a, a)):
-        s = readable.log_shrinkage(np.array([shrunk]), np.array([kept]), np.array([radius]))[0]
+        s = geometry.log_shrinkage(np.array([shrunk]), np.array([kept]), np.array([radius]))[0]
         with localcontext() as context:
             context.prec = 60
             x, y, p = Decimal(shrunk), 1 - Decimal(shrunk), Decimal(shrunk) * (-Decimal(float(s))).exp()
@@ -153,7 +154,7 @@ def test_small_envelopes_keep_their_width(a, radius):
         assert abs(float(value) / radius - 1) < 1e-9
     lower, upper = sets._envelope()
     np.testing.assert_allclose(
-        math.exp(readable.binary_log_width(sets.center, sets.radius)[0]), upper[0, 0] - lower[0, 0], rtol=1e-8
+        math.exp(geometry.binary_log_width(sets.center, sets.radius)[0]), upper[0, 0] - lower[0, 0], rtol=1e-8
     )
 
 
@@ -282,10 +283,10 @@ def near_ties(n_sets, seed, classes=(3, 4, 5)):
         close = 1.0 + 10 ** rng.uniform(-8, -0.5, (n_sets, 1)) * rng.random((n_sets, k))
         base = np.where(tied, np.where(rng.random((n_sets, 1)) < 0.2, 1.0, close), base)
         m = rng.permuted(base / base.sum(axis=1, keepdims=True), axis=1)
-        curve = readable_entropy._StationaryCurve(m)
-        at_fork = curve.point_value_slope(np.zeros(n_sets))[1]
+        modes, _ = Stationary.of(m.T)
+        at_fork = stationary_point(np.zeros(n_sets), modes)[1]
         radius = np.where(rng.random(n_sets) < 0.7, at_fork * (1 + rng.uniform(-0.2, 0.2, n_sets)), 0.0)
-        yield m, np.where(radius > 1e-6, radius, 10 ** rng.uniform(-3, 0.3, n_sets)), readable_entropy._find_fold(curve)
+        yield m, np.where(radius > 1e-6, radius, 10 ** rng.uniform(-3, 0.3, n_sets)), find_fold(modes)
 
 
 def test_min_entropy_is_never_above_a_local_search_with_many_starts():
@@ -347,10 +348,10 @@ def test_min_entropy_satisfies_first_and_second_order_conditions():
 def test_both_branches_of_the_smallest_entropy_are_needed():
     """With a fold, the outer root beats the inner one for some radii and loses for others."""
     m = np.array([[1.0] * 6 + [0.3] * 3]) / 6.9
-    curve = readable_entropy._StationaryCurve(m)
-    fold = readable_entropy._find_fold(curve)
+    modes, _ = Stationary.of(m.T)
+    fold = find_fold(modes)
     assert fold[0] > 0
-    at_fork = curve.point_value_slope(np.zeros(1))[1][0]
+    at_fork = stationary_point(np.zeros(1), modes)[1][0]
     radius = at_fork * np.linspace(0.9, 1.02, 41)
     _, _, point = balls(m.repeat(41, axis=0), radius)._min_entropy(True)
     lead = point[:, :6].max(axis=1) - np.median(point[:, :6], axis=1)
@@ -371,11 +372,11 @@ def test_divergence_along_the_stationary_curve_falls_on_at_most_one_stretch():
         levels[::2] = np.minimum(levels[::2], levels[::2, rng.integers(1, k, k)])
         m = np.exp(-levels)
         m /= m.sum(axis=1, keepdims=True)
-        curve = readable_entropy._StationaryCurve(m)
-        slopes = np.column_stack([curve.point_value_slope(np.full(60, at))[2] for at in x])
+        modes, _ = Stationary.of(m.T)
+        slopes = np.column_stack([stationary_point(np.full(60, at), modes)[2] for at in x])
         scale = np.abs(slopes).max(axis=1, keepdims=True)
         signs = np.where(np.abs(slopes) > 1e-13 * scale, np.sign(slopes), np.nan)
-        fold = readable_entropy._find_fold(curve)
+        fold = find_fold(modes)
         for row, at in zip(signs, fold, strict=True):
             changes = np.diff(row[np.isfinite(row)])
             assert np.count_nonzero(changes) <= 2
@@ -456,10 +457,10 @@ def test_volume_of_two_classes_is_the_width_and_both_formulas_agree():
 
     def slices(z):
         left = np.array([r + math.log1p(-z)])
-        return 2 * (1 - z) * math.exp(readable.binary_log_width(m[:, :2], left)[0])
+        return 2 * (1 - z) * math.exp(geometry.binary_log_width(m[:, :2], left)[0])
 
     area = quad(slices, 0, -math.expm1(-r), epsabs=1e-12, epsrel=1e-12)[0]
-    np.testing.assert_allclose(math.exp(readable_volume.log_volume(m, np.array([r]))[0]), area, rtol=1e-9)
+    np.testing.assert_allclose(math.exp(volume.log_volume(m, np.array([r]))[0]), area, rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [3, 10, 100])
@@ -491,7 +492,7 @@ def test_volume_matches_counting(n_classes):
 def test_volume_does_not_depend_on_the_number_of_nodes(monkeypatch):
     sets = random_batch(60, 8, seed=23, smallest=-12, largest=2)
     coarse = sets._log_volume(GENERATOR)[0]
-    monkeypatch.setattr(readable_volume, "N_NODES", 90)
+    monkeypatch.setattr(volume, "N_NODES", 90)
     np.testing.assert_allclose(coarse, sets._log_volume(GENERATOR)[0], rtol=1e-12, atol=1e-12)
 
 
@@ -653,38 +654,7 @@ def test_answers_grow_with_the_radius():
     assert (np.diff(sets._log_volume(GENERATOR)[0]) >= -1e-12).all()
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 10, 60])
-def test_compiled_and_readable_forms_agree(n_classes):
-    pytest.importorskip("numba")
-    from credalset.scores.dirichlet import entropy_kernels as compiled_entropy
-    from credalset.scores.dirichlet import geometry_kernels as compiled
-
-    batch, edge = random_batch(300, n_classes, seed=28, smallest=-12, largest=2), degenerate(n_classes)
-    center = np.concatenate([batch.center, edge.center])
-    radius = np.concatenate([batch.radius, edge.radius])
-    for m, r, _ in near_ties(20, seed=29, classes=(n_classes,) if n_classes > 2 else ()):
-        center, radius = np.concatenate([center, m]), np.concatenate([radius, r])
-    utility = np.random.default_rng(30).standard_normal(center.shape)
-    one, many = np.empty(len(center)), np.empty_like(center)
-    lower = np.empty_like(center)
-    compiled.envelope(center, radius, lower, many)
-    expected = readable.envelope(center, radius)
-    np.testing.assert_allclose(lower, expected[0], rtol=1e-9, atol=1e-307)
-    np.testing.assert_allclose(many, expected[1], rtol=1e-9)
-    compiled.support(center, radius, utility, one, many)
-    np.testing.assert_allclose(one, readable.support(center, radius, utility)[0], rtol=1e-9, atol=1e-13)
-    for name in ("max_entropy", "min_entropy"):
-        getattr(compiled_entropy, name)(center, radius, one, many)
-        value, point = getattr(readable_entropy, name)(center, radius)
-        np.testing.assert_allclose(one, value, rtol=1e-9, atol=1e-300)
-        # Where two classes tie for the top, either may lead.
-        np.testing.assert_allclose(np.sort(many, axis=1), np.sort(point, axis=1), rtol=0, atol=1e-7)
-    directions = np.random.default_rng(31).dirichlet(np.full(n_classes, 0.4), len(center)) - center
-    compiled.ray_length(center, radius, directions, one)
-    np.testing.assert_allclose(one, readable.ray_length(center, radius, directions), rtol=1e-9)
-
-
-def test_large_batches_take_the_compiled_way_and_agree_with_small_ones():
+def test_large_batches_agree_with_small_ones():
     sets = random_batch(4000, 10, seed=32)
     few = sets[:50]
     utility = np.random.default_rng(33).standard_normal(sets.center.shape)

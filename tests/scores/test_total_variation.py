@@ -15,7 +15,6 @@ from scipy.spatial import ConvexHull, HalfspaceIntersection
 
 from credalset.scores import TotalVariation
 from credalset.scores.total_variation import TotalVariationBall, double_double
-from credalset.scores.total_variation import geometry as total_variation
 from credalset.scores.total_variation import volume as total_variation_volume
 from credalset.simplex import grid
 
@@ -368,16 +367,8 @@ def exact_cases(n_classes: int) -> list[tuple[np.ndarray, float]]:
 
 
 @pytest.mark.parametrize("n_classes", range(2, 16))
-@pytest.mark.parametrize("compiled", [True, False])
-def test_volume_is_right_to_the_last_digits(n_classes, compiled, monkeypatch):
+def test_volume_is_right_to_the_last_digits(n_classes):
     cases = [(g, r) for g, r in exact_cases(n_classes) if r < 1 - g.min()]
-    if not compiled:
-        monkeypatch.setattr(total_variation_volume, "kernels", lambda *_: None)
-        cases = cases[:: 1 if n_classes < 12 else 4]
-    else:
-        pytest.importorskip("numba")
-        kernels = total_variation_volume.kernels
-        monkeypatch.setattr(total_variation_volume, "kernels", lambda name, size: kernels(name, size, at_least=0))
     centers, radii = np.array([g for g, _ in cases]), np.array([r for _, r in cases])
     ratio = total_variation_volume._volume_over_power(centers, radii)
     logs = total_variation_volume.log_fraction(centers, radii)
@@ -577,43 +568,6 @@ def test_the_largest_classes_are_on_top_already():
         distance = ball(special_centers(n_classes), 0.0)._closest_with_top()
         largest = special_centers(n_classes) == special_centers(n_classes).max(axis=1, keepdims=True)
         np.testing.assert_array_equal(distance == 0, largest)
-
-
-# --- kernels
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 10, 100])
-def test_compiled_and_plain_forms_agree(n_classes, monkeypatch):
-    pytest.importorskip("numba")
-    rng = np.random.default_rng(n_classes)
-    many = rng.dirichlet(np.full(n_classes, 0.5), 2000)
-    sets = special_balls(n_classes)
-    sets = ball(np.vstack([sets.center, many]), np.r_[sets.radius, rng.uniform(0, 1, 2000)])
-    utility = rng.normal(size=sets.center.shape)
-
-    def everything() -> list[np.ndarray]:
-        answers = [*sets._support(utility, True), *sets._max_entropy(True), *sets._min_entropy(True)[1:]]
-        answers += [sets._support(utility, False)[0], sets._max_entropy(False)[0], sets._min_entropy(False)[0]]
-        answers.append(sets._closest_with_top())
-        if n_classes <= 10:
-            answers.append(total_variation_volume.log_fraction(sets.center, sets.radius))
-        return answers
-
-    original = total_variation.kernels
-    seen = []
-
-    def always(name: str, size: int) -> object:
-        seen.append(name)
-        return original(name, size, at_least=0)
-
-    for module in (total_variation, total_variation_volume):
-        monkeypatch.setattr(module, "kernels", always)
-    fast = everything()
-    assert seen
-    for module in (total_variation, total_variation_volume):
-        monkeypatch.setattr(module, "kernels", lambda *_: None)
-    for a, b in zip(fast, everything(), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-13)
 
 
 def test_a_row_does_not_depend_on_its_neighbours():

@@ -14,15 +14,12 @@ from scipy.spatial import ConvexHull
 
 from credalset.scores import Wasserstein
 from credalset.scores.wasserstein import WassersteinBall
-from credalset.scores.wasserstein import entropy as wasserstein_entropy
-from credalset.scores.wasserstein import geometry as wasserstein
 from credalset.scores.wasserstein import groups as wasserstein_groups
 from credalset.scores.wasserstein import volume as wasserstein_volume
 from credalset.simplex import grid
 
 RADII = (0.0, 1e-12, 1e-6, 0.03, 0.2, 0.7, 1.0, 2.5, 1e300)
 LP_ERROR = 1e-8
-FORMS = ("numpy", "compiled")
 
 
 def ball(center: object, radius: object, positions: tuple[float, ...] | None = None) -> WassersteinBall:
@@ -123,26 +120,6 @@ def brute_force_corners(sets: WassersteinBall, row: int) -> np.ndarray:
     return points[np.unique(points.round(9), axis=0, return_index=True)[1]]
 
 
-@pytest.fixture(params=FORMS)
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Answer every question in the readable form, and in the compiled one however small the batch."""
-    for module in (wasserstein, wasserstein_entropy, wasserstein_groups):
-        use_form(monkeypatch, module, request.param)
-    return str(request.param)
-
-
-def use_form(monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> None:
-    from credalset import _compiled
-
-    if name == "compiled":
-        pytest.importorskip("numba")
-
-    def chosen(kernel_module: str, n_elements: int, at_least: int = 0) -> object:
-        return _compiled.kernels(kernel_module, 1, at_least=0) if name == "compiled" else None
-
-    monkeypatch.setattr(module, "kernels", chosen)
-
-
 # Membership and rays
 
 
@@ -179,7 +156,7 @@ def test_a_ray_that_goes_nowhere_never_ends():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 6])
-def test_envelope_is_the_linear_programme(n_classes, form):
+def test_envelope_is_the_linear_programme(n_classes):
     sets = random_balls(12, n_classes, n_classes)
     lower, upper = sets._envelope()
     for row, k in itertools.product(range(len(sets)), range(n_classes)):
@@ -189,7 +166,7 @@ def test_envelope_is_the_linear_programme(n_classes, form):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 8])
-def test_support_is_the_linear_programme(n_classes, form):
+def test_support_is_the_linear_programme(n_classes):
     rng = np.random.default_rng(n_classes)
     sets = random_balls(40, n_classes, n_classes)
     utility = rng.normal(size=sets.center.shape)
@@ -202,7 +179,7 @@ def test_support_is_the_linear_programme(n_classes, form):
         assert value[row] == pytest.approx(-optimum(sets, row, -utility[row]), abs=LP_ERROR)
 
 
-def test_support_of_a_unit_utility_is_the_envelope(form):
+def test_support_of_a_unit_utility_is_the_envelope():
     """Two independent exact algorithms, for many classes."""
     sets = random_balls(60, 40, 3)
     lower, upper = sets._envelope()
@@ -212,7 +189,7 @@ def test_support_of_a_unit_utility_is_the_envelope(form):
         np.testing.assert_allclose(-sets._support(-unit, False)[0], lower[:, k], rtol=1e-12, atol=1e-15)
 
 
-def test_support_scales_with_the_utility(form):
+def test_support_scales_with_the_utility():
     sets = random_balls(30, 6, 4)
     utility = np.random.default_rng(0).normal(size=(30, 6))
     value = sets._support(utility, False)[0]
@@ -232,7 +209,7 @@ def duality_gap(sets: WassersteinBall, points: np.ndarray, value: np.ndarray) ->
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 10, 30])
-def test_greatest_entropy_has_a_dual_certificate(n_classes, form):
+def test_greatest_entropy_has_a_dual_certificate(n_classes):
     sets = random_balls(100, n_classes, n_classes)
     sets = sets[sets.radius > 1e-3]
     value, point = sets._max_entropy(attaining=True)
@@ -244,7 +221,7 @@ def test_greatest_entropy_has_a_dual_certificate(n_classes, form):
 
 
 @pytest.mark.parametrize("n_classes", [3, 8])
-def test_greatest_entropy_meets_the_optimality_conditions(n_classes, form):
+def test_greatest_entropy_meets_the_optimality_conditions(n_classes):
     sets = random_balls(100, n_classes, 10 + n_classes)
     sets = sets[sets.radius > 1e-3]
     _, point = sets._max_entropy(attaining=True)
@@ -260,7 +237,7 @@ def test_greatest_entropy_meets_the_optimality_conditions(n_classes, form):
     np.testing.assert_allclose(distance(sets, point)[binding], sets.radius[binding], rtol=1e-9)
 
 
-def test_greatest_entropy_on_the_grid(form):
+def test_greatest_entropy_on_the_grid():
     points = grid(3, 0.005)
     sets = ball([[0.7, 0.25, 0.05], [0.0, 0.0, 1.0], [0.9, 0.1, 0.0]], [0.2, 0.4, 0.05])
     value, _ = sets._max_entropy(attaining=False)
@@ -274,7 +251,7 @@ def test_greatest_entropy_on_the_grid(form):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
-def test_corners_and_least_entropy_by_brute_force(n_classes, form):
+def test_corners_and_least_entropy_by_brute_force(n_classes):
     sets = random_balls(30 if n_classes < 4 else 12, n_classes, n_classes)
     low, high, point = sets._min_entropy(attaining=True)
     np.testing.assert_array_equal(low, high)
@@ -291,7 +268,7 @@ def test_corners_and_least_entropy_by_brute_force(n_classes, form):
 
 
 @pytest.mark.parametrize(("n_classes", "n"), [(5, 20), (7, 20), (10, 6)])
-def test_least_entropy_is_that_of_the_best_vertex(n_classes, n, form):
+def test_least_entropy_is_that_of_the_best_vertex(n_classes, n):
     sets = random_balls(n, n_classes, n_classes)
     low, high, _ = sets._min_entropy(attaining=False)
     np.testing.assert_array_equal(low, high)
@@ -299,7 +276,7 @@ def test_least_entropy_is_that_of_the_best_vertex(n_classes, n, form):
         assert high[row] == pytest.approx(entropy(sets[row]._vertices()).min(), abs=1e-10)
 
 
-def test_least_entropy_beats_random_members_and_local_search(form):
+def test_least_entropy_beats_random_members_and_local_search():
     rng = np.random.default_rng(5)
     sets = random_balls(6, 6, 77)
     _, high, _ = sets._min_entropy(attaining=False)
@@ -319,36 +296,28 @@ def test_least_entropy_beats_random_members_and_local_search(form):
             assert high[row] <= found.fun + 1e-6
 
 
-def test_brackets_beyond_ten_classes_hold_the_exact_answer(monkeypatch):
-    """At 12 classes the exact enumeration is still possible, so both brackets can be checked against it."""
+def test_least_entropy_is_exact_up_to_twelve_classes_and_bracketed_beyond(monkeypatch):
+    """A search that has to stop early keeps the exact answer, that of the best vertex, between its bounds."""
     sets = random_balls(8, 12, 3)
-    with monkeypatch.context() as patched:
-        use_form(patched, wasserstein_groups, "numpy")
-        low, high, point = sets._min_entropy(attaining=True)
-        assert_members(sets, point)
-        np.testing.assert_allclose(entropy(point), high, atol=1e-12)
-        patched.setattr(wasserstein_groups, "EXACT_CLASSES", 12)
-        exact, same, _ = sets._min_entropy(attaining=False)
-        np.testing.assert_array_equal(exact, same)
-    assert np.all(low <= exact + 1e-12)
-    assert np.all(exact <= high + 1e-12)
-    assert np.any(low < high - 1e-6)
-    use_form(monkeypatch, wasserstein_groups, "compiled")
-    searched_low, searched_high, point = sets._min_entropy(attaining=True)
+    low, high, point = sets._min_entropy(attaining=True)
     assert_members(sets, point)
-    np.testing.assert_allclose(searched_high, exact, rtol=1e-9)
-    np.testing.assert_allclose(searched_low, exact, rtol=1e-9)
+    np.testing.assert_array_equal(low, high)
+    for row in (0, 5):
+        assert high[row] == pytest.approx(entropy(sets[row]._vertices()).min(), abs=1e-10)
+    monkeypatch.setattr(wasserstein_groups, "EXACT_CLASSES", 10)
+    in_rounds = sets._min_entropy(attaining=False)
+    np.testing.assert_allclose(in_rounds[:2], [low, high], rtol=1e-12)
     monkeypatch.setattr(wasserstein_groups, "MAX_PARTITIONS", 3)
     cut_low, cut_high, point = sets._min_entropy(attaining=True)
     assert_members(sets, point)
-    assert np.all(low - 1e-12 <= cut_low)
-    assert np.all(cut_low <= exact + 1e-12)
-    assert np.all(exact <= cut_high + 1e-12)
-    assert np.any(cut_low < cut_high)
+    np.testing.assert_allclose(entropy(point), cut_high, atol=1e-12)
+    assert np.all(cut_low <= low + 1e-12)
+    assert np.all(high <= cut_high + 1e-12)
+    assert np.any(cut_low < cut_high - 1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [20, 60])
-def test_brackets_for_many_classes(n_classes, form):
+def test_brackets_for_many_classes(n_classes):
     sets = random_balls(12, n_classes, n_classes)
     low, high, point = sets._min_entropy(attaining=True)
     assert_members(sets, point)
@@ -356,7 +325,7 @@ def test_brackets_for_many_classes(n_classes, form):
     assert np.all(low <= high)
     members = random_members(sets, 300, np.random.default_rng(0))
     assert np.all(low <= entropy(members).min(axis=1) + 1e-12)
-    assert np.mean(high - low) < (0.05 if form == "compiled" else 0.4)
+    assert np.mean(high - low) < 0.05
 
 
 # Volume and vertices
@@ -441,7 +410,7 @@ def test_vertices_of_degenerate_balls():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 7])
-def test_closest_with_top_is_the_linear_programme(n_classes, form):
+def test_closest_with_top_is_the_linear_programme(n_classes):
     sets = random_balls(12, n_classes, n_classes)
     closest = sets._closest_with_top()
     for row, top in itertools.product(range(len(sets)), range(n_classes)):
@@ -449,12 +418,12 @@ def test_closest_with_top_is_the_linear_programme(n_classes, form):
         assert closest[row, top] == pytest.approx(expected, abs=LP_ERROR)
 
 
-def test_closest_with_top_is_zero_for_the_modes(form):
+def test_closest_with_top_is_zero_for_the_modes():
     closest = ball([[0.4, 0.4, 0.2], [1 / 3, 1 / 3, 1 / 3]], 0.1)._closest_with_top()
     np.testing.assert_allclose(closest, [[0, 0, 0.2 / 3 + 0.4 / 3], [0, 0, 0]], atol=1e-12)
 
 
-# Degenerate cases, both forms, many classes
+# Degenerate cases, many classes
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6, 10, 50, 100])
@@ -485,7 +454,7 @@ def test_nothing_breaks_at_the_edges(n_classes):
     np.testing.assert_allclose(value[whole], utility[whole].max(axis=1), rtol=1e-14)
 
 
-def test_places_twelve_orders_of_magnitude_apart(form):
+def test_places_twelve_orders_of_magnitude_apart():
     """Prices so high that neighbouring masses underflow, next to places that hardly differ."""
     rng = np.random.default_rng(55)
     centers = np.vstack([rng.multinomial(7, np.full(21, 1 / 21), 20) / 7, rng.dirichlet(np.full(21, 0.05), 20)])
@@ -500,7 +469,7 @@ def test_places_twelve_orders_of_magnitude_apart(form):
     assert np.all(entropy(sets.center) <= value)
 
 
-def test_negligible_classes_do_not_matter(form):
+def test_negligible_classes_do_not_matter():
     """Many classes of next to no mass: the same least entropy as without them."""
     few = np.random.default_rng(2).dirichlet(np.ones(8), 10)
     many = np.full((10, 40), 1e-25)
@@ -511,26 +480,7 @@ def test_negligible_classes_do_not_matter(form):
     assert_members(ball(many, 3.0), point)
     assert np.all(low <= exact + 1e-12)
     assert np.all(high >= exact - 1e-12)
-    if form == "compiled":
-        np.testing.assert_allclose(high, exact, atol=1e-12)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 10, 25])
-def test_both_forms_agree(n_classes, monkeypatch):
-    answers = {}
-    sets = special_balls(n_classes)
-    utility = np.random.default_rng(0).normal(size=sets.center.shape)
-    for name in FORMS:
-        with monkeypatch.context() as patched:
-            for module in (wasserstein, wasserstein_entropy, wasserstein_groups):
-                use_form(patched, module, name)
-            answers[name] = [*sets._envelope(), sets._support(utility, False)[0], *sets._max_entropy(True)]
-            if n_classes <= wasserstein_groups.EXACT_CLASSES:
-                answers[name].append(sets._min_entropy(False)[1])
-            if n_classes <= 3:
-                answers[name].append(sets._closest_with_top())
-    for readable, compiled in zip(*answers.values(), strict=True):
-        np.testing.assert_allclose(compiled, readable, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(high, exact, atol=1e-12)
 
 
 def test_a_row_does_not_depend_on_its_batch():

@@ -8,14 +8,22 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
+from credalset import _compiled
 from credalset.scores.inner_product import volume as half_space_volume
 from credalset.scores.wasserstein import WassersteinBall
 from credalset.scores.wasserstein import rays as wasserstein_rays
 from credalset.scores.wasserstein import volume as wasserstein_volume
 from credalset.simplex import sample_uniform
-from tests.scores.test_wasserstein import ball, special_balls, special_centers, use_form
+from tests.scores.test_wasserstein import ball, special_balls, special_centers
 
 RARE = 2e-3  # what a thousand rays may miss without any of them telling
+
+
+def use_form(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    if name == "compiled":
+        pytest.importorskip("numba")
+    chosen = _compiled._load(wasserstein_rays.KERNELS) if name == "compiled" else None
+    monkeypatch.setattr(wasserstein_rays, "kernels", lambda *_: chosen)
 
 
 def places(n_classes: int, decades: float, rng: np.random.Generator) -> tuple[float, ...]:
@@ -162,7 +170,7 @@ def test_both_forms_agree(n_classes, monkeypatch, always_tilted):
     answers = []
     for name in ("numpy", "compiled"):
         with monkeypatch.context() as patched:
-            use_form(patched, wasserstein_rays, name)
+            use_form(patched, name)
             answers.append(estimate(sets, 7, 200))
     for readable, compiled in zip(*answers, strict=True):
         np.testing.assert_allclose(compiled, readable, rtol=1e-6, atol=1e-9)
@@ -183,7 +191,7 @@ def test_the_mirror_image_is_as_large():
 @pytest.mark.parametrize("n_classes", [5, 8, 40])
 @pytest.mark.parametrize("name", ["numpy", "compiled"])
 def test_nothing_breaks_at_the_edges(n_classes, name, monkeypatch, always_tilted):
-    use_form(monkeypatch, wasserstein_rays, name)
+    use_form(monkeypatch, name)
     rng = np.random.default_rng(n_classes)
     positions = None if n_classes == 5 else tuple(np.cumsum(10.0 ** rng.uniform(-4, 4, n_classes)))
     sets = special_balls(n_classes, positions)

@@ -6,12 +6,9 @@ follow the power law of the radius that the geometry says.
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
-from credalset import _compiled
 from credalset.scores import Hellinger, NegativeLogDensity, RelativeLikelihood, Score, Wasserstein
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnify
@@ -19,22 +16,6 @@ from tests.conftest import SCORES
 
 POLYTOPES = {"tv", "ws", "inner", "normalized-tv", "normalized-ws", "normalized-inner"}
 TINIEST = 5e-324
-
-
-@pytest.fixture(params=["numpy", "compiled"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Send every question through the readable or through the compiled functions, whatever the size of the batch."""
-    if request.param == "compiled":
-        pytest.importorskip("numba", reason="compiled kernels need the extra 'fast'")
-    plain = _compiled.kernels
-
-    def chosen(module: str, n_elements: int, at_least: int = 0) -> object:
-        return _compiled._load(module) if request.param == "compiled" else None
-
-    for name, module in list(sys.modules.items()):
-        if name.startswith("credalset.") and getattr(module, "kernels", None) is plain:
-            monkeypatch.setattr(module, "kernels", chosen)
-    return str(request.param)
 
 
 def special_centers(n_classes: int) -> np.ndarray:
@@ -84,7 +65,7 @@ def answers(sets: CredalSet, name: str) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @pytest.mark.parametrize("name", SCORES)
-def test_extreme_radii(name: str, n_classes: int, form: str) -> None:
+def test_extreme_radii(name: str, n_classes: int) -> None:
     score, centers = SCORES[name], special_centers(n_classes)
     prediction = centers if score.order == "first" else 1.0 + 4.0 * centers
     for size, threshold in extreme_thresholds(score, prediction).items():
@@ -98,7 +79,7 @@ def test_extreme_radii(name: str, n_classes: int, form: str) -> None:
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6, 17])
 @pytest.mark.parametrize("name", ["tv", "ws", "kl-nats", "so", "hellinger", "inner"])
-def test_volumes_follow_their_power_law(name: str, n_classes: int, form: str) -> None:
+def test_volumes_follow_their_power_law(name: str, n_classes: int) -> None:
     """Inside the simplex and about a corner a volume is a power of the radius, down to the smallest radius there is."""
     score = SCORES[name]
     inside, corner = special_centers(n_classes)[[6, 0]]
@@ -149,7 +130,7 @@ def test_magnifying_keeps_volumes() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e308, 1e-308, 1e-320])
-def test_extreme_utilities(score: Score, scale: float, form: str) -> None:
+def test_extreme_utilities(score: Score, scale: float) -> None:
     centers = special_centers(4)[[2, 6]]
     sets = score.region(centers if score.order == "first" else 1.0 + 4.0 * centers, 0.6)
     utility = np.array([1.0, -1.0, 0.5, 0.0])
@@ -187,7 +168,7 @@ def test_positions_beyond_doubles_are_refused(positions: tuple[float, ...]) -> N
 @pytest.mark.parametrize(
     "positions", [(0.0, 1e-7, 1e7), (0.0, 1e-99, 2e-99, 3e-99, 4e-99), (0, 1e99, 2e99, 3e99, 4e99)]
 )
-def test_positions_of_extreme_spread(positions: tuple[float, ...], form: str) -> None:
+def test_positions_of_extreme_spread(positions: tuple[float, ...]) -> None:
     centers = special_centers(len(positions))
     for radius in (0.1 * positions[1], 0.1 * positions[-1]):
         sets = Wasserstein(positions).region(centers, radius)

@@ -23,7 +23,7 @@ from credalset.calibration.checks import check_items, placeholder
 from credalset.calibration.cross import check_exact, check_options
 from credalset.calibration.noise import Noise, as_noise
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
-from credalset.evaluation import Evaluation, evaluate_predictions
+from credalset.evaluation import Constant, Evaluation, evaluate_predictions
 from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
@@ -84,6 +84,8 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         The estimators of the folds, after ``cross_conformalize`` and instead of ``estimator_``.
     calibration_ : Calibration or CrossCalibration
         The calibrated score, after ``conformalize`` or ``cross_conformalize``.
+    constant_ : Constant or None
+        The constant prediction, calibrated on the same items, which ``evaluate`` compares with.
     classes_ : ndarray of shape (K,)
         Class names in column order.
 
@@ -124,7 +126,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.estimator_ = estimator.fit(X, targets_for(estimator, labels))
         self.classes_ = labels.class_names()
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
-        self._forget("calibration_", "estimators_")
+        self._forget("calibration_", "constant_", "estimators_")
         return self
 
     @_all_or_nothing
@@ -158,6 +160,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.calibration_: Calibration | CrossCalibration = conformalize(
             prediction, labels, score, noise=self.noise, groups=groups, weights=weights
         )
+        self.constant_ = Constant.from_labels(score, labels, self.noise, groups, weights)
         return self
 
     @_all_or_nothing
@@ -214,6 +217,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.calibration_ = cross_conformalize(
             prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights, exact=exact
         )
+        self.constant_ = Constant.from_labels(score, labels, self.noise, groups, weights)
         return self
 
     @_all_or_nothing
@@ -278,8 +282,9 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         weights: Any = None,
         *,
         volume: bool | None = None,
+        constant: bool = True,
     ) -> Evaluation:
-        """Compare nominal and observed coverage on labelled items.
+        """Compare promised and observed coverage on labelled items, and say how much the sets leave open.
 
         Parameters
         ----------
@@ -291,15 +296,26 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             Those of the test items, if the calibration has them.
         volume : bool, optional
             Whether to compute the mean volume of the sets; up to 20 classes by default, beyond which it takes long.
+        constant : bool
+            Whether to evaluate the constant prediction too, the mean label distribution of the calibration items. Its
+            rows, ``rows.constant``, are the last of the table: a model whose sets are about as wide as these hardly
+            tells items apart.
 
         Returns
         -------
         Evaluation
-            One row per level: nominal and observed coverage with its interval, mean size, threshold. Prints as a
-            table; ``pandas.DataFrame(rows)`` makes a frame of it.
+            One row per level, which print as a table; ``pandas.DataFrame(rows)`` makes a frame of them. ``coverage`` is
+            the observed share, ``coverage_low`` and ``coverage_high`` its exact binomial interval, that of these very
+            sets. ``band_low`` and ``band_high`` are what chance leaves of 1 − α for so many calibration and test items
+            (beta-binomial, 95 %), None where no law is known, and ``verdict`` is that of `credalset.verdict.judge`:
+            ``"kept"`` within the band, ``"short"`` below, ``"generous"`` above. ``width``, ``epistemic``, ``labels``,
+            ``decided``, ``volume`` and ``efficiency`` (three classes) are the means of `credalset.metrics` and carry
+            their intervals (``row["width"].low``); of many sets, a selection spread evenly is measured. ``threshold``
+            is the mean where it differs from item to item, ``empty`` the number of empty sets, ``n`` that of items.
         """
         prediction, labels = self._predict(X), self._labels(Y, X)
-        return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights, volume)
+        known = self.constant_ if constant and hasattr(self, "constant_") else None
+        return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""

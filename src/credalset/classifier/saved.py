@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from credalset._typing import AnyArray
 from credalset.calibration import Calibration, CrossCalibration
 from credalset.calibration.noise import Noise, as_noise
 from credalset.calibration.saved import noise_from_dict, noise_to_dict
+from credalset.evaluation import Constant
 from credalset.persistence.bundle import Bundle
-from credalset.persistence.plain import require
+from credalset.persistence.plain import read_array, refusing, require
 from credalset.predictors.saved import (
     SavedEstimator,
     check_estimators,
@@ -26,6 +28,8 @@ from credalset.predictors.saved import (
 )
 from credalset.scores import Score, get_score
 from credalset.scores.saved import score_from_dict, score_to_dict
+
+CONSTANT = "constant-"  # before the names of the arrays of the constant prediction
 
 
 def classifier_to_bundle(classifier: Any) -> Bundle:
@@ -41,7 +45,13 @@ def classifier_to_bundle(classifier: Any) -> Bundle:
     arrays: dict[str, AnyArray] = {}
     if hasattr(classifier, "calibration_"):
         bundle = classifier._calibrated().to_bundle()  # what load would refuse is not written
-        values["calibration"], arrays = bundle.values, bundle.arrays
+        values["calibration"], arrays = bundle.values, dict(bundle.arrays)
+        constant = getattr(classifier, "constant_", None)
+        if constant is not None:
+            bundle = constant.calibration.to_bundle()
+            values["constant"] = bundle.values
+            arrays |= {CONSTANT + name: array for name, array in bundle.arrays.items()}
+            arrays[CONSTANT + "prediction"] = constant.prediction
     if hasattr(classifier, "estimators_"):
         files, values["folds"] = dump_folds(classifier.estimators_)
     else:
@@ -59,7 +69,11 @@ def classifier_from_bundle(kind: type, bundle: Bundle, path: str | Path, trusted
     is_valid = "calibration" in values and isinstance(values["calibration"], dict | None)
     require(is_valid, f"{path} does not say whether the classifier is calibrated.")
     if values["calibration"] is not None:
-        fitted["calibration_"] = _calibration(bundle, score, noise, fitted["classes_"], path)
+        of = CrossCalibration if "folds" in values else Calibration
+        made = of.from_bundle(Bundle(of.kind, values["calibration"], bundle.arrays), path)
+        _check_calibration(made, score, noise, fitted["classes_"], path)
+        fitted["calibration_"] = made
+        fitted["constant_"] = _constant(bundle, score, noise, fitted["classes_"], path)
     if "folds" in values:
         estimators = load_folds(bundle.files, values["folds"], path, trusted, module)
         n_folds = getattr(fitted.get("calibration_"), "n_folds", len(estimators))
@@ -78,11 +92,25 @@ def classifier_from_bundle(kind: type, bundle: Bundle, path: str | Path, trusted
     return classifier
 
 
-def _calibration(
-    bundle: Bundle, score: Score, noise: Noise, classes: AnyArray, path: str | Path
-) -> Calibration | CrossCalibration:
-    kind = CrossCalibration if "folds" in bundle.values else Calibration
-    made = kind.from_bundle(Bundle(kind.kind, bundle.values["calibration"], bundle.arrays), path)
+def _constant(bundle: Bundle, score: Score, noise: Noise, classes: AnyArray, path: str | Path) -> Constant | None:
+    """Read the constant prediction, if there is one."""
+    if bundle.values.get("constant") is None:
+        return None
+    wrong = f"{path} has no valid constant prediction."
+    require(isinstance(bundle.values["constant"], dict), wrong)
+    arrays = {name.removeprefix(CONSTANT): a for name, a in bundle.arrays.items() if name.startswith(CONSTANT)}
+    made = Calibration.from_bundle(Bundle(Calibration.kind, bundle.values["constant"], arrays), path)
+    prediction = read_array(arrays, "prediction", np.float64, (1, len(classes)), wrong)
+    with refusing(wrong):
+        prediction = score.check_prediction(prediction)
+    _check_calibration(made, score, noise, classes, path)
+    return Constant(prediction, made)
+
+
+def _check_calibration(
+    made: Calibration | CrossCalibration, score: Score, noise: Noise, classes: AnyArray, path: str | Path
+) -> None:
+    """Refuse a calibration that is not that of the classifier."""
     is_same = len(classes) == made.n_classes and made.classes in (None, tuple(classes.tolist()))
     require(is_same, f"{path} contradicts itself: the classifier and its calibration differ in classes.")
     for what, own, other in (("score", score, made.score), ("noise", noise, made.rule.noise)):
@@ -91,4 +119,3 @@ def _calibration(
             f"{path} contradicts itself: the classifier's {what} is {own!r}, but it was calibrated with {other!r}. "
             "Calibrate it again and save it.",
         )
-    return made

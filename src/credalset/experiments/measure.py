@@ -13,7 +13,7 @@ from credalset._parallel import for_each_block
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration
 from credalset.experiments.batch import Row
-from credalset.metrics import volume_sample
+from credalset.metrics.size import volume_sample
 from credalset.scores import Normalized, Score, get_score
 from credalset.sets.credal_set import PAIRS_PER_BLOCK, CredalSet
 from credalset.simplex import grid

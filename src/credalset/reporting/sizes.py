@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from credalset import metrics
 from credalset.metrics import Estimate
+from credalset.metrics.size import evenly
 from credalset.reporting.inputs import Items, Source
 from credalset.sets import CredalSet
 
@@ -37,11 +37,11 @@ class Size:
     labels : Estimate
         Mean number of labels that could be the most probable one.
     decided : Estimate
-        Share of the items with exactly one such label.
+        Share of the items with at most one such label.
     volume : Estimate or None
         Mean share of the simplex, up to twelve classes.
     empty : float
-        Share of sets that have no member: they cover nothing and have no width.
+        Share of sets that have no member: they cover nothing, and leave nothing open.
     whole : bool
         Whether every set is the whole simplex: too few calibration items for this level.
     """
@@ -80,20 +80,12 @@ def measure(sets: CredalSet, items: Items, alpha: float | None) -> Size:
     """Measure one batch of sets, an even selection of them if they are many."""
     there = items.votes.there
     hits = sets[there].contains(items.votes.shares[there]) if there.any() else np.zeros(0, dtype=bool)
-    some, fewer = (sets[:: max(1, math.ceil(len(sets) / most))] for most in (MANY, FEWER))
-    lower, upper = some.envelope()
-    low, high = some.entropy_bounds("K")
-    possible = some.decide().sum(axis=1)
-    full = ~some.is_empty()
     return Size(
         sets.score.name,
         alpha,
         metrics.proportion(int(hits.sum()), len(hits)),
-        metrics.mean(0.5 * (upper - lower).sum(axis=1)[full]),
-        metrics.mean((high - low)[full]),
-        metrics.mean(possible.astype(np.float64)),
-        metrics.proportion(int((possible == 1).sum()), len(possible)),
-        metrics.mean_volume(fewer) if sets.n_classes <= VOLUMES_UP_TO and len(sets) else None,
-        float(sets.is_empty().mean()) if len(sets) else 0.0,
-        len(sets) > 0 and bool(np.isposinf(sets.radius).all()),
+        **metrics.mean_sizes(sets, max_sets=MANY),
+        volume=metrics.mean_volume(evenly(sets, FEWER)) if sets.n_classes <= VOLUMES_UP_TO and len(sets) else None,
+        empty=float(sets.is_empty().mean()) if len(sets) else 0.0,
+        whole=len(sets) > 0 and bool(np.isposinf(sets.radius).all()),
     )

@@ -15,12 +15,13 @@ from scipy.special import wrightomega
 
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.scores.base import Score
-from credalset.scores.dirichlet.entropy import entropy_of, phi_inverse
-from credalset.scores.dirichlet.geometry import phi, solve
+from credalset.scores.dirichlet.entropy import phi_inverse
+from credalset.scores.dirichlet.geometry import phi, relative_to
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnified
+from credalset.sets.roots import bisect, newton
 from credalset.sets.smallest_peak import capped_peak
-from credalset.simplex import corners
+from credalset.simplex import corners, precise_entropy
 
 # Where `least_entropy` looks for a fold of its curve; beyond the end the point is a corner to all digits.
 STEPS = np.r_[0.0, np.geomspace(1e-6, 60.0, 64)]
@@ -64,7 +65,7 @@ class HellingerBall(CredalSet):
     shape: ClassVar[str] = "Hellinger ball"
 
     def _smallest_peak(self) -> FloatArray:
-        return capped_peak(self)
+        return capped_peak(self.center, self.radius, share=_share)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         return 0.5 * ((np.sqrt(points) - np.sqrt(self.center[:, None, :])) ** 2).sum(axis=-1)
@@ -84,11 +85,11 @@ class HellingerBall(CredalSet):
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
         point = self._in_blocks(lambda sets: [largest_entropy(sets.center, sets.radius)])[0]
-        return entropy_of(point), point
+        return precise_entropy(point.T), point
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         point = self._in_blocks(lambda sets: [least_entropy(sets.center, sets.radius)])[0]
-        least = entropy_of(point)
+        least = precise_entropy(point.T)
         return least, least, point
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
@@ -118,11 +119,12 @@ class HellingerBall(CredalSet):
         span = depth.max(axis=1, keepdims=True)
         depth = depth / np.where(span > 0, span, 1.0)
         needed = 1.0 - self.radius
-        low, high = np.full(len(depth), -700.0), np.full(len(depth), 60.0)
-        for _ in range(90):
-            middle = 0.5 * (low + high)
-            enough = self._tilted(depth, np.exp(middle))[1] >= needed
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        low, high = bisect(
+            lambda x: self._tilted(depth, np.exp(x))[1] >= needed,
+            np.full(len(depth), -700.0),
+            np.full(len(depth), 60.0),
+            steps=90,
+        )
         point, affinity = self._tilted(depth, np.exp(high))
         share = (
             np.minimum(np.where(affinity > 0, np.maximum(needed, 0.0) / np.maximum(affinity, 1e-300), 0.0), 1.0) ** 2
@@ -186,10 +188,7 @@ def largest_entropy(center: FloatArray, radius: FloatArray) -> FloatArray:
 
     low, high = np.zeros(len(center)), np.full(len(center), 60.0)
     flat = at(low)[1] <= radius
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        inside = at(middle)[1] <= radius
-        low, high = np.where(inside, low, middle), np.where(inside, middle, high)
+    _, high = bisect(lambda x: at(x)[1] <= radius, low, high, steps=60)
     point = np.where((radius > 0)[:, None], at(high)[0], center)
     return np.where(flat[:, None], 1.0 / center.shape[1], point)
 
@@ -219,13 +218,19 @@ def least_entropy(center: FloatArray, radius: FloatArray) -> FloatArray:
     low, high = -np.log1p(curve.log_ratio.max(axis=1) / np.sqrt(16.0 * r)), np.full(len(rows), STEPS[-1])
     single = ~curve.may_fold()
     if single.any():
-        part = curve.select(single)
-        x = solve(part.distance_slope, r[single], low[single], high[single], 0.5 * low[single])
-        point[rows[single]] = part.at(x)[0]
+        part = curve.center[single], r[single]
+        start, tolerance = 0.5 * low[single], np.full(np.count_nonzero(single), 1e-9)
+        x = newton(_excess, (part[0].T, part[1]), low[single], high[single], start, tolerance)
+        point[rows[single]] = _StationaryCurve(part[0]).at(x)[0]
     folded = np.flatnonzero(~single)
     if len(folded):
         point[rows[folded]] = curve.select(folded).best_of_two(r[folded], low[folded])
     return point
+
+
+def _excess(x: FloatArray, center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How far the stationary points of centres (K, n) lie beyond the radius, with the slope in x."""
+    return relative_to(radius, *_StationaryCurve(center.T).distance_slope(x))
 
 
 class _StationaryCurve:
@@ -292,18 +297,14 @@ class _StationaryCurve:
         again = np.flatnonzero(last > first)
         if len(again):
             other = self.select(again).last_within(radius[again], x[again], last[again])
-            better = entropy_of(other) < entropy_of(best[again])
+            better = precise_entropy(other.T) < precise_entropy(best[again].T)
             best[again[better]] = other[better]
         return best
 
     def last_within(self, radius: FloatArray, x: FloatArray, cell: IntArray) -> FloatArray:
         """Halve one cell of each row, whose near end is a member and whose far end is not; return the near end."""
         rows = np.arange(len(x))
-        low, high = x[rows, cell], x[rows, cell + 1]
-        for _ in range(52):
-            middle = 0.5 * (low + high)
-            inside = self.at(middle)[1] <= radius
-            low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+        low, _ = bisect(lambda x: self.at(x)[1] > radius, x[rows, cell], x[rows, cell + 1], steps=52)
         return self.at(low)[0]
 
 
@@ -316,3 +317,10 @@ def _near_center(center: FloatArray, radius: FloatArray) -> FloatArray:
     np.divide(8.0 * np.minimum(radius, TINY_RADIUS), variance, where=variance > TINY_RADIUS, out=size)
     point = center * np.maximum(1.0 + np.sqrt(size)[:, None] * steep, 0.0)
     return point / point.sum(axis=1, keepdims=True)
+
+
+def _share(mass: FloatArray, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What a class adds to the distance, and its derivative in the probability."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        slope = np.where(mass > 0, 0.5 - 0.5 * np.sqrt(mass / probability), 0.5)
+    return 0.5 * (np.sqrt(probability) - np.sqrt(mass)) ** 2, slope

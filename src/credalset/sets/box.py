@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from credalset._typing import FloatArray
+from credalset._typing import BoolArray, FloatArray
+from credalset.sets.roots import bisect
 
 
 def support(lower: FloatArray, upper: FloatArray, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -20,15 +21,15 @@ def support(lower: FloatArray, upper: FloatArray, utility: FloatArray) -> tuple[
     return (utility * point).sum(axis=1), point
 
 
-def flattest(lower: FloatArray, upper: FloatArray) -> FloatArray:
+def most_even(lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Return the distribution that every other one between the envelopes majorises: largest entropy, smallest peak.
 
     It is clip(level, lower, upper) with the level at which the entries sum to one.
     """
-    low, high = np.zeros((len(lower), 1)), np.ones((len(lower), 1))
-    for _ in range(60):
-        level = 0.5 * (low + high)
-        full = np.clip(level, lower, upper).sum(axis=1, keepdims=True) >= 1.0
-        low, high = np.where(full, low, level), np.where(full, level, high)
-    point = np.clip(high, lower, upper)
+
+    def is_full(level: FloatArray) -> BoolArray:
+        return np.clip(level, lower, upper).sum(axis=1, keepdims=True) >= 1.0
+
+    level = bisect(is_full, np.zeros((len(lower), 1)), np.ones((len(lower), 1)), steps=60)[1]
+    point = np.clip(level, lower, upper)
     return point / point.sum(axis=1, keepdims=True)

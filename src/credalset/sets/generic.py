@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from credalset._typing import FloatArray, IntArray
+from credalset._typing import BoolArray, FloatArray, IntArray
+from credalset.sets.roots import bisect
 from credalset.simplex import corners, entropy_of_valid
 
 if TYPE_CHECKING:
@@ -90,13 +91,12 @@ def _ascend(
 
 def _entropy_line_search(point: FloatArray, step: FloatArray) -> FloatArray:
     """Return t in [0, 1] that maximises H(point + t·step), by bisection on the (falling) derivative."""
-    low, high = np.zeros(len(point)), np.ones(len(point))
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(np.maximum(point + middle[:, None] * step, np.finfo(float).tiny))
-        rising = -(step * logs).sum(axis=1) > 0
-        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+
+    def falls(t: FloatArray) -> BoolArray:
+        logs = np.log(np.maximum(point + t[:, None] * step, np.finfo(float).tiny))
+        return (step * logs).sum(axis=1) >= 0
+
+    low, high = bisect(falls, np.zeros(len(point)), np.ones(len(point)), steps=50)
     return 0.5 * (low + high)
 
 

@@ -16,16 +16,15 @@ away. With κ = 0 directions point at uniform points of the simplex and the rati
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammainc, gammaln
 
-from credalset._compiled import kernels
-from credalset._parallel import for_each_block
-from credalset._typing import BoolArray, FloatArray
+from credalset._parallel import in_blocks
+from credalset._typing import AnyArray, BoolArray, FloatArray
+from credalset.sets.roots import among, bisect, newton
 
 if TYPE_CHECKING:
     from credalset.sets.region import Region
@@ -45,7 +44,7 @@ def _quadrature(n: int) -> tuple[FloatArray, FloatArray]:
     return 2.0 * u**3 * (10.0 - 15.0 * u + 6.0 * u**2) - 1.0, weights * 30.0 * (u * (1.0 - u)) ** 2
 
 
-NODES, WEIGHTS = _quadrature(64)
+NODES, WEIGHTS = _quadrature(48)
 
 
 def edge_distance(origin: FloatArray, directions: FloatArray) -> FloatArray:
@@ -64,17 +63,10 @@ def ray_length(sets: Region, directions: FloatArray) -> FloatArray:
     edge = edge_distance(origin, directions)
     limit = sets.radius[:, None]
 
-    def inside(t: FloatArray) -> BoolArray:
-        return sets._divergence(np.maximum(origin + t[..., None] * directions, 0.0)) <= limit
+    def outside(t: FloatArray) -> BoolArray:
+        return sets._divergence(np.maximum(origin + t[..., None] * directions, 0.0)) > limit
 
-    low, high = np.where(inside(edge), edge, 0.0), edge
-    for _ in range(72):
-        # Halve the logarithm until the scale is found: the region may be smaller than its ray by any factor.
-        scale = np.sqrt(np.maximum(low, np.finfo(float).tiny)) * np.sqrt(high)
-        middle = np.where((low < 0.25 * high) & (scale < high), scale, 0.5 * (low + high))
-        good = inside(middle)
-        low, high = np.where(good, middle, low), np.where(good, high, middle)
-    return low
+    return bisect(outside, np.where(outside(edge), 0.0, edge), edge, steps=72, by_scale=True)[0]
 
 
 def estimate_log_volume(
@@ -109,6 +101,14 @@ def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
     return logs, np.where(mean > 0, relative, 0.0)
 
 
+def log_incomplete_gamma(a: AnyArray, x: FloatArray) -> FloatArray:
+    """Log ∫₀^x e^{−t} t^{a−1} dt, also where the regularised function underflows."""
+    with np.errstate(divide="ignore"):
+        regularised = gammainc(a, x)
+        series = a * np.log(x) - np.log(a) - x * a / (a + 1.0)  # relative error O(x²), for x tiny against a
+        return np.where(regularised > 1e-280, np.log(regularised) + gammaln(a), series)
+
+
 def choose_sharpness(sets: Region, generator: np.random.Generator) -> FloatArray:
     """Pick κ per set so that half the Dirichlet draws lie within 0.7 of the radius, (N,); zero for large sets.
 
@@ -117,16 +117,13 @@ def choose_sharpness(sets: Region, generator: np.random.Generator) -> FloatArray
     """
     goal = 0.7 * sets.radius
 
-    def is_wide(log_sharpness: FloatArray) -> BoolArray:
+    def is_narrow(log_sharpness: FloatArray) -> BoolArray:
         draws = _dirichlet(sets.center, np.exp(log_sharpness), PILOT_RAYS, generator)
-        return np.asarray(np.median(sets._divergence(draws), axis=1) > goal)
+        return np.asarray(np.median(sets._divergence(draws), axis=1) <= goal)
 
     low, high = np.full(len(sets), np.log(0.1)), np.full(len(sets), np.log(LARGEST_SHARPNESS))
-    large = ~is_wide(low)
-    for _ in range(16):
-        middle = 0.5 * (low + high)
-        wide = is_wide(middle)
-        low, high = np.where(wide, middle, low), np.where(wide, high, middle)
+    large = is_narrow(low)
+    low, high = bisect(is_narrow, low, high, steps=16)
     return np.where(large, 0.0, np.exp(0.5 * (low + high)))
 
 
@@ -188,73 +185,71 @@ def _log_direction_density(
         result = (k - 1) * np.log(edge) - np.log(k - 1)  # the integral for a flat q
     curved = np.flatnonzero(sharpness > 0)
     if len(curved):
-        compiled = kernels("credalset.sets.rays_kernels", directions.size)
-        if compiled is None:
-            result[curved] = _integrate(center[curved], directions[curved], edge[curved], excess[curved])
-        else:
-            result[curved] = _integrate_compiled(
-                compiled, center[curved, 0], directions[curved], edge[curved], excess[curved]
-            )
+        rows = directions[curved], edge[curved], center[curved, 0], excess[curved]
+        result[curved] = log_direction_integral(*rows)
     return result + log_constant[:, None]
 
 
-def _integrate_compiled(
-    compiled: ModuleType, center: FloatArray, directions: FloatArray, edge: FloatArray, excess: FloatArray
+@in_blocks(lambda size: 2 * size)
+def log_direction_integral(
+    directions: FloatArray, edge: FloatArray, center: FloatArray, excess: FloatArray
 ) -> FloatArray:
-    out = np.empty_like(edge)
+    """Log of ∫₀^edge ∏ x_k(t)^{excess_k} t^{K−2} dt for each ray, with x(t) = centre + t·direction, (N, M).
 
-    def one_block(rows: slice) -> None:
-        compiled.log_direction_integral(
-            center[rows], directions[rows], edge[rows], excess[rows], NODES, np.log(WEIGHTS), DROP, out[rows]
-        )
+    The logarithm of the integrand is concave: find its peak, go as far as it has fallen by `DROP` on both sides, and
+    integrate there by Gauss–Legendre.
+    """
+    n, m, k = directions.shape
+    rows = np.flatnonzero(edge.ravel() > 0)
+    d, far = np.ascontiguousarray(directions.reshape(-1, k)[rows].T), edge.ravel()[rows]
+    g, a = (np.ascontiguousarray(array[rows // m].T) for array in (center, excess))
+    g, d = np.where(a > 0, g, 1.0), np.where(a > 0, d, 0.0)  # the others add nothing
 
-    for_each_block(one_block, len(center), directions[0].size, block_size=1)
-    return out
+    def log_integrand(t: FloatArray, g: FloatArray, d: FloatArray, a: FloatArray) -> FloatArray:
+        x = np.log(np.maximum(g + t * d, 0.0))
+        x *= a
+        return x.sum(axis=0) + (k - 2) * np.log(t)
 
+    def fall(t: FloatArray, g: FloatArray, d: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+        ratio = d / np.maximum(g + t * d, 1e-300)
+        pull = a * ratio
+        return -pull.sum(axis=0) - (k - 2) / t, (pull * ratio).sum(axis=0) + (k - 2) / (t * t)
 
-def _integrate(center: FloatArray, directions: FloatArray, edge: FloatArray, excess: FloatArray) -> FloatArray:
-    """Integrate a log-concave function by Gauss–Legendre over the part that matters."""
-    k = center.shape[-1]
-    powers = excess[:, None, :]
-
-    def log_integrand(t: FloatArray) -> FloatArray:
-        points = np.maximum(center + t[..., None] * directions, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(powers > 0, powers * np.log(points), 0.0)
-            return terms.sum(axis=-1) + (k - 2) * np.log(t)
-
-    def slope(t: FloatArray) -> FloatArray:
-        points = np.maximum(center + t[..., None] * directions, np.finfo(float).tiny)
-        with np.errstate(over="ignore"):
-            return (powers * directions / points).sum(axis=-1) + (k - 2) / t
-
-    peak = _peak(slope, edge)
-    level = log_integrand(peak) - DROP
-    low, high = (_window_end(log_integrand, peak, level, end) for end in (np.zeros_like(edge), edge))
-    half, middle = 0.5 * (high - low), 0.5 * (high + low)
-    total = np.full(edge.shape, -np.inf)
-    for node, weight in zip(NODES, WEIGHTS, strict=True):
-        total = np.logaddexp(total, np.log(weight) + log_integrand(middle + half * node))
-    with np.errstate(divide="ignore"):
-        return total + np.log(half)
-
-
-def _peak(slope: Callable[[FloatArray], FloatArray], edge: FloatArray) -> FloatArray:
-    """Find where a falling slope crosses zero, at whatever scale: bisection on the logarithm."""
-    low, high = np.log(edge) - 700.0, np.log(edge)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        rising = slope(np.exp(middle)) > 0
-        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
-    return np.exp(0.5 * (low + high))
+    with np.errstate(all="ignore"):
+        start = np.minimum(np.sqrt((k - 2) / (a * (d / g) ** 2).sum(axis=0)), 0.5 * far)  # powers start out balanced
+        peak = newton(fall, (g, d, a), np.zeros_like(far), far, start, 1e-4 * start)
+        top = log_integrand(peak, g, d, a)
+        width = np.sqrt(2.0 * DROP / fall(peak, g, d, a)[1])
+        width = np.where(width > 0, np.minimum(width, far), far)
+        low, high = (_window_end(log_integrand, (g, d, a), peak, width, top - DROP, end) for end in (0.0 * far, far))
+        half, middle = 0.5 * (high - low), 0.5 * (high + low)
+        total = np.zeros_like(far)
+        for node, weight in zip(NODES, WEIGHTS, strict=True):
+            total += weight * np.exp(log_integrand(middle + half * node, g, d, a) - top)
+        result = np.full(n * m, -np.inf)
+        result[rows] = np.log(total) + top + np.log(half)
+    return result.reshape(n, m)
 
 
 def _window_end(
-    log_integrand: Callable[[FloatArray], FloatArray], peak: FloatArray, level: FloatArray, end: FloatArray
+    log_integrand: Callable[..., FloatArray],
+    data: Sequence[FloatArray],
+    peak: FloatArray,
+    width: FloatArray,
+    level: FloatArray,
+    end: FloatArray,
 ) -> FloatArray:
-    """Come from the end toward the peak while the integrand is still negligible, at first in large steps."""
-    outside = end
-    for keep in [0.5] * 80 + [0.85] * 5:
-        closer = peak + keep * (outside - peak)
-        outside = np.where(log_integrand(closer) < level, closer, outside)
-    return outside
+    """Step away from the peak, further each time, until the integrand is below the level or the end is reached."""
+    result, rows = end.copy(), np.arange(len(end))
+    for _ in range(200):
+        t = peak + np.where(end > peak, width, -width)
+        is_open = np.abs(t - peak) < np.abs(end - peak)
+        rows, t, peak, width, level, end = among(is_open, rows, t, peak, width, level, end)
+        data = among(is_open, *data)
+        low = log_integrand(t, *data) < level
+        result[rows[low]] = t[low]
+        rows, peak, width, level, end = among(~low, rows, peak, 1.3 * width, level, end)
+        data = among(~low, *data)
+        if not len(rows):
+            break
+    return result

@@ -23,6 +23,7 @@ import numpy as np
 
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.sets.rays import Rays, edge_distance
+from credalset.sets.roots import false_position
 
 if TYPE_CHECKING:
     from credalset.sets.region import Region
@@ -256,32 +257,15 @@ def _one_step(sets: Region, state: FloatArray, direction: FloatArray, generator:
 def _chord(sets: Region, state: FloatArray, direction: FloatArray) -> FloatArray:
     """Distance from each state to the edge of its set along a direction.
 
-    The divergence is convex along the chord, so false position (Illinois variant) closes in from both sides; the end
-    returned is the one inside.
+    The divergence is convex along the chord, so false position closes in from both sides.
     """
     limit = sets.radius[:, None]
 
     def excess(t: FloatArray) -> FloatArray:
         return sets._divergence(np.maximum(state + t[..., None] * direction, 0.0)) - limit
 
-    high = edge_distance(state, direction)
-    low, f_high = np.zeros_like(high), excess(high)
-    f_low = np.minimum(excess(low), -np.finfo(float).tiny)
-    low = np.where(f_high <= 0, high, low)
-    side = np.zeros_like(low)
-    for _ in range(16):
-        with np.errstate(invalid="ignore", over="ignore"):
-            t = (low * f_high - high * f_low) / (f_high - f_low)
-        # Infinite divergence at the far end, or rounding, makes the secant useless: halve instead.
-        t = np.where((t > low) & (t < high), t, 0.5 * (low + high))
-        f = excess(t)
-        inside = f <= 0
-        f_high = np.where(inside & (side > 0), 0.5 * f_high, f_high)
-        f_low = np.where(~inside & (side < 0), 0.5 * f_low, f_low)
-        low, f_low = np.where(inside, t, low), np.where(inside, np.minimum(f, -np.finfo(float).tiny), f_low)
-        high, f_high = np.where(inside, high, t), np.where(inside, f_high, f)
-        side = np.where(inside, 1.0, -1.0)
-    return low
+    edge = edge_distance(state, direction)
+    return false_position(excess, np.zeros_like(edge), edge, steps=16)
 
 
 def _interior_point(sets: Region) -> FloatArray:

@@ -239,7 +239,7 @@ class DensitySet(CredalSet):
         return box.support(*self._envelope(), utility)
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        point = box.flattest(*self._envelope())
+        point = box.most_even(*self._envelope())
         return entropy_of_valid(point), point
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
@@ -271,7 +271,7 @@ class DensitySet(CredalSet):
         return result | (self.center == self.center.max(axis=1, keepdims=True))
 
     def _smallest_peak(self) -> FloatArray:
-        return box.flattest(*self._envelope()).max(axis=1)
+        return box.most_even(*self._envelope()).max(axis=1)
 
     def _log_volume(self, generator: np.random.Generator) -> None:
         return None

@@ -6,53 +6,59 @@ Both optima are stationary points of the entropy on the surface KL = r, and both
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy.special import entr, wrightomega
 
+from credalset._parallel import in_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.scores.dirichlet.geometry import TINY, divergence, divergence_terms, phi, solve
+from credalset.scores.dirichlet.geometry import TINY, divergence_terms, phi, phi_series, relative_to, share
+from credalset.sets.roots import newton
+from credalset.simplex import precise_entropy
 
 
-def entropy_of(point: FloatArray) -> FloatArray:
-    """−Σ λ log λ, with the largest λ taken as one minus the others: relatively accurate near a corner."""
-    others = point.copy()
-    others[np.arange(len(point)), point.argmax(axis=1)] = 0.0
-    rest = others.sum(axis=1)
-    return entr(others).sum(axis=1) - (1.0 - rest) * np.log1p(-rest)
-
-
-def _log_ratios(center: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Largest mass (N, 1) and log(m_max/m_k) ≥ 0, accurate for near-ties; 0 where m_k = 0."""
-    largest = center.max(axis=1, keepdims=True)
-    safe = np.where(center > 0, center, largest)
+def _log_ratios(m: FloatArray, largest: FloatArray) -> FloatArray:
+    """log(m_max/m_k) ≥ 0, accurate for near-ties; 0 where m_k = 0."""
+    safe = np.where(m > 0, m, largest)
     with np.errstate(over="ignore"):
         near = np.log1p((largest - safe) / safe)
-    return largest, np.where(np.isfinite(near), near, np.log(largest) - np.log(safe))
+    return np.where(np.isfinite(near), near, np.log(largest) - np.log(safe))
+
+
+def wright_omega(level: FloatArray) -> FloatArray:
+    """Return ω > 0 with ω + log ω = level: a guess, then two of Fritsch, Shafer and Crowley's fourth-order steps."""
+    low = np.exp(np.minimum(level, 0.0))
+    middle = 1.0 + 0.5 * (level - 1.0) + 0.0625 * (level - 1.0) ** 2
+    log_level = np.log(np.maximum(level, 1.0))
+    high = level - log_level + log_level / np.maximum(level, 1.0)
+    omega = np.where(level < -1.5, low / (1.0 + low), np.where(level < 4.0, middle, high))
+    for _ in range(2):
+        z = np.where(level < -40.0, 0.0, level - omega - np.log(np.maximum(omega, TINY)))
+        q = 2.0 * (1.0 + omega) * (1.0 + omega + 2.0 * z / 3.0)
+        omega = omega * (1.0 + z / (1.0 + omega) * (q - z) / (q - 2.0 * z))
+    return omega
 
 
 def _max_entropy_curve(
-    center: FloatArray, largest: FloatArray, log_ratio: FloatArray, theta: FloatArray
+    theta: FloatArray, m: FloatArray, largest: FloatArray, log_ratio: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """λ, KL(m ‖ λ) and −dKL/d log(1 + θ) at the point where ω = θ for the largest class."""
-    theta = theta[:, None]
-    omega = np.where(log_ratio > 0, wrightomega(theta + np.log(theta) - log_ratio), theta)
-    faint = (omega < 1e-3) | (center <= 0)
-    omega = np.where(center > 0, omega, 0.0)
+    omega = np.where(log_ratio > 0, wright_omega(theta + np.log(theta) - log_ratio), theta)
+    faint = (omega < 1e-3) | (m <= 0)
+    omega = np.where(m > 0, omega, 0.0)
     safe = np.where(faint, 1.0, omega)
-    weight = np.where(faint, largest * np.exp(omega - theta), center * theta / safe)
-    extra = np.where(faint, weight - center, center * (theta - safe) / safe).sum(axis=1, keepdims=True)
+    weight = np.where(faint, largest * np.exp(omega - theta), m * theta / safe)
+    extra = np.where(faint, weight - m, m * (theta - safe) / safe).sum(axis=0)
     scale = 1.0 / (1.0 + extra)
     point = scale * weight
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        excess = np.where(faint, point / center - 1.0, (theta - safe - scale * extra * theta) / safe)
-    value = divergence_terms(center, point, excess, np.log(scale) + omega - theta + log_ratio).sum(axis=1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        change = np.where(np.abs(excess) < 0.1, center * excess, point - center) * omega / (1.0 + omega)
-    theta = theta[:, 0]
-    return point, value, -change.sum(axis=1) * (1.0 + theta) ** 2 / theta
+    excess = np.where(faint, point / m - 1.0, (theta - safe - scale * extra * theta) / safe)
+    value = divergence_terms(m, point, excess, np.log(scale) + omega - theta + log_ratio).sum(axis=0)
+    change = np.where(np.abs(excess) < 0.1, m * excess, point - m) * omega / (1.0 + omega)
+    return point, value, -change.sum(axis=0) * (1.0 + theta) ** 2 / theta
 
 
-def max_entropy(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
+@in_blocks(lambda size: 2 * size)
+def max_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
     """Largest entropy and the member that has it.
 
     Uniform if it is a member. Otherwise −log λ_k − 1 + ν m_k/λ_k = μ; with y_k = ν m_k/λ_k this reads
@@ -61,33 +67,33 @@ def max_entropy(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, Flo
     The bracket: y differs by at most L = log(m_max/m_min) between classes, so Hoeffding's lemma bounds KL by
     ¼ L²/θ² for θ ≥ 2L, and n zero-mode classes add at most n e^(−θ).
     """
-    n_classes = center.shape[1]
-    point = np.full(center.shape, 1.0 / n_classes)
-    uniform_divergence = divergence(center, point)
-    n_positive = (center > 0).sum(axis=1)
-    outside = uniform_divergence > radius
-    point[outside & (radius <= 0)] = center[outside & (radius <= 0)]
-    one_hot = np.flatnonzero(outside & (radius > 0) & (n_positive == 1))
-    point[one_hot] = -np.expm1(-radius[one_hot, None]) / (n_classes - 1)
-    point[one_hot, center[one_hot].argmax(axis=1)] = np.exp(-radius[one_hot])
+    m = np.ascontiguousarray(center.T)
+    n_classes, n_positive = len(m), (m > 0).sum(axis=0)
+    point = np.full(m.shape, 1.0 / n_classes)
+    uniform = share(m, point)[0].sum(axis=0)
+    outside = uniform > radius
+    point = np.where(outside & (radius <= 0), m, point)
+    rows = np.flatnonzero(outside & (radius > 0) & (n_positive == 1))
+    point[:, rows] = -np.expm1(-radius[rows]) / (n_classes - 1)
+    point[m[:, rows].argmax(axis=0), rows] = np.exp(-radius[rows])
     rows = np.flatnonzero(outside & (radius > 0) & (n_positive > 1))
-    if rows.size:
-        m, r = center[rows], radius[rows]
-        largest, log_ratio = _log_ratios(m)
-        span = log_ratio.max(axis=1)
-        theta = np.maximum(2.0 * span, 0.7 * span / np.sqrt(r))
-        n_zero = n_classes - n_positive[rows]
-        theta = np.maximum(theta, np.where(n_zero > 0, np.log(2.0 * np.maximum(n_zero, 1) / r), 0.0))
-        start = -0.5 * np.log(uniform_divergence[rows] / r)
-        x = solve(  # x = −log(1 + θ), along which the divergence rises
-            lambda x: _max_entropy_curve(m, largest, log_ratio, np.maximum(np.expm1(-x), TINY))[1:],
-            r,
-            -np.log1p(theta),
-            np.zeros_like(r),
-            start,
-        )
-        point[rows] = _max_entropy_curve(m, largest, log_ratio, np.maximum(np.expm1(-x), TINY))[0]
-    return entropy_of(point), point
+    m, r, largest = m[:, rows], radius[rows], m[:, rows].max(axis=0)
+    log_ratio = _log_ratios(m, largest)
+    span, n_zero = log_ratio.max(axis=0), n_classes - n_positive[rows]
+    theta = np.maximum(2.0 * span, 0.7 * span / np.sqrt(r))
+    theta = np.maximum(theta, np.where(n_zero > 0, np.log(2.0 * np.maximum(n_zero, 1) / r), 0.0))
+
+    def curve(
+        x: FloatArray, m: FloatArray, largest: FloatArray, log_ratio: FloatArray, radius: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:  # x = −log(1 + θ), along which the divergence rises
+        theta = np.maximum(np.expm1(-x), TINY)
+        return relative_to(radius, *_max_entropy_curve(theta, m, largest, log_ratio)[1:])
+
+    start, tolerance = -0.5 * np.log(uniform[rows] / r), np.full_like(r, 1e-9)
+    x = newton(curve, (m, largest, log_ratio, r), -np.log1p(theta), np.zeros_like(r), start, tolerance)
+    with np.errstate(all="ignore"):
+        point[:, rows] = _max_entropy_curve(np.maximum(np.expm1(-x), TINY), m, largest, log_ratio)[0]
+    return precise_entropy(point), point.T if attaining else None
 
 
 def phi_inverse(q: FloatArray) -> FloatArray:
@@ -96,109 +102,127 @@ def phi_inverse(q: FloatArray) -> FloatArray:
     near = np.minimum(s, 1.5)
     tail = 1 / 4320 + near * (1 / 17010 + near * (-139 / 5443200 + near / 204120))
     d = near * (1.0 + near * (1 / 3 + near * (1 / 36 + near * (-1 / 270 + near * tail))))
-    d = np.where(s < 1.5, d, q + np.log(1.0 + q + np.log1p(q)))
+    d = np.where(s < 1.5, d, q + np.log(1.0 + q + np.log(1.0 + q)))
     refine = s >= 0.01
     safe = np.where(refine, d, 1.0)
-    for _ in range(3):
+    for _ in range(2):
         z = np.where(refine, q - phi(safe), 0.0)
         p = 2.0 * safe * (safe + 2.0 * z / 3.0)
         safe = safe + z * (1.0 + safe) / safe * (p + z) / (p + 2.0 * z)
     return np.where(refine, safe, d)
 
 
-class _StationaryCurve:
-    """Stationary points of the entropy for rows of centres, by x = −log(1 + d) of the largest class.
+class Stationary(NamedTuple):
+    """Modes, classes first, the largest apart: its mass (n,), those of the others and log(largest / them), (K − 1, n).
 
-    Class k has y_k = 1 + d_k with φ(d_k) = φ(d_top) + log(m_max/m_k) and d_k ≥ 0; only the largest class may have
-    d < 0 (x > 0). See `min_entropy`.
+    Stationary points of the entropy lie on a curve with parameter x = −log(1 + d) of the largest class: another class
+    has y_k = 1 + d_k with φ(d_k) = φ(d_top) + log(m_max/m_k) and d_k ≥ 0; only the largest class may have d < 0, x > 0.
+    See `min_entropy`.
     """
 
-    def __init__(self, center: FloatArray) -> None:
-        rows = np.arange(len(center))
-        self.center = center
-        self.top = center.argmax(axis=1)
-        self.largest, self.log_ratio = _log_ratios(center)
-        self.is_top = np.zeros(center.shape, dtype=bool)
-        self.is_top[rows, self.top] = True
-        self.is_rest: BoolArray = (center > 0) & ~self.is_top
-        self.rest = np.where(self.is_rest, center, 0.0)
+    top: FloatArray
+    others: FloatArray
+    log_ratio: FloatArray
 
-    def select(self, rows: IntArray | BoolArray) -> _StationaryCurve:
-        return _StationaryCurve(self.center[rows])
+    @staticmethod
+    def of(m: FloatArray) -> tuple[Stationary, IntArray]:
+        """Take the largest class of modes (K, n) apart; the order that puts it first comes along."""
+        order = np.argsort(-m, axis=0, kind="stable")
+        ranked = np.take_along_axis(m, order, axis=0)
+        return Stationary(ranked[0], ranked[1:], _log_ratios(ranked[1:], ranked[0])), order
 
-    def offsets(self, x: FloatArray) -> FloatArray:
-        """Return d, shape (N, K)."""
-        d_top = np.expm1(-x)[:, None]
-        q_top = np.where(np.abs(d_top) < 0.1, phi(d_top), d_top + x[:, None])
-        return np.where(self.is_top, d_top, phi_inverse(q_top + self.log_ratio))
+    def select(self, rows: IntArray | BoolArray) -> Stationary:
+        """The same for some of the modes."""
+        return Stationary(*(array[..., rows] for array in self))
 
-    def point_value_slope(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """λ, KL(m ‖ λ) and dKL/dx = Σ m σ d_top/d."""
-        d = self.offsets(x)
-        d_top, y_top = np.expm1(-x)[:, None], np.exp(-x)[:, None]
-        above = (d - d_top) / np.where(self.is_rest, 1.0 + d, 1.0)
-        missing = (self.rest * above).sum(axis=1, keepdims=True)
+
+def _offsets(x: FloatArray, modes: Stationary) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return d of the largest class and φ of it, (n,), and d of the others, (K − 1, n)."""
+    d_top = np.expm1(-x)
+    q_top = np.where(np.abs(d_top) < 0.1, phi_series(d_top), d_top + x)
+    return d_top, q_top, phi_inverse(q_top + modes.log_ratio)
+
+
+def stationary_point(x: FloatArray, modes: Stationary) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """λ with the largest class first, KL(m ‖ λ), and dKL/dx = Σ m σ d_top/d."""
+    top, others, log_ratio = modes
+    with np.errstate(all="ignore"):
+        d_top, q_top, d = _offsets(x, modes)
+        above = (d - d_top) / (1.0 + d)
+        missing = (others * above).sum(axis=0)
         scale = 1.0 / (1.0 - missing)
-        relative = np.where(self.is_rest, y_top / (1.0 + np.where(self.is_rest, d, 0.0)), 1.0)
-        excess = np.where(self.is_rest, scale * missing * relative - above, scale * missing)
-        point = np.where(self.center > 0, self.center * scale * relative, 0.0)
-        log_y = d - self.log_ratio - np.where(np.abs(d_top) < 0.1, phi(d_top), d_top + x[:, None])
-        log_ratio = np.log(scale) - np.where(self.is_rest, x[:, None] + log_y, 0.0)
-        value = divergence_terms(self.center, point, excess, log_ratio).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.where(self.is_rest & (d > 0), self.rest * excess * d_top / d, 0.0)
-        slope = (self.largest * scale * missing)[:, 0] + part.sum(axis=1)
-        return np.where(self.center > 0, np.maximum(point, TINY), 0.0), value, slope
-
-    def value_slope(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.point_value_slope(x)[1:]
-
-    def sums(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Σ m/d, Σ m/(1 + d) and Σ m (g² + g³), g = 1/d, over all classes but the largest."""
-        d = np.where(self.is_rest, self.offsets(x), 1.0)
-        with np.errstate(divide="ignore"):
-            pull = self.rest / d
-        return pull.sum(axis=1), (self.rest / (1.0 + d)).sum(axis=1), (pull * (1.0 + d) / (d * d)).sum(axis=1)
+        relative = np.exp(-x) / (1.0 + d)
+        excess = scale * missing * relative - above
+        point = others * scale * relative
+        log_scale = np.log(scale)
+        value = divergence_terms(others, point, excess, log_scale - x - (d - log_ratio - q_top)).sum(axis=0)
+        value += divergence_terms(top, top * scale, scale * missing, log_scale)
+        pull = np.where(d > 0, others * excess / d, 0.0).sum(axis=0)
+    point = np.where(others > 0, np.maximum(point, TINY), 0.0)
+    return np.concatenate([(top * scale)[None], point]), value, top * scale * missing + d_top * pull
 
 
-def _find_fold(curve: _StationaryCurve) -> FloatArray:
-    """Return x > 0 where KL falls along the curve, 0 for rows where it never does.
+def _fold_sums(x: FloatArray, modes: Stationary) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Σ m/d, Σ m/(1 + d) and Σ m (g² + g³), g = 1/d, over all classes but the largest."""
+    d = _offsets(x, modes)[2]
+    pull = np.where(modes.others > 0, modes.others / d, 0.0)
+    return pull.sum(axis=0), (modes.others / (1.0 + d)).sum(axis=0), (pull * (1.0 + d) / (d * d)).sum(axis=0)
+
+
+def find_fold(modes: Stationary) -> FloatArray:
+    """Return x > 0 where KL falls along the curve, 0 for modes where it never does.
 
     Bisects on the one sign change of Σ m θ(g) − θ(Σ m g) (see `min_entropy`), which any falling stretch contains, and
     stops when the slope is seen or bounded there: Σ m/d and Σ m/(1 + d) fall with x.
     """
-    m = curve.largest[:, 0]
-    fold = np.zeros(len(m))
-    d = np.where(curve.is_rest, curve.offsets(np.zeros(len(m))), 1.0)
-    with np.errstate(divide="ignore"):
-        pull = (curve.rest / d).sum(axis=1)
-        possible = (m < 0.5) & (pull > m + m / np.maximum(1.0 - m, 0.5))
-    rows = np.flatnonzero(possible)
-    low, high = np.maximum(0.5 * m[rows] / pull[rows], 1e-9), -np.log(m[rows])
-    pull_low, harmonic_high = pull[rows], np.zeros(len(rows))
-    for _ in range(30):
-        if rows.size == 0:
-            break
-        x, top = np.sqrt(low * high), m[rows]
-        others, harmonic, motion = curve.select(rows).sums(x)
-        g = 1.0 / np.expm1(-x)
-        mean = others + top * g
-        inverse_scale = harmonic + top * np.exp(x)
-        falls = (mean > 0) & (mean * (1.0 - inverse_scale) > inverse_scale)
-        fold[rows[falls]] = x[falls]
-        before = motion + top * g * g * (1.0 + g) < np.where(mean > 0, mean * mean * (1.0 + mean), 0.0)
-        low, pull_low = np.where(before, x, low), np.where(before, others, pull_low)
-        high, harmonic_high = np.where(before, high, x), np.where(before, harmonic_high, harmonic)
-        most = pull_low + top / np.expm1(-high)
-        least = harmonic_high + top * np.exp(low)
-        with np.errstate(invalid="ignore"):
+    fold = np.zeros(len(modes.top))
+    with np.errstate(all="ignore"):
+        pull, m = _fold_sums(fold, modes)[0], modes.top
+        rows = np.flatnonzero((m < 0.5) & (pull > m + m / np.maximum(1.0 - m, 0.5)))
+        low, high = np.maximum(0.5 * m[rows] / pull[rows], 1e-9), -np.log(m[rows])
+        pull_low, harmonic_high, part = pull[rows], np.zeros(len(rows)), modes.select(rows)
+        for _ in range(30):
+            if rows.size == 0:
+                break
+            x, top = np.sqrt(low * high), part.top
+            others, harmonic, motion = _fold_sums(x, part)
+            g = 1.0 / np.expm1(-x)
+            mean = others + top * g
+            inverse_scale = harmonic + top * np.exp(x)
+            falls = (mean > 0) & (mean * (1.0 - inverse_scale) > inverse_scale)
+            fold[rows[falls]] = x[falls]
+            before = motion + top * g * g * (1.0 + g) < np.where(mean > 0, mean * mean * (1.0 + mean), 0.0)
+            low, pull_low = np.where(before, x, low), np.where(before, others, pull_low)
+            high, harmonic_high = np.where(before, high, x), np.where(before, harmonic_high, harmonic)
+            most = pull_low + top / np.expm1(-high)
+            least = harmonic_high + top * np.exp(low)
             keep = ~falls & ~(most * (1.0 - least) <= least)
-        rows, low, high = rows[keep], low[keep], high[keep]
-        pull_low, harmonic_high = pull_low[keep], harmonic_high[keep]
+            rows, low, high, pull_low, harmonic_high = (
+                array[keep] for array in (rows, low, high, pull_low, harmonic_high)
+            )
+            part = part.select(keep)
     return fold
 
 
-def min_entropy(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _solve(
+    modes: Stationary, radius: FloatArray, low: FloatArray, high: FloatArray, start: FloatArray, branch: int
+) -> FloatArray:
+    """Solve KL = radius along the curve on the inner (branch −1), outer (+1) or only (0) rising stretch.
+
+    Where KL falls, near ``high`` (−1) or ``low`` (+1), counts as beyond, or before, the root.
+    """
+
+    def curve(x: FloatArray, *data: FloatArray) -> tuple[FloatArray, FloatArray]:
+        value, slope = stationary_point(x, Stationary(*data[:3]))[1:]
+        falling = (slope < 0) & (x > 0) & (branch != 0)
+        miss, slope = relative_to(data[3], value, slope)
+        return np.where(falling, -branch * np.inf, miss), np.where(falling, np.nan, slope)
+
+    return newton(curve, (*modes, radius), low, high, start, np.full_like(radius, 1e-9))
+
+
+@in_blocks(lambda size: 2 * size)
+def min_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
     """Smallest entropy and a member that has it: the global minimum of a concave function, exact.
 
     *Stationary points.* Mass on a zero-mode class does better on a positive one, so λ lives where m > 0, and KL = r.
@@ -214,45 +238,37 @@ def min_entropy(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, Flo
     +, and D is negative on at most one stretch, which contains that change. The inner and the outer rising stretch each
     hold at most one root of KL = r; the smaller entropy wins. Without a fold (D > 0 throughout) there is one root.
     """
-    point = center.copy()
-    rows = np.flatnonzero((radius > 0) & ((center > 0).sum(axis=1) > 1))
-    if rows.size == 0:
-        return entropy_of(point), point
-    curve, r = _StationaryCurve(center[rows]), radius[rows]
-    rest = curve.rest.sum(axis=1)
-    span = curve.log_ratio.max(axis=1)
+    point = np.ascontiguousarray(center.T)
+    rows = np.flatnonzero((radius > 0) & ((point > 0).sum(axis=0) > 1))
+    modes, order = Stationary.of(point[:, rows])
+    r, rest, span = radius[rows], modes.others.sum(axis=0), modes.log_ratio.max(axis=0, initial=0.0)
     low = -np.log1p(span / np.sqrt(8.0 * r))  # Hoeffding: log(λ/m) spans at most span/d_top
     with np.errstate(over="ignore"):
-        high = np.minimum((r - np.log(curve.largest[:, 0])) / rest, 1e4)  # KL ≥ x Σ_rest m + log m_max
-    start = _start(curve, r, rest)
-    fold = _find_fold(curve)
-    single = fold == 0
-    branch = np.where(single, high, fold)
+        high = np.minimum((r - np.log(modes.top)) / rest, 1e4)  # KL ≥ x Σ_rest m + log m_max
+    start, fold = _start(modes, r, rest), find_fold(modes)
     x = np.empty_like(r)
-    for rising, code in ((single, 0), (~single, -1)):
-        if rising.any():
-            part = curve.select(rising)
-            x[rising] = solve(part.value_slope, r[rising], low[rising], branch[rising], start[rising], code)
-    best = curve.point_value_slope(x)[0]
-    if not single.all():
-        part = curve.select(~single)
-        outer = solve(part.value_slope, r[~single], fold[~single], high[~single], start[~single], 1)
-        other, value, _ = part.point_value_slope(outer)
-        better = (value <= r[~single] * (1.0 + 1e-12)) & (entropy_of(other) < entropy_of(best[~single]))
-        best[np.flatnonzero(~single)[better]] = other[better]
-    point[rows] = best
-    return entropy_of(point), point
+    for rising, end, branch in ((fold == 0, high, 0), (fold > 0, fold, -1)):
+        x[rising] = _solve(modes.select(rising), r[rising], low[rising], end[rising], start[rising], branch)
+    best = stationary_point(x, modes)[0]
+    folded = np.flatnonzero(fold > 0)
+    part, limit = modes.select(folded), r[folded]
+    other, value, _ = stationary_point(_solve(part, limit, fold[folded], high[folded], start[folded], 1), part)
+    better = (value <= limit * (1.0 + 1e-12)) & (precise_entropy(other) < precise_entropy(best[:, folded]))
+    best[:, folded[better]] = other[:, better]
+    point = point.copy()
+    point[order, rows] = best
+    return precise_entropy(point), point.T if attaining else None
 
 
-def _start(curve: _StationaryCurve, radius: FloatArray, rest: FloatArray) -> FloatArray:
+def _start(modes: Stationary, radius: FloatArray, rest: FloatArray) -> FloatArray:
     """First guess of x: power law on the near side of the fork x = 0, square root or line on the far side."""
-    _, at_fork, _ = curve.point_value_slope(np.zeros_like(radius))
-    mean = (curve.rest * curve.log_ratio).sum(axis=1)
-    spread = (curve.rest * curve.log_ratio**2).sum(axis=1) - mean**2
+    at_fork = stationary_point(np.zeros_like(radius), modes)[1]
+    mean = (modes.others * modes.log_ratio).sum(axis=0)
+    spread = (modes.others * modes.log_ratio**2).sum(axis=0) - mean**2
     spare = np.maximum(radius - at_fork, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with np.errstate(all="ignore"):
         growth = np.sqrt(2.0 * at_fork / spread)
         near = -np.log1p((np.sqrt(at_fork / radius) - 1.0) / growth)
-        far = np.maximum(np.sqrt(spare / (2.0 * curve.largest[:, 0] * rest)), spare / rest)
+        far = np.maximum(np.sqrt(spare / (2.0 * modes.top * rest)), spare / rest)
     start = np.where(radius < at_fork, near, far)
     return np.where(np.isfinite(start), start, 0.0)

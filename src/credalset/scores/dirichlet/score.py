@@ -7,16 +7,13 @@ the uniform density: every λ fits equally well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.special import gammaln
 
-from credalset._compiled import kernels
-from credalset._parallel import for_each_block
 from credalset._typing import FloatArray
 from credalset._validation import sequential_row_sums
 from credalset.scores.base import Score
@@ -129,103 +126,30 @@ class ReverseKullbackLeiblerBall(CredalSet):
     exact_volume_up_to: ClassVar[float] = np.inf
 
     def _smallest_peak(self) -> FloatArray:
-        return capped_peak(self, "reverse")
+        return capped_peak(self.center, self.radius, share=geometry.share)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
-        result = np.empty(points.shape[:2])
-
-        def one_block(rows: slice) -> None:
-            result[rows] = geometry.divergence(self.center[rows, None, :], points[rows])
-
-        for_each_block(one_block, len(self), points.shape[1] * self.n_classes)
-        return result
+        return geometry.divergence(points, self.center)
 
     def _envelope(self) -> tuple[FloatArray, FloatArray]:
-        lower, upper = np.empty_like(self.center), np.empty_like(self.center)
-        compiled = self._compiled(geometry)
-
-        def one_block(rows: slice) -> None:
-            center, radius = self._rows(rows)
-            if compiled is None:
-                lower[rows], upper[rows] = geometry.envelope(center, radius)
-            else:
-                compiled.envelope(center, radius, lower[rows], upper[rows])
-
-        for_each_block(one_block, len(self), self.n_classes)
-        return lower, upper
+        return geometry.envelope(self.center, self.radius)
 
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return self._optimum(geometry, "support", attaining, utility)
+        return geometry.support(self.center, self.radius, utility, attaining=attaining)
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return self._optimum(entropy, "max_entropy", attaining)
+        return entropy.max_entropy(self.center, self.radius, attaining=attaining)
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        least, point = self._optimum(entropy, "min_entropy", attaining)
+        least, point = entropy.min_entropy(self.center, self.radius, attaining=attaining)
         return least, least, point
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
-        result = self._per_row(volume.log_volume, (), row_size=2 * volume.N_NODES)
-        return result, np.zeros(len(self)), "exact"
+        return volume.log_volume(self.center, self.radius), np.zeros(len(self)), "exact"
 
     def _closest_with_top(self) -> FloatArray:
         """For each class, the smallest radius at which some member gives it at least as much as any other: (N, K)."""
-        return self._per_row(lambda center, _: geometry.closest_with_top(center), (self.n_classes,), self.n_classes)
+        return geometry.closest_with_top(self.center)
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
-        n_each = directions.shape[1]
-        flat = np.ascontiguousarray(directions).reshape(-1, self.n_classes)
-        compiled = self._compiled(geometry, effort=n_each)
-        result = np.empty(directions.shape[:2])
-        out = result.reshape(-1)
-
-        def one_block(pairs: slice) -> None:
-            owners = np.arange(pairs.start, pairs.stop) // n_each
-            if compiled is None:
-                out[pairs] = geometry.ray_length(self.center[owners], self.radius[owners], flat[pairs])
-            else:
-                compiled.ray_length(self.center[owners], self.radius[owners], flat[pairs], out[pairs])
-
-        for_each_block(one_block, len(flat), self.n_classes)
-        return result
-
-    def _optimum(
-        self, readable: ModuleType, name: str, attaining: bool, *inputs: FloatArray
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """Run one optimisation over blocks of rows; points are kept only if they are asked for."""
-        value = np.empty(len(self))
-        point = np.empty_like(self.center) if attaining else None
-        compiled = self._compiled(readable)
-
-        def one_block(rows: slice) -> None:
-            center, radius = self._rows(rows)
-            arguments = [np.ascontiguousarray(array[rows]) for array in inputs]
-            if compiled is None:
-                value[rows], where = getattr(readable, name)(center, radius, *arguments)
-                if point is not None:
-                    point[rows] = where
-            else:
-                where = np.empty_like(center) if point is None else point[rows]
-                getattr(compiled, name)(center, radius, *arguments, value[rows], where)
-
-        for_each_block(one_block, len(self), self.n_classes)
-        return value, point
-
-    def _per_row(
-        self, function: Callable[[FloatArray, FloatArray], FloatArray], tail: tuple[int, ...], row_size: int
-    ) -> FloatArray:
-        """Apply a function of (center, radius) to blocks of rows."""
-        result = np.empty((len(self), *tail))
-
-        def one_block(rows: slice) -> None:
-            result[rows] = function(*self._rows(rows))
-
-        for_each_block(one_block, len(self), row_size)
-        return result
-
-    def _compiled(self, readable: ModuleType, effort: int = 1) -> ModuleType | None:
-        """The compiled twin of a module of readable functions, for large batches."""
-        return kernels(f"{readable.__name__}_kernels", self.center.size * effort)
-
-    def _rows(self, rows: slice) -> tuple[FloatArray, FloatArray]:
-        return np.ascontiguousarray(self.center[rows]), np.ascontiguousarray(self.radius[rows])
+        return geometry.ray_length(directions, self.center, self.radius)

@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, loggamma
 
-from credalset._typing import FloatArray
+from credalset._parallel import in_blocks
+from credalset._typing import BoolArray, FloatArray
 from credalset.scores.dirichlet.geometry import binary_log_width
 from credalset.sets.magnify import magnify
+from credalset.sets.roots import bisect
 
 N_NODES = 32  # 24 give 5e-13, 32 reach rounding
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
@@ -51,15 +53,17 @@ def _saddle(center: FloatArray, radius: FloatArray) -> FloatArray:
         return np.where(x < 1e4, near, 0.5)  # the difference of logarithms has no digits left far out
 
     low, high = -np.log(radius), np.log(center.shape[1] + 0.5) - np.log(radius)
-    for _ in range(10):
-        middle = 0.5 * (low + high)
-        s = np.exp(middle)[:, None]
+
+    def is_right(log_s: FloatArray) -> BoolArray:
+        s = np.exp(log_s)[:, None]
         decay = 1.0 + (s / (s + order)).sum(axis=1) + elasticity(s[:, 0]) - elasticity(s * center).sum(axis=1)
-        left = np.exp(middle) * radius < decay
-        low, high = np.where(left, middle, low), np.where(left, high, middle)
+        return s[:, 0] * radius >= decay
+
+    low, high = bisect(is_right, low, high, steps=10)
     return np.exp(0.5 * (low + high))
 
 
+@in_blocks(lambda size: 2 * N_NODES)
 def log_volume(center: FloatArray, radius: FloatArray) -> FloatArray:
     """Log of the fraction of the simplex with KL(m ‖ λ) ≤ r; −inf for r = 0.
 

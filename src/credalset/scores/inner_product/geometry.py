@@ -9,17 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from credalset._compiled import kernels
-from credalset._parallel import for_each_block
+from credalset._parallel import in_blocks
 from credalset._typing import FloatArray, IntArray
+from credalset.sets.roots import newton
 
-KERNELS = "credalset.scores.inner_product.kernels"
-
-# Shared with the compiled form.
 WHOLE_SIMPLEX = 2.0  # any radius from 1 on contains every corner; larger ones would only overflow
-NEWTON_STEPS = 100  # a handful suffices; near-degenerate planes take a few dozen
-NEWTON_TOLERANCE = 1e-9  # relative size of the last step; convergence is quadratic, so the error is its square
-ROUNDING = 4.0 * float(np.finfo(float).eps)
 
 
 def margins(center: FloatArray, radius: FloatArray) -> FloatArray:
@@ -40,16 +34,22 @@ def margins(center: FloatArray, radius: FloatArray) -> FloatArray:
     ndarray of shape (N, K)
         Every row has a non-negative entry.
     """
-    r = np.minimum(radius, WHOLE_SIMPLEX)[:, None]
-    total = center + r
-    rounded = total - center
-    error = (center - (total - rounded)) + (r - rounded)
+    return _margins(center, radius).T
+
+
+def _margins(center: FloatArray, radius: FloatArray) -> FloatArray:
+    """The same, classes first: (K, n)."""
+    g, r = np.ascontiguousarray(center.T), np.minimum(radius, WHOLE_SIMPLEX)
+    total = g + r
+    rounded = total - g
+    error = (g - (total - rounded)) + (r - rounded)
     margin = (total - 1.0) + error
-    inside = 1.0 - center <= r
+    inside = 1.0 - g <= r
     margin = np.where(inside, np.maximum(margin, 0.0), np.minimum(margin, 0.0))
-    return margin - np.minimum(margin.max(axis=1, keepdims=True), 0.0)
+    return margin - np.minimum(margin.max(axis=0), 0.0)
 
 
+@in_blocks()
 def envelope(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
     r"""Return the smallest and the largest probability of each class, arrays of shape (N, K).
 
@@ -58,31 +58,20 @@ def envelope(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatA
     and every other corner lies outside; then the runner-up s is the cheapest alternative and
     $\min \lambda_m = -d_s/(d_m - d_s)$.
     """
-    lower, upper = np.empty(center.shape), np.empty(center.shape)
-    compiled = kernels(KERNELS, center.size)
-
-    def one_block(rows: slice) -> None:
-        if compiled is not None:
-            compiled.envelope(center[rows], radius[rows], lower[rows], upper[rows])
-        else:
-            lower[rows], upper[rows] = _envelope(margins(center[rows], radius[rows]))
-
-    for_each_block(one_block, *center.shape)
-    return lower, upper
-
-
-def _envelope(margin: FloatArray) -> tuple[FloatArray, FloatArray]:
-    best = margin.argmax(axis=1)
-    second, top = np.partition(margin, -2, axis=1)[:, -2:].T[:, :, None]
+    margin = _margins(center, radius)
+    best, rows = margin.argmax(axis=0), np.arange(len(radius))
+    top = margin[best, rows]
     upper = np.divide(top, top - margin, out=np.ones_like(margin), where=margin < 0.0)
-    share = np.divide(-second, top - second, out=np.zeros_like(second), where=second < 0.0)
+    margin[best, rows] = -np.inf
+    second = margin.max(axis=0)
     lower = np.zeros_like(margin)
-    np.put_along_axis(lower, best[:, None], share, axis=1)
-    return lower, upper
+    lower[best, rows] = np.divide(-second, top - second, out=np.zeros_like(second), where=second < 0.0)
+    return lower.T, upper.T
 
 
+@in_blocks()
 def support(
-    center: FloatArray, radius: FloatArray, utility: FloatArray, attaining: bool
+    center: FloatArray, radius: FloatArray, utility: FloatArray, *, attaining: bool
 ) -> tuple[FloatArray, FloatArray | None]:
     r"""Return $\max \langle u, \lambda\rangle$ over each set, shape (N,), and a maximiser (N, K) if asked.
 
@@ -92,53 +81,42 @@ def support(
     largest utility; while some corner lies above the line, the one furthest above replaces the end on its own side.
     Each cut strictly narrows the range of margins, so there are at most K of them (three or four as a rule).
     """
-    values = np.empty(len(center))
-    points = np.empty(center.shape) if attaining else None
-    compiled = kernels(KERNELS, center.size)
-
-    def one_block(rows: slice) -> None:
-        if compiled is not None:
-            target = np.empty((0, 0)) if points is None else points[rows]
-            compiled.support(center[rows], radius[rows], utility[rows], values[rows], target)
-            return
-        inside, outside, share = _best_edge(margins(center[rows], radius[rows]), utility[rows])
-        block = np.arange(len(share))
-        u = utility[rows]
-        values[rows] = (1.0 - share) * u[block, inside] + share * u[block, outside]
-        if points is not None:
-            points[rows] = 0.0
-            points[rows][block, inside] = 1.0 - share
-            points[rows][block, outside] += share
-
-    for_each_block(one_block, *center.shape)
-    return values, points
+    margin, u, rows = _margins(center, radius), np.ascontiguousarray(utility.T), np.arange(len(radius))
+    inside, outside, share = _best_edge(margin, u)
+    value = (1.0 - share) * u[inside, rows] + share * u[outside, rows]
+    if not attaining:
+        return value, None
+    point = np.zeros(center.shape)
+    point[rows, inside] = 1.0 - share
+    point[rows, outside] += share
+    return value, point
 
 
 def _best_edge(margin: FloatArray, utility: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the ends of the optimal edge and the share of its second end (0 if the optimum is a corner)."""
-    rows = np.arange(len(margin))
-    nearest = np.where(margin == margin.max(axis=1, keepdims=True), utility, -np.inf).argmax(axis=1)
-    richest = np.where(utility == utility.max(axis=1, keepdims=True), margin, -np.inf).argmax(axis=1)
-    inside = np.where(margin[rows, richest] >= 0.0, richest, nearest)
+    rows = np.arange(margin.shape[1])
+    nearest = np.where(margin == margin.max(axis=0), utility, -np.inf).argmax(axis=0)
+    richest = np.where(utility == utility.max(axis=0), margin, -np.inf).argmax(axis=0)
+    inside = np.where(margin[richest, rows] >= 0.0, richest, nearest)
     outside = richest
-    for _ in range(margin.shape[1]):
-        d_in, d_out = margin[rows, inside][:, None], margin[rows, outside][:, None]
-        u_in, u_out = utility[rows, inside][:, None], utility[rows, outside][:, None]
-        above_line = (utility - u_in) * (d_in - d_out) - (u_out - u_in) * (d_in - margin)
+    for _ in range(len(margin)):
+        d_in, d_out, u_in = margin[inside, rows], margin[outside, rows], utility[inside, rows]
+        above_line = (utility - u_in) * (d_in - d_out) - (utility[outside, rows] - u_in) * (d_in - margin)
         above_line = np.where((d_out < margin) & (margin < d_in), above_line, -np.inf)
-        cut = above_line.argmax(axis=1)
-        improves = above_line[rows, cut] > 0.0
+        cut = above_line.argmax(axis=0)
+        improves = above_line[cut, rows] > 0.0
         if not improves.any():
             break
-        cut_is_inside = margin[rows, cut] >= 0.0
+        cut_is_inside = margin[cut, rows] >= 0.0
         inside = np.where(improves & cut_is_inside, cut, inside)
         outside = np.where(improves & ~cut_is_inside, cut, outside)
-    d_in, d_out = margin[rows, inside], margin[rows, outside]
+    d_in, d_out = margin[inside, rows], margin[outside, rows]
     share = np.divide(d_in, d_in - d_out, out=np.zeros(len(rows)), where=d_out < 0.0)
     return inside, outside, share
 
 
-def max_entropy(center: FloatArray, radius: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+@in_blocks()
+def max_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
     r"""Return the largest entropy in each set (nats), shape (N,), and the distribution (N, K) that has it if asked.
 
     The uniform distribution if it is inside. Otherwise $\lambda_k \propto e^{\beta d_k}$ with $\beta > 0$ such that
@@ -148,68 +126,43 @@ def max_entropy(center: FloatArray, radius: FloatArray, attaining: bool) -> tupl
     straight line: its slope is the mean of $d$ under the terms of P plus the mean of $|d|$ under those of Q. A bracket
     guards the steps. When the plane only touches the simplex ($\max d = 0$), the touching face is all there is.
     """
-    values = np.empty(len(center))
-    points = np.empty(center.shape) if attaining else None
-    compiled = kernels(KERNELS, center.size)
-
-    def one_block(rows: slice) -> None:
-        if compiled is not None:
-            target = np.empty((0, 0)) if points is None else points[rows]
-            compiled.max_entropy(center[rows], radius[rows], values[rows], target)
-            return
-        values[rows], weights = _max_entropy(margins(center[rows], radius[rows]))
-        if points is not None:
-            points[rows] = weights
-
-    for_each_block(one_block, *center.shape)
-    return values, points
-
-
-def _max_entropy(margin: FloatArray) -> tuple[FloatArray, FloatArray]:
-    top = margin.max(axis=1)
-    tilt = np.zeros(len(margin))
-    cut = np.where(margin > 0.0, margin, 0.0).sum(axis=1) < np.where(margin < 0.0, -margin, 0.0).sum(axis=1)
-    solvable = np.flatnonzero(cut & (top > 0.0))
-    if len(solvable):
-        tilt[solvable] = _tilt(margin[solvable])
-    below_top = top[:, None] - margin
-    weights = np.exp(-tilt[:, None] * below_top)
-    touching = cut & (top == 0.0)
-    weights[touching] = margin[touching] == 0.0
+    margin = _margins(center, radius)
+    top, tilt = margin.max(axis=0), np.zeros(len(radius))
+    positive, negative = np.maximum(margin, 0.0).sum(axis=0), np.maximum(-margin, 0.0).sum(axis=0)
+    cut = positive < negative
+    rows = np.flatnonzero(cut & (top > 0.0))
+    tilt[rows] = _tilt(margin[:, rows], top[rows])
+    weights = np.exp(-tilt * (top - margin))
+    touching = np.flatnonzero(cut & (top == 0.0))
+    weights[:, touching] = margin[:, touching] == 0.0
     # One weight is exactly 1; adding up the others apart keeps the digits of a tiny entropy.
-    others = np.where(np.arange(margin.shape[1]) == margin.argmax(axis=1)[:, None], 0.0, weights).sum(axis=1)
-    return np.log1p(others) + tilt * top, weights / (1.0 + others[:, None])
+    weights[margin.argmax(axis=0), np.arange(len(top))] = 0.0
+    others = weights.sum(axis=0)
+    value = np.log1p(others) + tilt * top
+    if not attaining:
+        return value, None
+    weights[margin.argmax(axis=0), np.arange(len(top))] = 1.0
+    return value, (weights / (1.0 + others)).T
 
 
-def _tilt(margin: FloatArray) -> FloatArray:
-    """Solve Σ d_k exp(β d_k) = 0 for rows with Σ d_k < 0 < max d_k."""
-    result = np.empty(len(margin))
-    rows = np.arange(len(margin))  # those still moving
-    size = np.abs(margin)
-    top = margin.max(axis=1)
-    nearest = np.where(margin < 0.0, size, np.inf).min(axis=1)  # distance of the nearest outside corner
-    low, high, tilt = np.zeros(len(rows)), np.full(len(rows), 1e300), np.zeros(len(rows))
-    for _ in range(NEWTON_STEPS):
-        below_best = np.where(margin > 0.0, top[:, None], -nearest[:, None]) - margin  # keeps exponents ≤ 0
-        terms = size * np.exp(-tilt[:, None] * below_best)
-        positive, negative = np.where(margin > 0.0, terms, 0.0), np.where(margin < 0.0, terms, 0.0)
-        p, q = positive.sum(axis=1), negative.sum(axis=1)
-        value = tilt * (top + nearest) + np.log(p) - np.log(q)
-        slope = (positive * size).sum(axis=1) / p + (negative * size).sum(axis=1) / q
-        low, high = np.where(value <= 0.0, tilt, low), np.where(value >= 0.0, tilt, high)
-        step = tilt - value / slope
-        middle = np.where(high > 4.0 * low, np.sqrt(low) * np.sqrt(high), 0.5 * (low + high))
-        is_newton = (low <= step) & (step <= high)
-        following = np.where(is_newton, step, middle)
-        is_rounding = np.abs(value) <= ROUNDING * (1.0 + tilt * (top + nearest))
-        done = is_rounding | (is_newton & (np.abs(step - tilt) <= NEWTON_TOLERANCE * step))
-        result[rows] = np.where(is_rounding, tilt, following)
-        if done.all():
-            break
-        rows, margin, size, top, nearest, low, high, tilt = (
-            array[~done] for array in (rows, margin, size, top, nearest, low, high, following)
-        )
-    return result
+def _tilt(margin: FloatArray, top: FloatArray) -> FloatArray:
+    """Solve Σ d_k exp(β d_k) = 0 for sets with Σ d_k < 0 < max d_k."""
+    nearest = np.where(margin < 0.0, -margin, np.inf).min(axis=0)  # distance of the nearest outside corner
+
+    def curve(
+        x: FloatArray, margin: FloatArray, top: FloatArray, nearest: FloatArray, unit: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        tilt, inside = x * unit, margin > 0.0
+        terms = margin * np.exp(tilt * (margin - np.where(inside, top, -nearest)))  # exponents are at most 0
+        squares = terms * margin
+        p, q = np.where(inside, terms, 0.0).sum(axis=0), np.where(inside, 0.0, terms).sum(axis=0)
+        p_2, q_2 = np.where(inside, squares, 0.0).sum(axis=0), np.where(inside, 0.0, squares).sum(axis=0)
+        return tilt * (top + nearest) + np.log(p) - np.log(-q), unit * (p_2 / p - q_2 / q)
+
+    one = np.ones_like(top)
+    value, slope = curve(0.0 * top, margin, top, nearest, one)
+    unit = -value / slope  # the first step, in units of which the root is of order one as a rule
+    return unit * newton(curve, (margin, top, nearest, unit), 0.0 * one, np.inf * one, one, 1e-9 * one)
 
 
 def vertices(center: FloatArray, radius: FloatArray) -> FloatArray:
@@ -228,6 +181,7 @@ def vertices(center: FloatArray, radius: FloatArray) -> FloatArray:
     return np.concatenate([corners, crossings])
 
 
+@in_blocks()
 def closest_with_top(center: FloatArray) -> FloatArray:
     r"""Return, for each class a, the smallest $1 - \langle\lambda, g\rangle$ with $\lambda_a \ge \lambda_b$ for all b.
 
@@ -239,42 +193,29 @@ def closest_with_top(center: FloatArray) -> FloatArray:
     -------
     ndarray of shape (N, K)
     """
-    result = np.empty(center.shape)
-    compiled = kernels(KERNELS, center.size)
-
-    def one_block(rows: slice) -> None:
-        g = center[rows]
-        descending = np.sort(g, axis=1)[:, ::-1]
-        if compiled is not None:
-            compiled.closest_with_top(g, descending, result[rows])
-            return
-        mean = g.copy()
-        prefix = np.zeros(len(g))
-        for j, largest in enumerate(descending.T, start=1):
-            prefix = prefix + largest
-            np.maximum(mean, (g + prefix[:, None]) / (j + 1), out=mean)
-        result[rows] = 1.0 - mean
-
-    for_each_block(one_block, *center.shape)
-    return result
+    g = np.ascontiguousarray(center.T)
+    mean, prefix = g.copy(), np.zeros(len(center))
+    for j, largest in enumerate(np.sort(center, axis=1).T[::-1], start=1):
+        prefix = prefix + largest
+        larger = np.maximum(mean, (g + prefix) / (j + 1))
+        if (larger == mean).all():  # the mean rises as long as the next class lies above it
+            break
+        mean = larger
+    return (1.0 - mean).T
 
 
-def smallest_peak(center: FloatArray, level: FloatArray) -> FloatArray:
-    """Return min max λ_k subject to ⟨λ, g⟩ ≥ level: fill the largest classes up to the cap, by bisection on the cap."""
-    n, k = center.shape
-    ranked = -np.sort(-center, axis=1)
-    sums = np.concatenate([np.zeros((n, 1)), np.cumsum(ranked, axis=1)], axis=1)
-    ranked = np.concatenate([ranked, np.zeros((n, 1))], axis=1)
-    low, high = np.full(n, 1.0 / k), np.ones(n)
-    rows = np.arange(n)
+@in_blocks()
+def smallest_peak(center: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return min max λ_k subject to ⟨λ, g⟩ ≥ 1 − r: fill the largest classes up to the cap.
 
-    def reach(cap: FloatArray) -> FloatArray:
-        full = np.minimum((1.0 / cap + 1e-12).astype(np.int64), k)
-        return cap * sums[rows, full] + np.maximum(1.0 - full * cap, 0.0) * ranked[rows, full]
-
-    flat = reach(low) >= level
-    for _ in range(55):
-        middle = 0.5 * (low + high)
-        good = reach(middle) >= level
-        low, high = np.where(good, low, middle), np.where(good, middle, high)
-    return np.where(flat, 1.0 / k, high)
+    Under a cap between 1/(m + 1) and 1/m the m largest classes are full and the next one takes the rest, which reaches
+    g_{m+1} + cap · Σ_{k≤m} (g_k − g_{m+1}): the mean of the m largest at cap 1/m, linear in between.
+    """
+    k, level, rows = center.shape[1], 1.0 - radius, np.arange(len(radius))
+    ranked = np.sort(center, axis=1).T[::-1]
+    sums, count = np.cumsum(ranked, axis=0), np.arange(1, k + 1)[:, None]
+    m = np.maximum((sums / count >= level).sum(axis=0), 1)  # the means fall
+    following = np.where(m < k, ranked[np.minimum(m, k - 1), rows], 0.0)
+    room = sums[m - 1, rows] - m * following
+    cap = np.divide(level - following, room, out=1.0 / m, where=(m < k) & (room > 0))
+    return np.clip(cap, 1.0 / np.minimum(m + 1, k), 1.0 / m)

@@ -78,7 +78,7 @@ class HalfSpace(CredalSet):
         return np.asarray(self.score.evaluate_rows(self.prediction, best) > self.threshold)
 
     def _smallest_peak(self) -> FloatArray:
-        return half_space.smallest_peak(self.center, 1.0 - self.radius)
+        return half_space.smallest_peak(self.center, self.radius)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         return 1.0 - np.einsum("nmk,nk->nm", points, self.center)
@@ -87,10 +87,10 @@ class HalfSpace(CredalSet):
         return half_space.envelope(self.center, self.radius)
 
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return half_space.support(self.center, self.radius, utility, attaining)
+        return half_space.support(self.center, self.radius, utility, attaining=attaining)
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return half_space.max_entropy(self.center, self.radius, attaining)
+        return half_space.max_entropy(self.center, self.radius, attaining=attaining)
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         """Zero: a non-empty half-space contains the corner of the class with the largest predicted probability."""

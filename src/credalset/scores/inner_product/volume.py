@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from credalset._compiled import kernels
-from credalset._parallel import for_each_block
+from credalset._parallel import in_blocks
 from credalset._typing import FloatArray, IntArray
-from credalset.scores.inner_product.geometry import KERNELS, margins
+from credalset.scores.inner_product.geometry import margins
 
-CELLS_PER_BLOCK = 1 << 19
 DRAWS_PER_CHUNK = 1 << 21
+# The recursion in plain doubles is right to a few ulp unless its result is close to the underflow threshold.
+PLAIN_FROM = 1e-280
+SMALLEST = 5e-324
 
 
 def log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
@@ -36,27 +37,45 @@ def log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
     Exact for any number of classes: −inf when the set has no interior, and fractions close to one are computed through
     their complement, so that the logarithm keeps its digits too.
     """
-    n, n_classes = center.shape
-    result = np.empty(n)
-    compiled = kernels(KERNELS, center.size * n_classes // 2)
-
-    def one_block(rows: slice) -> None:
-        if compiled is not None:
-            compiled.log_fraction(center[rows], radius[rows], result[rows])
-        else:
-            result[rows] = _log_fraction(margins(center[rows], radius[rows]))
-
-    for_each_block(one_block, n, n_classes**2 // 2, block_size=CELLS_PER_BLOCK)
+    result = np.empty(len(center))
+    order = np.argsort((center >= 1.0 - radius[:, None]).sum(axis=1))  # sets with as many corners inside, side by side
+    result[order] = _log_fraction_of(center[order], radius[order])
     return result
+
+
+@in_blocks(lambda size: size // 4 + 1)
+def _log_fraction_of(center: FloatArray, radius: FloatArray) -> FloatArray:
+    return _log_fraction(margins(center, radius))
 
 
 def _log_fraction(margin: FloatArray) -> FloatArray:
     x, y = _sides(margin)
-    result = _log_recursion(x, y)
-    large = result > np.log(0.5)
-    result[large] = np.log1p(-np.exp(_log_recursion(y[large], x[large]))) + 0.0  # never −0
+    fraction = _recursion(x.T, y.T)
+    with np.errstate(divide="ignore"):
+        result = np.log(fraction)
+    tiny = fraction < PLAIN_FROM
+    result[tiny] = _log_recursion(x[tiny], y[tiny])
+    large = fraction > 0.5
+    result[large] = np.log1p(-_recursion(y[large].T, x[large].T)) + 0.0  # never −0
     result[margin.min(axis=1) >= 0.0] = 0.0
     return result
+
+
+def _recursion(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return f(H, Y), sides first: cells with the same h + k depend only on those before; ``f[h]`` holds f(h, t − h).
+
+    The zeros that pad sets with fewer corners copy a neighbouring cell: w = 1 for y = 0, else w = 0.
+    """
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    f = np.ones((len(x) + 1, x.shape[1]))
+    f[0] = 0.0
+    for t in range(2, len(x) + len(y) + 1):
+        first, last = max(1, t - len(y)), min(len(x), t - 1)
+        x_h, y_k = x[first - 1 : last], y[t - last - 1 : t - first][::-1]
+        share = x_h / (x_h + y_k + SMALLEST)
+        share *= f[first : last + 1] - f[first - 1 : last]  # never negative: f rises with h and falls with k
+        f[first : last + 1] = f[first - 1 : last] + share
+    return f[-1]
 
 
 def _by_side(margin: FloatArray) -> IntArray:
@@ -104,33 +123,18 @@ def sample(center: FloatArray, radius: FloatArray, n: int, generator: np.random.
     """
     n_sets, n_classes = center.shape
     result = np.empty((n_sets, n, n_classes))
-    compiled = kernels(KERNELS, result.size)
     chunk = max(1, DRAWS_PER_CHUNK // max(1, n * n_classes))
     for start in range(0, n_sets, chunk):
-        # Random numbers are drawn here, in order, so that neither threads nor kernels change the outcome.
-        g, r, out = (array[start : start + chunk] for array in (center, radius, result))
-        exponentials = generator.standard_exponential(out.shape)
-        uniforms = generator.random((len(out), n, n_classes - 1))
-
-        def one_block(
-            rows: slice,
-            g: FloatArray = g,
-            r: FloatArray = r,
-            out: FloatArray = out,
-            exponentials: FloatArray = exponentials,
-            uniforms: FloatArray = uniforms,
-        ) -> None:
-            form = _sample if compiled is None else compiled.sample
-            form(g[rows], r[rows], exponentials[rows], uniforms[rows], out[rows])
-
-        cells = max(n * n_classes, n_classes**2 // 2)
-        for_each_block(one_block, len(out), cells, block_size=CELLS_PER_BLOCK)
+        # Random numbers are drawn here, in order, so that threads do not change the outcome.
+        rows = slice(start, min(start + chunk, n_sets))
+        exponentials = generator.standard_exponential(result[rows].shape)
+        uniforms = generator.random((len(exponentials), n, n_classes - 1))
+        result[rows] = _sample(exponentials, uniforms, center[rows], radius[rows])
     return result
 
 
-def _sample(
-    center: FloatArray, radius: FloatArray, exponentials: FloatArray, uniforms: FloatArray, out: FloatArray
-) -> None:
+@in_blocks(lambda size: 2 * size, block_size=1 << 16)
+def _sample(exponentials: FloatArray, uniforms: FloatArray, center: FloatArray, radius: FloatArray) -> FloatArray:
     """Walk from cell (H, Y) down to k = 0, turning one corner per step into a crossing, and mix what is left.
 
     A uniform point of a simplex weights its vertices by independent exponentials, normalised; a crossing passes its
@@ -143,10 +147,10 @@ def _sample(
     x, y = _sides(margin)
     split = np.zeros((len(margin), x.shape[1] + 1, y.shape[1] + 1))
     _log_recursion(x, y, split)
-    h, k = (np.repeat(side.sum(axis=1)[:, None], out.shape[1], axis=1) for side in (margin > 0.0, margin < 0.0))
+    h, k = (np.repeat(side.sum(axis=1)[:, None], uniforms.shape[1], axis=1) for side in (margin > 0.0, margin < 0.0))
     position = np.arange(n_classes)
     on_plane = (position >= h[:, :, None]) & (position < n_classes - k[:, :, None])
-    weights = np.zeros(out.shape)
+    weights = np.zeros(exponentials.shape)
     for step in range(n_classes - 1):
         i, j = np.nonzero((h > 0) & (k > 0))
         if not len(i):
@@ -160,4 +164,6 @@ def _sample(
         h[i, j] -= ~replaces_outside
         k[i, j] -= replaces_outside
     weights += np.where(on_plane | (position < h[:, :, None]), exponentials, 0.0)
-    np.put_along_axis(out, order, weights / weights.sum(axis=2, keepdims=True), axis=2)
+    result = np.empty_like(weights)
+    np.put_along_axis(result, order, weights / weights.sum(axis=2, keepdims=True), axis=2)
+    return result

@@ -1,8 +1,7 @@
 r"""Mathematics of the Kullback–Leibler ball {λ : KL(λ ‖ g) ≤ r}, r in nats.
 
-Every function takes a block of rows and writes into the arrays it is given; `geometry_kernels` holds
-compiled functions of the same names. Rows of ``center`` sum to one up to rounding; classes with g_k = 0 have λ_k = 0
-throughout the ball.
+Questions take rows ``center`` (N, K) and ``radius`` (N,), finite and not negative; inside, classes come first, (K, n),
+so that sums over them run along memory. Classes with g_k = 0 have λ_k = 0 throughout the ball.
 
 **Tilting.** For a utility u, any member and any β ≥ 0, Jensen's inequality gives
 β⟨u, λ⟩ ≤ KL(λ‖g) + log Σ g exp(βu) with equality at λ_β ∝ g·exp(βu). So λ_β maximises ⟨u, λ⟩ over the ball whose radius
@@ -31,15 +30,20 @@ the others stay proportional to g, and the divergence is log C = −log(|P|·γ 
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.special import entr
+from typing import Any
 
+import numpy as np
+
+from credalset._parallel import in_blocks
 from credalset._typing import BoolArray, FloatArray
+from credalset.sets.roots import newton
+from credalset.simplex import precise_entropy
 
 SMALL = 0.2  # ratio below which a power series replaces the logarithm
-SMALL_RADIUS = 0.05
 SERIES = [1.0 / (2 * n + 3) for n in range(9)]
-MAX_STEPS = 200
+SMALL_RADIUS = 0.05  # below, tilts are measured from the mean advantage
+SMALLEST_RADIUS = 1e-280  # doubles hold its divergences; the ball is larger than the one asked for by less than 1e-140
+ROUNDING = 1e-14  # predictions may miss the sum one by more than this, and the geometry is exact about it
 TIE = 1e-200  # advantages closer than this to the best, relative to their range, count as ties
 
 
@@ -49,296 +53,376 @@ def bregman(mass: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray
     The first is never negative and is the class's share in KL(mass + shift ‖ mass), since shifts sum to zero. With
     s = x/(2 + x), x = shift/mass, the logarithm is 2·artanh(s).
     """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+    with np.errstate(all="ignore"):
         ratio = shift / mass
-        total = mass + shift
-        logarithm = np.where(ratio < 1e300, np.log1p(ratio), np.log(total) - np.log(mass))
-        excess = np.where(total > 0, total * logarithm - shift, mass)
-        s = ratio / (2 + ratio)
+        s = ratio / (2.0 + ratio)
         z = s * s
-        tail = np.polynomial.polynomial.polyval(z, SERIES)
+        tail = np.full_like(z, SERIES[-1])
+        for coefficient in SERIES[-2::-1]:
+            tail *= z
+            tail += coefficient
         small = np.abs(ratio) < SMALL
-        excess = np.where(small, mass * 2 * z * (1 + (1 + s) * s * tail) / (1 - s), excess)
-        logarithm = np.where(small, 2 * s * (1 + z * tail), logarithm)
-    still = shift == 0
-    return np.where(still, 0.0, np.where(mass > 0, excess, np.inf)), np.where(still, 0.0, logarithm)
+        total = mass + shift
+        logarithm = np.where(small, 2.0 * s * (1.0 + z * tail), np.log(1.0 + ratio))
+        excess = np.where(small, mass * 2.0 * z * (1.0 + (1.0 + s) * s * tail) / (1.0 - s), total * logarithm - shift)
+        unusual = ~((ratio > -1.0) & (ratio < 1e300))
+        if unusual.any():
+            logarithm = np.where(ratio >= 1e300, np.log(total) - np.log(mass), logarithm)
+            excess = np.where(ratio >= 1e300, total * logarithm - shift, np.where(total > 0, excess, mass))
+            excess = np.where(shift == 0, 0.0, np.where(mass > 0, excess, np.inf))
+            logarithm = np.where(shift == 0, 0.0, logarithm)
+    return excess, logarithm
 
 
-def divergence(center: FloatArray, points: FloatArray) -> FloatArray:
-    """KL(points ‖ center) for (n, K) rows; +inf where a point uses a class that the centre rules out."""
-    return bregman(center, points - center)[0].sum(axis=-1)
+def share(mass: FloatArray, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What a class adds to the divergence, and its derivative in the probability; +inf where the mass is zero."""
+    return bregman(mass, probability - mass)
 
 
-def rise(mass: FloatArray, rest: FloatArray, radius: FloatArray) -> FloatArray:
-    """Largest δ ≤ rest with d(mass + δ ‖ mass) ≤ radius, for arrays of one shape, mass + rest = 1: a ray for K = 2."""
-    center = np.stack([mass.ravel(), rest.ravel()], axis=1)
-    length = np.empty(len(center))
-    ray_length(center, radius.ravel(), np.broadcast_to([1.0, -1.0], center.shape), length)
-    return length.reshape(mass.shape)
+def normalised(center: FloatArray) -> FloatArray:
+    """Centres (n, K) whose rows sum to one up to rounding; rows that already do keep their bits."""
+    total = center.sum(axis=1, keepdims=True)
+    off = np.abs(total - 1.0) > ROUNDING
+    return np.where(off, center / total, center) if off.any() else center
 
 
-def ray_length(center: FloatArray, radius: FloatArray, direction: FloatArray, length: FloatArray) -> None:
-    """How far each ray center + t·direction stays in the ball and the simplex.
+def _class_major(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Normalised centres (K, n), and radii whose divergences doubles can hold."""
+    radius = np.where(radius > 0, np.maximum(radius, SMALLEST_RADIUS), radius)
+    return np.ascontiguousarray(normalised(center).T), radius
 
-    The divergence along the ray is convex and grows about as a power of t: Newton's method between logarithms.
+
+@in_blocks()
+def divergence(points: FloatArray, center: FloatArray) -> FloatArray:
+    """KL(points ‖ center) of points (N, M, K); +inf where a point uses a class that the centre rules out."""
+    g = normalised(center)[:, None, :]
+    return bregman(g, points - g)[0].sum(axis=-1)
+
+
+@in_blocks(lambda size: 2 * size)
+def ray_length(directions: FloatArray, center: FloatArray, radius: FloatArray) -> FloatArray:
+    """How far each ray center + t·direction, directions (N, M, K), stays in the ball and the simplex: (N, M)."""
+    n, m, k = directions.shape
+    g = np.repeat(normalised(center), m, axis=0).T
+    return _reach(np.ascontiguousarray(g), np.repeat(radius, m), directions.reshape(-1, k).T).reshape(n, m)
+
+
+def _reach(center: FloatArray, radius: FloatArray, direction: FloatArray) -> FloatArray:
+    """Length of rays, classes first.
+
+    The divergence along a ray is convex and grows about as a power of t: Newton's method between its logarithm and
+    the log-odds of t, as a share of the way to the edge of the simplex. Up to half-way it is at most curvature·t².
     """
     moving = direction != 0
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        reach = np.where(direction < 0, -center / direction, np.inf).min(axis=1)
-        curvature = np.where(moving, direction * direction / center, 0.0).sum(axis=1)
-        start = np.sqrt(2 * radius) / np.sqrt(curvature)
-    blocked = (moving & (center <= 0)).any(axis=1) | (radius <= 0)
-    length[:] = np.where(moving.any(axis=1), np.where(blocked, 0.0, reach), np.inf)
-    rows = np.nonzero(moving.any(axis=1) & ~blocked)[0]
-    rows = rows[_along(center[rows], direction[rows], reach[rows])[0] > radius[rows]]
-    g, d, r, reach = center[rows], direction[rows], radius[rows], reach[rows]
-    low, high = np.zeros(len(rows)), reach.copy()
-    t = np.where(start[rows] < high, start[rows], 0.5 * high)
-    active = np.arange(len(rows))
-    for _ in range(MAX_STEPS):
-        if len(active) == 0:
-            break
-        now = t[active]
-        value, slope = _along(g[active], d[active], now)
-        below = value < r[active]
-        low[active] = np.where(below, now, low[active])
-        high[active] = np.where(below, high[active], now)
-        with np.errstate(all="ignore"):
-            new = now * np.exp(np.log(r[active] / value) * value / (now * slope))
-        inside = (new >= low[active]) & (new <= high[active]) & (new < reach[active])
-        t[active] = np.where(inside, new, 0.5 * (low[active] + high[active]))
-        close = inside & (np.abs(new - now) <= 1e-9 * np.minimum(now, reach[active] - now))
-        active = active[~close & (high[active] - low[active] > 2e-16 * high[active])]
-    length[rows] = t
+    with np.errstate(all="ignore"):
+        edge = np.where(direction < 0, -center / direction, np.inf).min(axis=0)
+        curvature = np.where(moving, direction * direction / center, 0.0).sum(axis=0)
+        share = np.sqrt(radius) / np.sqrt(curvature) / edge
+    moves = moving.any(axis=0)
+    blocked = (moving & (center <= 0)).any(axis=0) | (radius <= 0)
+    length = np.where(moves, np.where(blocked, 0.0, edge), np.inf)
+    rows = np.flatnonzero(moves & ~blocked)
+    rows = rows[_along(center[:, rows], direction[:, rows], edge[rows])[0] > radius[rows]]
+    g, d, r, edge = center[:, rows], direction[:, rows], radius[rows], edge[rows]
+
+    def curve(x: FloatArray, g: FloatArray, d: FloatArray, r: FloatArray, edge: FloatArray) -> Any:
+        growth = np.exp(x)
+        t = edge * (growth / (1.0 + growth))
+        value, slope = _along(g, d, t)
+        return np.log(value / r), slope * t / (1.0 + growth) / value
+
+    share = np.clip(share[rows], np.finfo(float).tiny, 0.5)
+    low, start = (np.log(part) - np.log1p(-part) for part in (share, np.minimum(np.sqrt(2.0) * share, 0.6)))
+    tolerance = np.full(len(rows), 1e-9)
+    x = newton(curve, (g, d, r, edge), low - 1e-9, np.full(len(rows), 40.0), start, tolerance)
+    length[rows] = edge / (1.0 + np.exp(-x))
+    return length
 
 
 def _along(center: FloatArray, direction: FloatArray, length: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """KL(center + length·direction ‖ center) and its derivative in ``length``."""
-    shift = np.maximum(length[:, None] * direction, -center)
+    """KL(center + length·direction ‖ center) and its derivative in ``length``, classes first."""
+    shift = np.maximum(length * direction, -center)
     excess, logarithm = bregman(center, shift)
     with np.errstate(invalid="ignore"):
-        slope = np.where(direction != 0, direction * logarithm, 0.0).sum(axis=1)
-    return excess.sum(axis=1), slope
+        slope = np.where(direction != 0, direction * logarithm, 0.0).sum(axis=0)
+    return excess.sum(axis=0), slope
 
 
-def _remaining(center: FloatArray) -> FloatArray:
-    """1 − center, from the other classes where 1 − center would round them away."""
-    top = center.argmax(axis=1)
-    rows = np.arange(len(center))
-    rest = 1 - center
-    others = center.copy()
-    others[rows, top] = 0
-    rest[rows, top] = np.where(center[rows, top] > 0.5, others.sum(axis=1), rest[rows, top])
-    return rest
+def rise(mass: FloatArray, rest: FloatArray, radius: FloatArray) -> FloatArray:
+    """Largest δ ≤ rest with d(mass + δ ‖ mass) ≤ radius, the binary divergence; mass + rest = 1.
+
+    One or two steps of fourth order from a good guess; what they do not settle is a ray for two classes.
+    """
+    mass, rest, radius = np.broadcast_arrays(mass, rest, radius)
+    with np.errstate(all="ignore"):
+        full = np.where(mass < 0.5, mass >= np.exp(-radius), rest <= -np.expm1(-radius))
+        full = np.where(radius > 600.0, radius >= -np.log(mass), full)  # where the exponential has lost its digits
+    result = np.where((mass > 0) & (radius > 0) & full, rest, 0.0)
+    todo = (mass > 0) & (radius > 0) & ~full
+    m, q, r = mass[todo], rest[todo], radius[todo]
+    shift, settled = _raised(m, q, r, _first_rise(m, q, r))
+    again = np.flatnonzero(~settled)
+    shift[again], settled[again] = _raised(m[again], q[again], r[again], shift[again])
+    again = np.flatnonzero(~settled & (shift > 0.5 * q))
+    shift[again] = q[again] - _left_over(m[again], q[again], r[again])
+    again = np.flatnonzero(~settled & (shift <= 0.5 * q))
+    ends = np.stack([m[again], q[again]])
+    shift[again] = _reach(ends, r[again], np.broadcast_to(np.array([[1.0], [-1.0]]), ends.shape))
+    result[todo] = shift
+    return result
 
 
-def envelope(center: FloatArray, radius: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
+def _left_over(mass: FloatArray, rest: FloatArray, radius: FloatArray) -> FloatArray:
+    """What the largest rise leaves of ``rest`` when that is little: Newton's method between logarithms."""
+    with np.errstate(all="ignore"):
+        log_mass = np.where(mass < 0.5, np.log(mass), np.log1p(-rest))
+        log_odds = np.where(rest < 0.5, np.log(rest), np.log1p(-mass)) - log_mass
+        spare = np.maximum(-log_mass - radius, np.finfo(float).tiny)
+        level = np.maximum(1.0 + log_odds - np.log(spare), 1.0)
+        start = np.log(spare) - np.log(level + np.log(level))
+
+    def curve(x: FloatArray, log_odds: FloatArray, spare: FloatArray) -> tuple[FloatArray, FloatArray]:
+        left = np.exp(x)
+        log_kept = np.log1p(-left)
+        value = left * (log_odds - x) - (1.0 - left) * log_kept
+        return np.log(value / spare), left * (log_odds - x + log_kept) / value
+
+    high = np.log(rest)
+    x = newton(curve, (log_odds, spare), np.minimum(start, high) - 20.0, high, start, np.full(len(mass), 1e-8))
+    return np.minimum(np.exp(x), rest)
+
+
+def _first_rise(mass: FloatArray, rest: FloatArray, radius: FloatArray) -> FloatArray:
+    """Guess the rise: a power law that matches variance and skewness, damped in the tail, or a Poisson tail."""
+    with np.errstate(all="ignore"):
+        variance, lean = mass * rest, rest - mass
+        scaled = np.sqrt(2.0 * radius / variance)
+        skew = lean * scaled
+        root = np.sqrt(np.maximum(1.0 + (2.0 / 3.0) * skew, 0.0))
+        third = scaled * scaled * (lean * lean / (216.0 + 7.5 * skew * skew) - variance / 12.0)
+        shift = variance * scaled * ((2.0 / 3.0) * (root * root + root + 1.0) / (root + 1.0) + third)
+        tail = np.flatnonzero(radius > 20.0 * mass)  # x log x − x = radius/mass
+        level = np.log(radius[tail] / mass[tail]) - 1.0
+        level -= np.log(level) * (1.0 - 1.0 / level)
+        far = radius[tail] / level
+        shift[tail] = far - (mass[tail] + 0.5 * far * far / (level + 1.0))
+        return np.where(shift > 0, np.minimum(shift, 0.9 * rest), 0.5 * rest)
+
+
+def _raised(mass: FloatArray, rest: FloatArray, radius: FloatArray, shift: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Expand δ about a guess in s = √(2d) to fourth order, and tell whether that was enough.
+
+    The derivative is dδ/ds = s/θ, with θ the log-odds ratio.
+    """
+    up, log_up = bregman(mass, shift)
+    down, log_down = bregman(rest, -shift)
+    with np.errstate(all="ignore"):
+        s = np.sqrt(2.0 * (up + down))
+        per_theta = 1.0 / (log_up - log_down)
+        p, q = mass + shift, rest - shift
+        lean, curvature = p - q, 1.0 / (p * q)
+        first = s * per_theta
+        theta_1 = first * curvature
+        second = (1.0 - first * theta_1) * per_theta
+        theta_2 = lean * theta_1 * theta_1 + curvature * second
+        third = -(2.0 * theta_1 * second + theta_2 * first) * per_theta
+        theta_3 = first * theta_1 * curvature * first * (2.0 + 2.0 * lean * lean * curvature)
+        theta_3 += 3.0 * lean * theta_1 * curvature * second + curvature * third
+        fourth = -(3.0 * (theta_1 * third + theta_2 * second) + theta_3 * first) * per_theta
+        ds = np.sqrt(2.0 * radius) - s
+        change = ds * (first + ds * (0.5 * second + ds * (third / 6.0 + ds * fourth / 24.0)))
+        settled = (np.abs(change) < 7e-3 * shift) & (np.abs(change) < 2e-3 * q)
+        moved = shift + change
+        return np.where((moved > 0) & (moved < 0.98 * rest), moved, 0.5 * (shift + rest)), settled
+
+
+@in_blocks(lambda size: 2 * size)
+def envelope(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Smallest and largest probability of each class."""
-    rest = _remaining(center)
-    radii = np.broadcast_to(radius[:, None], center.shape)
-    up = rise(center, rest, radii)
-    upper[:] = np.where((up == rest) & (center > 0), 1.0, np.minimum(center + up, 1.0))
-    lower[:] = center - rise(rest, center, radii)
+    g, r = _class_major(center, radius)
+    rest = 1.0 - g
+    top, rows = g.argmax(axis=0), np.arange(len(r))
+    others = g.copy()
+    others[top, rows] = 0.0  # 1 − g would round small classes away
+    rest[top, rows] = np.where(g[top, rows] > 0.5, others.sum(axis=0), rest[top, rows])
+    up = rise(g, rest, r)
+    upper = np.where((up == rest) & (g > 0), 1.0, np.minimum(g + up, 1.0))
+    return (g - rise(rest, g, r)).T, upper.T
 
 
 def _tilted(
-    center: FloatArray, logs: FloatArray, advantage: FloatArray, strength: FloatArray, radius: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """λ ∝ g·exp(strength·advantage) with KL(λ‖g), mean and variance of the advantage, and the mass off the top."""
-    with np.errstate(under="ignore"):
-        # Small radii keep their digits if everything is measured from g: from its mean advantage, and as λ − g.
-        # Large strengths keep theirs if the best classes stay at zero.
-        origin = (center * advantage).sum(axis=1, keepdims=True)
-        exponent = strength[:, None] * (advantage - origin)
-        far = ((logs + exponent).max(axis=1) > 1) | (radius >= SMALL_RADIUS)
-        exponent[far] = (strength[:, None] * advantage)[far]
-        peak = (logs + exponent).max(axis=1, keepdims=True)
-        exponent -= peak + np.log(np.exp(logs + exponent - peak).sum(axis=1, keepdims=True))
-        near = np.abs(exponent) < 1
-        gain = center * np.expm1(np.where(near, exponent, 0.0))
-        point = np.where(near, center + gain, np.exp(logs + exponent))
-        excess = np.where(near, gain, point - center).sum(axis=1, keepdims=True)
-        exponent -= np.log1p(excess)
-        point /= 1 + excess
-        mean = (point * advantage).sum(axis=1)
-        variance = (point * (advantage - mean[:, None]) ** 2).sum(axis=1)
-        below = np.where(advantage < 0, point, 0.0).sum(axis=1)
-        return point, (point * exponent).sum(axis=1), mean, variance, below
+    strength: FloatArray,
+    g: FloatArray,
+    advantage: FloatArray,
+    mean: FloatArray,
+    near_until: FloatArray,
+    lift: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """λ ∝ g·exp(strength·advantage), KL(λ‖g), and the mean advantage under λ.
+
+    Small divergences keep their digits if everything is measured from g: from its mean advantage, and as λ − g. Large
+    strengths, beyond ``near_until``, keep theirs if the best classes stay at zero; ``lift`` keeps masses in range.
+    """
+    near = strength <= near_until
+    origin, lift = np.where(near, mean, 0.0), np.where(near, 0.0, lift)
+    offset = advantage - origin
+    gain = strength * offset + lift
+    np.expm1(gain, out=gain, where=near)
+    np.exp(gain, out=gain, where=~near)
+    gain *= g
+    excess = gain.sum(axis=0)
+    whole = np.where(near, 1.0 + excess, excess)
+    point = np.where(near, g + gain, gain)
+    drift = np.where(near, (g * offset).sum(axis=0), 0.0)  # zero but for rounding
+    mean_offset = ((gain * offset).sum(axis=0) + drift) / whole
+    log_whole = np.where(near, np.log1p(excess), np.log(whole) - lift)
+    return point / whole, strength * mean_offset - log_whole, origin + mean_offset
 
 
-def _face(center: FloatArray, best: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _face(g: FloatArray, best: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mass of the best classes, mass of the others, and −log of the former: the radius that reaches their face."""
-    top = np.where(best, center, 0.0).sum(axis=1)
-    rest = np.where(best, 0.0, center).sum(axis=1)
+    top, rest = np.where(best, g, 0.0).sum(axis=0), np.where(best, 0.0, g).sum(axis=0)
     return top, rest, np.where(rest < 0.5, -np.log1p(-np.minimum(rest, 0.5)), -np.log(top))
-
-
-def _strength_bounds(
-    radius: FloatArray, spare: FloatArray, rest: FloatArray, top: FloatArray, nearest: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Bracket of the strength β with D(β) = radius, for advantages in [−1, 0].
-
-    Below: D' = β·Var ≤ β/4, so D ≤ β²/8. Above: with d the smallest non-zero |advantage| and βd ≥ 1,
-    −log g(M) − D(β) ≤ (rest/top)·(1 + βd)·exp(−βd).
-    """
-    level = np.maximum(np.log(rest) - np.log(top) - np.log(spare), 0.0)
-    decay = level + np.log1p(level + 2 * np.log1p(level) + 1)
-    high = np.maximum(decay, 1.0) / nearest
-    return np.minimum(np.sqrt(8 * radius), high), high
-
-
-def tilt(
-    center: FloatArray, advantage: FloatArray, radius: FloatArray, cap: FloatArray, point: FloatArray
-) -> FloatArray:
-    """Write the members with the largest mean advantage and return these means.
-
-    ``advantage`` lies in [−1, 0] with 0 for the best classes, −1 for those ruled out; ``cap`` bounds the strength.
-    The root is found by Newton's method between the logarithms of β and of −log(1 − D(β)/D(∞)), which is quadratic
-    in β at first and linear in the end, inside a bracket.
-    """
-    best = (advantage == 0) & (center > 0)
-    top, rest, limit = _face(center, best)
-    with np.errstate(divide="ignore"):
-        logs = np.log(center)
-    face = radius >= limit
-    point[:] = np.where(face[:, None], np.where(best, center, 0.0) / top[:, None], center)
-    todo = np.nonzero(~face & (radius > 0))[0]
-    if len(todo):
-        known = (center[todo], logs[todo], advantage[todo])
-        nearest = np.where(best[todo] | (center[todo] == 0), 1.0, -advantage[todo]).min(axis=1)
-        low, high = _strength_bounds(radius[todo], limit[todo] - radius[todo], rest[todo], top[todo], nearest)
-        high = np.minimum(high, cap[todo])
-        strength = _strengths(known, radius[todo], limit[todo], np.minimum(low, high), high)
-        point[todo] = _tilted(*known, strength, radius[todo])[0]
-    return (point * advantage).sum(axis=1)
-
-
-def _strengths(
-    known: tuple[FloatArray, FloatArray, FloatArray],
-    radius: FloatArray,
-    limit: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-) -> FloatArray:
-    """Root of D(strength) = radius between ``low`` and ``high``, for rows with 0 < radius < limit."""
-    center, logs, advantage = known
-    mean = (center * advantage).sum(axis=1, keepdims=True)
-    goal = _progress(radius, limit - radius, limit)
-    with np.errstate(divide="ignore", over="ignore"):
-        start = np.sqrt(2 * radius) / np.sqrt((center * (advantage - mean) ** 2).sum(axis=1))
-    strength = np.clip(start, low, high)
-    tolerance = np.minimum(1e-8 + 2e-15 / np.sqrt(radius), 1e-4)  # rounding sets the latter part
-    active = np.arange(len(radius))
-    for step in range(MAX_STEPS):
-        beta = strength[active]
-        _, value, average, variance, below = _tilted(
-            center[active], logs[active], advantage[active], beta, radius[active]
-        )
-        under = value < radius[active]
-        low[active] = np.where(under, beta, low[active])
-        high[active] = np.where(under, high[active], beta)
-        with np.errstate(all="ignore"):
-            left = limit[active] - value
-            late = (value >= 0.5 * limit[active]) & (below < 0.5)
-            left = np.where(late, -np.log1p(-below) - beta * average, left)
-            level = _progress(value, left, limit[active])
-            growth = beta * beta * variance / left
-            miss = np.log(goal[active] / level)
-            new = beta * np.exp(miss * level / growth)
-            short = np.abs(new - beta) <= tolerance[active] * beta
-        # A short step counts only with a small miss: rounding can inflate a tiny variance. Bisection ends any crawl.
-        inside = (new >= low[active]) & (new <= high[active]) & (step < 8 or step % 2 == 0)
-        inside &= ~short | (np.abs(miss) <= 1e3 * tolerance[active])
-        strength[active] = np.where(inside, new, np.sqrt(low[active]) * np.sqrt(high[active]))
-        active = active[~(inside & short) & (high[active] - low[active] > 4e-16 * high[active])]
-        if len(active) == 0:
-            break
-    return strength
 
 
 def _progress(value: FloatArray, left: FloatArray, limit: FloatArray) -> FloatArray:
     """−log(1 − value/limit), from whichever of value and left = limit − value is the smaller."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        early = -np.log1p(-np.minimum(value / limit, 0.5))
-        return np.where(value < 0.5 * limit, early, -np.log(left / limit))
+    return np.where(value < 0.5 * limit, -np.log1p(-np.minimum(value / limit, 0.5)), -np.log(left / limit))
 
 
-def support(center: FloatArray, radius: FloatArray, utility: FloatArray, value: FloatArray, point: FloatArray) -> None:
+def _strength_curve(
+    x: FloatArray,
+    g: FloatArray,
+    advantage: FloatArray,
+    mean: FloatArray,
+    near_until: FloatArray,
+    lift: FloatArray,
+    limit: FloatArray,
+    goal: FloatArray,
+    tolerance: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Logarithm of the progress towards the face, relative to the goal, and its slope in x = log strength."""
+    strength = np.exp(x)
+    point, value, average = _tilted(strength, g, advantage, mean, near_until, lift)
+    below = np.where(advantage < 0, point, 0.0).sum(axis=0)
+    variance = (point * (advantage - average) ** 2).sum(axis=0)
+    late = (value >= 0.5 * limit) & (below < 0.5)
+    left = np.where(late, -np.log1p(-np.minimum(below, 0.5)) - strength * average, limit - value)
+    level = _progress(value, left, limit)
+    miss, slope = np.log(level / goal), strength * strength * variance / (left * level)
+    # A short step counts only with a small miss: rounding can inflate a tiny variance.
+    return miss, np.where((np.abs(miss) <= tolerance * slope) & (np.abs(miss) > 1e3 * tolerance), np.nan, slope)
+
+
+def tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray, cap: FloatArray | float) -> FloatArray:
+    """Return the members with the largest mean advantage, classes first.
+
+    ``advantage`` lies in [−1, 0] with 0 for the best classes, −1 for those ruled out; ``cap`` bounds the strength.
+    The root is found by Newton's method between the logarithms of β and of −log(1 − D(β)/D(∞)), which is quadratic
+    in β at first and linear in the end. The bracket: D' = β·Var ≤ β/4, so D ≤ β²/8; and with d the smallest non-zero
+    |advantage| and βd ≥ 1, −log g(M) − D(β) ≤ (rest/top)·(1 + βd)·exp(−βd).
+    """
+    best = (advantage == 0) & (g > 0)
+    top, rest, limit = _face(g, best)
+    face = radius >= limit
+    point = np.where(face, np.where(best, g, 0.0) / top, g)
+    rows = np.flatnonzero(~face & (radius > 0))
+    if not len(rows):
+        return point
+    g, advantage, best, radius = g[:, rows], advantage[:, rows], best[:, rows], radius[rows]
+    top, rest, limit, cap = top[rows], rest[rows], limit[rows], np.broadcast_to(cap, face.shape)[rows]
+    with np.errstate(all="ignore"):
+        mean = (g * advantage).sum(axis=0)
+        ahead = advantage - mean
+        # Where a class would grow beyond e times the whole, its difference from g says nothing any more.
+        near_until = np.where(ahead > 0, np.minimum(1.0 - np.log(g), 700.0) / ahead, np.inf).min(axis=0)
+        near_until = np.where(radius < SMALL_RADIUS, near_until, -1.0)
+        nearest = np.where(best | (g == 0), 1.0, -advantage).min(axis=0)
+        level = np.maximum(np.log(rest) - np.log(top) - np.log(limit - radius), 0.0)
+        decay = np.maximum(level + np.log1p(level + 2.0 * np.log1p(level) + 1.0), 1.0)
+        high = np.minimum(decay / nearest, cap)
+        low = np.minimum(np.sqrt(8.0 * radius), high)
+        start = np.sqrt(2.0 * radius) / np.sqrt((g * ahead * ahead).sum(axis=0))
+        goal = _progress(radius, limit - radius, limit)
+    tolerance = np.minimum(1e-8 + 2e-15 / np.sqrt(radius), 1e-4)  # rounding sets the latter part
+    lift = np.where(top < 1e-200, np.minimum(-np.log(top), 700.0), 0.0)
+    data = g, advantage, mean, near_until, lift, limit, goal, tolerance
+    x = newton(_strength_curve, data, np.log(low), np.log(high), np.log(np.clip(start, low, high)), tolerance)
+    with np.errstate(all="ignore"):
+        point[:, rows] = _tilted(np.exp(x), *data[:5])[0]
+    return point
+
+
+@in_blocks(lambda size: 2 * size)
+def support(
+    center: FloatArray, radius: FloatArray, utility: FloatArray, *, attaining: bool
+) -> tuple[FloatArray, FloatArray | None]:
     """Largest expected utility and a member that attains it."""
-    possible = center > 0
-    best = np.where(possible, utility, -np.inf).max(axis=1)
-    worst = np.where(possible, utility, np.inf).min(axis=1)
+    (g, r), u = _class_major(center, radius), utility.T
+    possible = g > 0
+    best, worst = np.where(possible, u, -np.inf).max(axis=0), np.where(possible, u, np.inf).min(axis=0)
     half_range = 0.5 * best - 0.5 * worst  # halves, because the range itself may overflow
-    scale = np.where(half_range > 0, half_range, 1.0)[:, None]
-    advantage = np.where(possible, (0.5 * np.where(possible, utility, 0.0) - 0.5 * best[:, None]) / scale, -1.0)
-    advantage[advantage >= -TIE] = 0.0
-    level = tilt(center, advantage, np.where(half_range > 0, radius, 0.0), np.full(len(center), np.inf), point)
-    value[:] = best + 2 * half_range * level
+    scale = np.where(half_range > 0, half_range, 1.0)
+    advantage = np.where(possible, (0.5 * np.where(possible, u, 0.0) - 0.5 * best) / scale, -1.0)
+    advantage = np.where(advantage < -TIE, advantage, 0.0)
+    point = tilt(g, advantage, np.where(half_range > 0, r, 0.0), np.inf)
+    return best + 2.0 * half_range * (point * advantage).sum(axis=0), point.T if attaining else None
 
 
-def _log_range(center: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Logarithms of the centre with their smallest and largest finite value."""
+def _log_range(g: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Logarithms of the centre, their smallest and largest finite values, and the range of these, one if zero."""
     with np.errstate(divide="ignore"):
-        logs = np.log(center)
-    return logs, np.where(center > 0, logs, np.inf).min(axis=1), logs.max(axis=1)
+        logs = np.log(g)
+    low, high = np.where(g > 0, logs, np.inf).min(axis=0), logs.max(axis=0)
+    return logs, low, high, np.where(high > low, high - low, 1.0)
 
 
-def _entropy(point: FloatArray) -> FloatArray:
-    """Entropy, with the largest entry taken from the others: near a corner its rounding would drown them."""
-    others = point.copy()
-    rows = np.arange(len(point))
-    top = point.argmax(axis=1)
-    others[rows, top] = 0.0
-    rest = others.sum(axis=1)
-    largest = point[rows, top]
-    log_largest = np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(largest))
-    return entr(others).sum(axis=1) - largest * log_largest
-
-
-def max_entropy(center: FloatArray, radius: FloatArray, value: FloatArray, point: FloatArray) -> None:
+@in_blocks(lambda size: 2 * size)
+def max_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
     """Largest entropy and the member g^τ, 0 ≤ τ ≤ 1, that attains it."""
-    logs, low, high = _log_range(center)
-    size = (center > 0).sum(axis=1)
-    spread = np.where(high > low, high - low, 1.0)
-    advantage = np.where(center > 0, (low[:, None] - logs) / spread[:, None], -1.0)
-    uniform = np.where(center > 0, 1.0 / size[:, None], 0.0)
-    flat = (high == low) | (radius >= divergence(center, uniform))
-    tilt(center, advantage, np.where(flat, 0.0, radius), spread, point)
-    point[flat] = uniform[flat]
-    value[:] = _entropy(point)
+    g, r = _class_major(center, radius)
+    logs, low, high, spread = _log_range(g)
+    advantage = np.where(g > 0, (low - logs) / spread, -1.0)
+    uniform = np.where(g > 0, 1.0 / (g > 0).sum(axis=0), 0.0)
+    flat = (high == low) | (r >= bregman(g, uniform - g)[0].sum(axis=0))
+    point = np.where(flat, uniform, tilt(g, advantage, np.where(flat, 0.0, r), spread))
+    return precise_entropy(point), point.T if attaining else None
 
 
-def min_entropy(center: FloatArray, radius: FloatArray, value: FloatArray, point: FloatArray) -> None:
+@in_blocks(lambda size: 2 * size)
+def min_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
     """Smallest entropy and a member that attains it: g^τ, τ ≥ 1, or one of several tied classes favoured."""
-    logs, low, high = _log_range(center)
-    best = logs == high[:, None]
-    spread = np.where(high > low, high - low, 1.0)
-    advantage = np.where(best, 0.0, np.maximum((logs - high[:, None]) / spread[:, None], -1.0))
-    limit = _face(center, best)[2]
-    on_face = radius >= limit
-    tilt(center, advantage, np.where(on_face, 0.0, radius), np.full(len(center), np.inf), point)
-    size = best.sum(axis=1)
+    g, r = _class_major(center, radius)
+    logs, _, high, spread = _log_range(g)
+    best = logs == high
+    advantage = np.where(best, 0.0, np.maximum((logs - high) / spread, -1.0))
+    limit = _face(g, best)[2]
+    on_face = r >= limit
+    point = tilt(g, advantage, np.where(on_face, 0.0, r), np.inf)
+    rows = np.flatnonzero(on_face)
+    best, size = best[:, rows], best[:, rows].sum(axis=0)
     others = (size - 1.0) / size
-    raised = rise(1.0 / size, others, radius - limit)
-    first = np.arange(center.shape[1]) == best.argmax(axis=1)[:, None]
-    shared = np.maximum(others - raised, 0.0) / np.maximum(size - 1, 1)
-    favoured = np.where(first, (1.0 / size + raised)[:, None], np.where(best, shared[:, None], 0.0))
-    point[on_face] = favoured[on_face]
-    value[:] = _entropy(point)
+    raised = rise(1.0 / size, others, r[rows] - limit[rows])
+    shared = np.where(best, np.maximum(others - raised, 0.0) / np.maximum(size - 1, 1), 0.0)
+    shared[best.argmax(axis=0), np.arange(len(rows))] = 1.0 / size + raised
+    point[:, rows] = shared
+    return precise_entropy(point), point.T if attaining else None
 
 
-def closest_with_top(center: FloatArray, value: FloatArray) -> None:
+@in_blocks(lambda size: 2 * size)
+def closest_with_top(center: FloatArray) -> FloatArray:
     """Smallest KL(λ‖g) among the λ whose largest entry is that of the class, for each class; +inf where g_k = 0."""
-    n_rows, n_classes = center.shape
-    order = np.argsort(-center, axis=1)
-    ordered = np.take_along_axis(center, order, axis=1)
+    g = np.ascontiguousarray(normalised(center).T)
+    n_classes = len(g)
+    order = np.argsort(-g, axis=0)
+    ordered = np.take_along_axis(g, order, axis=0)
     with np.errstate(divide="ignore"):
         logs = np.where(ordered > 0, np.log(ordered), -1e4)  # a finite stand-in, overwritten below
-    total, size = np.zeros_like(center), np.ones_like(center)
-    growing = np.ones_like(center, dtype=bool)
+    total, size, growing = np.zeros_like(g), np.ones_like(g), np.ones_like(g, dtype=bool)
     for j in range(n_classes - 1):  # pool the j-th largest class with every smaller one whose pool it still exceeds
-        above = logs[:, j, None] - logs
-        growing &= (np.arange(n_classes) > j) & (above > total / size)
+        above = logs[j] - logs
+        growing &= above > total / size
+        growing[: j + 1] = False
         if not growing.any():
             break
         total += np.where(growing, above, 0.0)
@@ -346,17 +430,15 @@ def closest_with_top(center: FloatArray, value: FloatArray) -> None:
     level = logs + total / size
     pooled = np.exp(level)
     loss = _pooling_loss(ordered, logs, level, pooled)
-    outside = np.zeros_like(center)
     for j in range(int(size.max()) - 1):
-        member = size - 1 > j
-        loss += np.where(member, _pooling_loss(ordered[:, j, None], logs[:, j, None], level, pooled), 0.0)
-    tails = np.concatenate([np.cumsum(ordered[:, ::-1], axis=1)[:, ::-1], np.zeros((n_rows, 1))], axis=1)
-    after = np.take_along_axis(tails, size.astype(np.int64) - 1, axis=1)
-    outside = np.maximum(after - ordered, 0.0)
+        loss += np.where(size - 1 > j, _pooling_loss(ordered[j], logs[j], level, pooled), 0.0)
+    tails = np.concatenate([np.cumsum(ordered[::-1], axis=0)[::-1], np.zeros((1, g.shape[1]))])
+    outside = np.maximum(np.take_along_axis(tails, size.astype(np.int64) - 1, axis=0) - ordered, 0.0)
     with np.errstate(divide="ignore"):
         cost = np.where(loss < 0.5, -np.log1p(-np.minimum(loss, 0.5)), -np.log(size * pooled + outside))
-    cost = np.where(ordered > 0, np.maximum(cost, 0.0), np.inf)
-    np.put_along_axis(value, order, cost, axis=1)
+    result = np.empty_like(g)
+    np.put_along_axis(result, order, np.where(ordered > 0, np.maximum(cost, 0.0), np.inf), axis=0)
+    return result.T
 
 
 def _pooling_loss(mass: FloatArray, log_mass: FloatArray, level: FloatArray, pooled: FloatArray) -> FloatArray:

@@ -1,15 +1,15 @@
 """Volume of Kullback–Leibler balls for two and three classes.
 
-Derivations stand in `geometry`. Functions take a block of rows and write into the arrays
-they are given; `credalset.scores.kullback_leibler.volume_kernels` holds compiled functions of the same names.
+Derivations stand in `geometry`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from credalset._parallel import in_blocks
 from credalset._typing import FloatArray
-from credalset.scores.kullback_leibler.geometry import bregman, rise
+from credalset.scores.kullback_leibler.geometry import bregman, normalised, rise
 
 
 def tanh_sinh(step: float, span: float) -> tuple[FloatArray, FloatArray]:
@@ -47,36 +47,36 @@ def _edge_cuts(a: FloatArray, b: FloatArray, c: FloatArray, radius: FloatArray) 
     return [nearest - rise(rest, mass, beyond), nearest, nearest + rise(mass, rest, beyond)]
 
 
-def log_volume(
-    center: FloatArray, radius: FloatArray, nodes: FloatArray, weights: FloatArray, value: FloatArray
-) -> None:
+@in_blocks(lambda size: 2 * MAX_PIECES * len(RULE[0]))
+def log_volume(center: FloatArray, radius: FloatArray, *, rule: tuple[FloatArray, FloatArray] = RULE) -> FloatArray:
     """Logarithm of the fraction of the simplex, for two and three classes.
 
     The area is integrated over chords parallel to an edge, piece by piece between the points where the ball meets an
     edge, by the tanh–sinh rule with the given nodes and weights.
     """
-    value[:] = -np.inf
-    rows = np.nonzero((center.min(axis=1) > 0) & (radius > 0))[0]
-    r = radius[rows]
-    if center.shape[1] == 2:
-        value[rows] = np.log(np.minimum(width(center[rows, 0], center[rows, 1], r), 1.0))
-        return
-    first = center[rows].argmax(axis=1)
-    a, b, c = (center[rows, (first + k) % 3] for k in range(3))
+    nodes, weights = rule
+    value = np.full(len(center), -np.inf)
+    rows = np.flatnonzero((center.min(axis=1) > 0) & (radius > 0))
+    g, r = normalised(center[rows]).T, radius[rows]
+    if len(g) == 2:
+        value[rows] = np.log(np.minimum(width(g[0], g[1], r), 1.0))
+        return value
+    first = g.argmax(axis=0)
+    a, b, c = (g[(first + k) % 3, np.arange(len(rows))] for k in range(3))
     start, stop = -rise(b + c, a, r), rise(a, b + c, r)
     cuts = np.stack([start, 0 * a, stop, *_edge_cuts(a, b, c, r), *_edge_cuts(a, c, b, r)], axis=1)
     cuts = np.clip(np.sort(cuts, axis=1), start[:, None], stop[:, None])
     length = np.diff(cuts, axis=1)
     step = length[:, :, None] * nodes
     shift = np.stack([cuts[:, :-1, None] + step, cuts[:, 1:, None] - step])
-    a, b, c, r = (array[:, None, None] for array in (a, b, c, r))
-    used = np.broadcast_to(length[:, :, None] > 0, shift.shape)
     chords = np.zeros(shift.shape)
-    args = (np.broadcast_to(array, shift.shape)[used] for array in (a, b, c, r))
-    chords[used] = _chord(shift[used], *args)
+    used = np.broadcast_to(length[:, :, None] > 0, shift.shape)
+    a, b, c, r = (np.broadcast_to(array[:, None, None], shift.shape)[used] for array in (a, b, c, r))
+    chords[used] = _chord(shift[used], a, b, c, r)
     area = ((chords.sum(axis=0) * weights).sum(axis=2) * length).sum(axis=1)
     with np.errstate(divide="ignore"):
         value[rows] = np.minimum(np.log(2 * area), 0.0)
+    return value
 
 
 def _chord(shift: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, radius: FloatArray) -> FloatArray:

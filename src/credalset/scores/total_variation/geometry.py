@@ -12,7 +12,7 @@ A member moves mass t ≤ r of the centre g from some classes to others. Everyth
   a = min_j (r + P_j)/j and b = max_j (S_j − r)/j.
 * The ball is the core of the 2-monotone lower probability max(0, g(A) − r), 1 for A = Ω.
 
-Rows are worked through in blocks; large batches take the compiled kernels, which give the same answers.
+Inside, classes come first, (K, n), so that sums over them run along memory.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from math import comb
 
 import numpy as np
 
-from credalset._compiled import kernels
-from credalset._parallel import for_each_block
-from credalset._typing import BoolArray, FloatArray
+from credalset._parallel import in_blocks
+from credalset._typing import BoolArray, FloatArray, IntArray
+from credalset.simplex import precise_entropy
 
-KERNELS = "credalset.scores.total_variation.kernels"
 MAX_HARTLEY_CLASSES = 15  # the measure is a sum over all 2^K events
 MAX_VERTICES = 1_000_000
 
@@ -37,86 +36,46 @@ def divergence(center: FloatArray, points: FloatArray) -> FloatArray:
     return np.abs(points - center[:, None]) @ np.full(center.shape[1], 0.5)
 
 
+@in_blocks()
 def envelope(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
     """[max(0, g_k − r), min(1, g_k + r)]: with two classes or more, the mass has somewhere to go to and come from."""
-    lower, upper = np.empty_like(center), np.empty_like(center)
-
-    def one_block(rows: slice) -> None:
-        np.subtract(center[rows], radius[rows, None], out=lower[rows])
-        np.maximum(lower[rows], 0.0, out=lower[rows])
-        np.add(center[rows], radius[rows, None], out=upper[rows])
-        np.minimum(upper[rows], 1.0, out=upper[rows])
-
-    for_each_block(one_block, *center.shape)
-    return lower, upper
+    return np.maximum(center - radius[:, None], 0.0), np.minimum(center + radius[:, None], 1.0)
 
 
+@in_blocks()
 def support(
-    center: FloatArray, radius: FloatArray, utility: FloatArray, attaining: bool
+    center: FloatArray, radius: FloatArray, utility: FloatArray, *, attaining: bool
 ) -> tuple[FloatArray, FloatArray | None]:
     """Greatest ⟨u, λ⟩ per row: move r from the classes of least utility to one of greatest utility.
 
     Write λ = g + gains − losses, of at most r each: a gain is worth at most max u, and the cheapest losses are those of
     the classes with least utility, each good for g_k.
     """
-    value, points = _outputs(center, attaining)
-    compiled = kernels(KERNELS, center.size)
-
-    def one_block(rows: slice) -> None:
-        order = np.argsort(utility[rows], axis=1)
-        if compiled is not None:
-            compact = np.ascontiguousarray(utility[rows])
-            compiled.support(center[rows], radius[rows], compact, order, attaining, value[rows], points[rows])
-            return
-        moved = _move_to_last(np.take_along_axis(center[rows], order, axis=1), radius[rows])
-        value[rows] = (np.take_along_axis(utility[rows], order, axis=1) * moved).sum(axis=1)
-        if attaining:
-            np.put_along_axis(points[rows], order, moved, axis=1)
-
-    for_each_block(one_block, *center.shape)
-    return value, points if attaining else None
+    order = np.argsort(utility, axis=1)
+    moved = _move_to_last(np.take_along_axis(center, order, axis=1).T, radius)
+    value = (np.take_along_axis(utility, order, axis=1).T * moved).sum(axis=0)
+    return value, _put_back(moved, order) if attaining else None
 
 
-def min_entropy(center: FloatArray, radius: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+@in_blocks()
+def min_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
     """Least entropy in nats: move r from the smallest classes, upward, to the largest."""
-    value, points = _outputs(center, attaining)
-    compiled = kernels(KERNELS, center.size)
-
-    def one_block(rows: slice) -> None:
-        order = np.argsort(center[rows] if attaining else center[:0], axis=1)
-        ascending = np.take_along_axis(center[rows], order, axis=1) if attaining else np.sort(center[rows], axis=1)
-        if compiled is not None:
-            compiled.min_entropy(ascending, radius[rows], order, attaining, value[rows], points[rows])
-            return
-        moved = _move_to_last(ascending, radius[rows])
-        value[rows] = np.maximum(_entropy_of_ascending(moved), 0.0)
-        if attaining:
-            np.put_along_axis(points[rows], order, moved, axis=1)
-
-    for_each_block(one_block, *center.shape)
-    return value, points if attaining else None
+    if not attaining:
+        return precise_entropy(_move_to_last(np.sort(center, axis=1).T, radius)), None
+    order = np.argsort(center, axis=1)
+    moved = _move_to_last(np.take_along_axis(center, order, axis=1).T, radius)
+    return precise_entropy(moved), _put_back(moved, order)
 
 
-def max_entropy(center: FloatArray, radius: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
+@in_blocks()
+def max_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
     """Greatest entropy in nats: clip(g, a, b) at the two water levels, uniform when they meet."""
     n_classes = center.shape[1]
-    value, points = _outputs(center, attaining)
-    compiled = kernels(KERNELS, center.size)
-
-    def one_block(rows: slice) -> None:
-        ascending = np.sort(center[rows], axis=1)
-        if compiled is not None:
-            compiled.max_entropy(center[rows], ascending, radius[rows], attaining, value[rows], points[rows])
-            return
-        r, count = radius[rows, None], np.arange(1.0, n_classes + 1)
-        low = ((r + ascending.cumsum(axis=1)) / count).min(axis=1, keepdims=True, initial=1.0 / n_classes)
-        high = ((ascending[:, ::-1].cumsum(axis=1) - r) / count).max(axis=1, keepdims=True, initial=1.0 / n_classes)
-        value[rows] = np.minimum(_entropy_of_ascending(ascending.clip(low, high)), np.log(n_classes))
-        if attaining:
-            center[rows].clip(low, high, out=points[rows])
-
-    for_each_block(one_block, *center.shape)
-    return value, points if attaining else None
+    ascending, count = np.ascontiguousarray(np.sort(center, axis=1).T), np.arange(1.0, n_classes + 1)[:, None]
+    low = ((radius + ascending.cumsum(axis=0)) / count).min(axis=0, initial=1.0 / n_classes)
+    high = ((ascending[::-1].cumsum(axis=0) - radius) / count).max(axis=0, initial=1.0 / n_classes)
+    value = np.where(low == high, np.log(n_classes), precise_entropy(ascending.clip(low, high)))
+    return np.minimum(value, np.log(n_classes)), center.clip(low[:, None], high[:, None]) if attaining else None
 
 
 def ray_length(center: FloatArray, radius: FloatArray, directions: FloatArray) -> FloatArray:
@@ -132,6 +91,7 @@ def ray_length(center: FloatArray, radius: FloatArray, directions: FloatArray) -
     return np.minimum(ball, to_face.min(axis=2))
 
 
+@in_blocks()
 def closest_with_top(center: FloatArray) -> FloatArray:
     """Smallest TV radius at which some λ gives class a at least as much as every other class, for each a.
 
@@ -148,24 +108,18 @@ def closest_with_top(center: FloatArray) -> FloatArray:
     >>> closest_with_top(np.array([[0.5, 0.3, 0.2]])).round(3)
     array([[0.  , 0.1 , 0.15]])
     """
-    n_classes = center.shape[1]
-    result = np.zeros_like(center)
-    compiled = kernels(KERNELS, center.size)
-
-    def one_block(rows: slice) -> None:
-        ascending = np.sort(center[rows], axis=1)
-        if compiled is not None:
-            compiled.closest_with_top(center[rows], ascending, result[rows])
-            return
-        excess = np.zeros_like(center[rows])
-        for j in range(1, n_classes):
-            excess += ascending[:, n_classes - j, None] - center[rows]
-            np.maximum(result[rows], excess / (j + 1), out=result[rows])
-
-    for_each_block(one_block, *center.shape)
-    return result
+    g = np.ascontiguousarray(center.T)
+    result, excess = np.zeros_like(g), np.zeros_like(g)
+    for j, largest in enumerate(np.sort(center, axis=1).T[:0:-1], start=1):
+        excess += largest - g
+        nearer = np.maximum(result, excess / (j + 1))
+        if (nearer == result).all():  # it rises while the next class stands above the level reached, then falls
+            break
+        result = nearer
+    return result.T
 
 
+@in_blocks(lambda size: 1 << size, block_size=1 << 16)
 def generalized_hartley(center: FloatArray, radius: FloatArray) -> FloatArray:
     """GH = Σ_A m(A) log2 |A|, with m the Möbius masses of the lower probability; K ≤ `MAX_HARTLEY_CLASSES`.
 
@@ -183,17 +137,10 @@ def generalized_hartley(center: FloatArray, radius: FloatArray) -> FloatArray:
         raise ValueError(
             f"the generalized Hartley measure is for at most {MAX_HARTLEY_CLASSES} classes, but there are {n_classes}."
         )
-    weights = _hartley_weights(n_classes)
-    result = np.empty(n_rows)
-
-    def one_block(rows: slice) -> None:
-        mass = np.zeros((1 << n_classes, len(center[rows])))
-        for k in range(n_classes):
-            np.add(mass[: 1 << k], center[rows, k], out=mass[1 << k : 2 << k])
-        result[rows] = weights @ np.minimum(mass, radius[rows], out=mass)
-
-    for_each_block(one_block, n_rows, 1 << n_classes)
-    return result
+    mass = np.zeros((1 << n_classes, n_rows))
+    for k in range(n_classes):
+        np.add(mass[: 1 << k], center[:, k], out=mass[1 << k : 2 << k])
+    return _hartley_weights(n_classes) @ np.minimum(mass, radius, out=mass)
 
 
 @cache
@@ -272,47 +219,28 @@ def _check_vertex_count(count: int) -> None:
         )
 
 
-def _outputs(center: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray]:
-    """Room for one value and, if wanted, one point per row."""
-    n_rows, n_classes = center.shape
-    return np.empty(n_rows), np.empty((n_rows if attaining else 0, n_classes))
+def _put_back(moved: FloatArray, order: IntArray) -> FloatArray:
+    """Rows (n, K) of what was put in some order, (K, n)."""
+    points = np.empty(order.shape)
+    np.put_along_axis(points, order, moved.T, axis=1)
+    return points
 
 
 def _move_to_last(center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Take up to r from the first columns on and give it to the last."""
-    result = center.copy()
-    before = center[:, :-1].cumsum(axis=1)
-    before[:, 1:] = before[:, :-1]
-    before[:, 0] = 0.0
-    taken = np.minimum((radius[:, None] - before).clip(0.0), center[:, :-1])
-    result[:, :-1] -= taken
-    result[:, -1] = np.minimum(result[:, -1] + taken.sum(axis=1), 1.0)
+    """Take up to r from the first classes on and give it to the last."""
+    result = np.array(center)
+    before = np.cumsum(result[:-1], axis=0) - result[:-1]
+    taken = np.minimum(np.maximum(radius - before, 0.0), result[:-1])
+    result[:-1] -= taken
+    result[-1] = np.minimum(result[-1] + taken.sum(axis=0), 1.0)
     return result
 
 
-def _entropy_of_ascending(points: FloatArray) -> FloatArray:
-    """−Σ λ log λ for rows with their largest entry last.
-
-    Its logarithm is taken from the sum of the others where it is close to one: nearly certain distributions, whose
-    entropy is tiny, keep their relative precision.
-    """
-    others, top = points[:, :-1], points[:, -1]
-    rest = others.sum(axis=1)
-    log_top = np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(top))
-    return -(others * np.log(np.where(others > 0.0, others, 1.0))).sum(axis=1) - top * log_top
-
-
+@in_blocks()
 def smallest_peak(center: FloatArray, radius: FloatArray) -> FloatArray:
     """Return the smallest peak of each TV ball: the t with Σ (g_k − t)₊ = r, or 1/K once that is reached."""
-    result = np.empty(len(center))
     k = center.shape[1]
-    count = np.arange(1, k + 1)
-
-    def one_block(rows: slice) -> None:
-        ranked = -np.sort(-center[rows], axis=1)
-        # With the j largest classes cut to t, r = g_1 + … + g_j − j·t: the largest such t is the right one.
-        level = (np.cumsum(ranked, axis=1) - radius[rows, None]) / count
-        result[rows] = np.maximum(level.max(axis=1), 1.0 / k)
-
-    for_each_block(one_block, *center.shape)
-    return np.minimum(result, center.max(axis=1))
+    ranked = np.ascontiguousarray(np.sort(center, axis=1).T[::-1])
+    # With the j largest classes cut to t, r = g_1 + … + g_j − j·t: the largest such t is the right one.
+    level = (np.cumsum(ranked, axis=0) - radius) / np.arange(1, k + 1)[:, None]
+    return np.minimum(np.maximum(level.max(axis=0), 1.0 / k), ranked[0])

@@ -18,10 +18,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import gammainc, gammaln
+from scipy.special import gammaln
 
-from credalset._typing import AnyArray, BoolArray, FloatArray
-from credalset.sets.rays import N_RAYS, Rays, log_mean, log_terms
+from credalset._typing import BoolArray, FloatArray
+from credalset.sets.rays import N_RAYS, Rays, log_incomplete_gamma, log_mean, log_terms
 
 if TYPE_CHECKING:
     from credalset.sets.region import Region
@@ -126,14 +126,6 @@ def saddle_point(center: FloatArray) -> tuple[FloatArray, FloatArray]:
             if width < 0.02:
                 break
     return np.exp(log_p), np.exp(log_q)
-
-
-def log_incomplete_gamma(a: AnyArray, x: FloatArray) -> FloatArray:
-    """Log ∫₀^x e^{−t} t^{a−1} dt, also where the regularised function underflows."""
-    with np.errstate(divide="ignore"):
-        regularised = gammainc(a, x)
-        series = a * np.log(x) - np.log(a) - x * a / (a + 1.0)  # relative error O(x²), for x tiny against a
-        return np.where(regularised > 1e-280, np.log(regularised) + gammaln(a), series)
 
 
 def _draw(center: FloatArray, p: FloatArray, q: FloatArray, n_rays: int, generator: np.random.Generator) -> Losses:

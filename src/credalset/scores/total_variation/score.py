@@ -69,13 +69,13 @@ class TotalVariationBall(CredalSet):
         return geometry.envelope(self.center, self.radius)
 
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return geometry.support(self.center, self.radius, utility, attaining)
+        return geometry.support(self.center, self.radius, utility, attaining=attaining)
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return geometry.max_entropy(self.center, self.radius, attaining)
+        return geometry.max_entropy(self.center, self.radius, attaining=attaining)
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        least, point = geometry.min_entropy(self.center, self.radius, attaining)
+        least, point = geometry.min_entropy(self.center, self.radius, attaining=attaining)
         return least, least, point
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:

@@ -22,12 +22,13 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 from math import comb
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from credalset._compiled import kernels
-from credalset._parallel import for_each_block
-from credalset._typing import FloatArray
+from credalset._parallel import in_blocks
+from credalset._typing import FloatArray, IntArray
 from credalset.scores.total_variation import double_double as dd
 
 MAX_CLASSES = 15  # the sum has up to 2^K terms
@@ -58,38 +59,69 @@ def log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
     result = np.zeros(n_rows)
     result[radius == 0.0] = -np.inf
     partial = np.flatnonzero((radius > 0.0) & (radius < 1.0 - center.min(axis=1)))
-    if len(partial):
-        ratio = _volume_over_power(center[partial], radius[partial])
-        # The ratio is at least one; a ball that all but covers the simplex may round to more than all of it.
-        result[partial] = np.minimum((n_classes - 1) * np.log(radius[partial]) + np.log(ratio), 0.0)
+    if len(partial) == 0:
+        return result
+    partial = partial[np.argsort(radius[partial])]  # small balls have many terms, and large balls few
+    ratio = _volume_over_power(center[partial], radius[partial])
+    # The ratio is at least one; a ball that all but covers the simplex may round to more than all of it.
+    result[partial] = np.minimum((n_classes - 1) * np.log(radius[partial]) + np.log(ratio), 0.0)
     return result
 
 
+@in_blocks(lambda size: 1 + (1 << size) // 16)
 def _volume_over_power(center: FloatArray, radius: FloatArray) -> FloatArray:
-    """V / (vol(Δ) r^{K−1}), between 1 and C(2K−2, K−1)."""
-    n_rows, n_classes = center.shape
-    compiled = kernels("credalset.scores.total_variation.kernels", n_rows << n_classes)
+    """V / (vol(Δ) r^{K−1}), between 1 and C(2K−2, K−1): Σ_T (−1)^{|T|} (1−x)^m Q_{|T|}(x) over the T with x < 1."""
+    n_classes = center.shape[1]
     head, tail = _polynomials(n_classes)
-    result = np.empty(n_rows)
+    row, sizes, x, x_low = _subset_sums(*_sides_in_units_of_radius(np.sort(center, axis=1).T[::-1], radius))
+    value, value_low = np.empty_like(x), np.empty_like(x)
+    with np.errstate(under="ignore"):
+        rest, rest_low = dd.add(1.0, 0.0, -x, -x_low)
+        for size in range(sizes[-1] + 1):
+            part = slice(*np.searchsorted(sizes, [size, size + 1]))
+            power, sign = max(1, size), -1.0 if size % 2 else 1.0
+            coefficients = sign * head[size, : n_classes - power], sign * tail[size, : n_classes - power]
+            terms, factor = _horner(x[part], x_low[part], *coefficients), (rest[part], rest_low[part])
+            while power:  # by repeated squares
+                terms = dd.multiply(*terms, *factor) if power % 2 else terms
+                factor = dd.multiply(*factor, *factor) if power > 1 else factor
+                power //= 2
+            value[part], value_low[part] = terms
+    # One column per ball, padded with zeros, and a sum over each.
+    order = np.argsort(row, kind="stable")
+    count = np.bincount(row)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    columns = np.zeros((2, count.max(initial=0), len(radius)))
+    columns[:, place, row[order]] = value[order], value_low[order]
+    total, total_low = dd.total(*columns)
+    return total + total_low
 
-    def one_block(rows: slice) -> None:
-        sides, sides_low = _sides_in_units_of_radius(center[rows], radius[rows])
-        if compiled is not None:
-            compiled.volume_over_power(sides, sides_low, head, tail, result[rows])
-        else:
-            result[rows] = _alternating_sum(sides.T, sides_low.T, head, tail)
 
-    for_each_block(one_block, n_rows, 1 << n_classes, block_size=1 << (15 if compiled is None else 18))
-    return result
+def _subset_sums(sides: FloatArray, sides_low: FloatArray) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+    """List the sums of at most one, but for rounding, of the sides (K, n) of each ball, the largest side first.
+
+    Returns the rows of the balls, the sizes of the subsets, and the sums, in order of size; the set of all classes is
+    left out.
+    """
+    n_classes, n_rows = sides.shape
+    row: NDArray[Any] = np.arange(n_rows, dtype=np.int16)  # short integers sort quickly
+    sizes: NDArray[Any] = np.zeros_like(row)
+    x, x_low = np.zeros((2, n_rows))
+    for k in range(n_classes):
+        kept = np.flatnonzero((x + sides[k, row] <= 1.0) & (sizes < n_classes - 1))
+        with_k = row[kept]
+        grown, grown_low = dd.add(x[kept], x_low[kept], sides[k, with_k], sides_low[k, with_k])
+        row, sizes = np.concatenate([row, with_k]), np.concatenate([sizes, sizes[kept] + 1])
+        x, x_low = np.concatenate([x, grown]), np.concatenate([x_low, grown_low])
+    order = np.argsort(sizes, kind="stable")
+    return row[order], sizes[order], x[order], x_low[order]
 
 
 def _sides_in_units_of_radius(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """min(g, r)/r in double-double. A class with g_k ≥ r is in no T, so it may as well have g_k = r."""
+    """min(g, r)/r in double-double, classes first. A class with g_k ≥ r is in no T: it may as well have g_k = r."""
     mantissa, exponent = np.frexp(radius)  # powers of two are exact: no radius is too small
-    shortened = np.ldexp(np.minimum(center, radius[:, None]), -exponent[:, None])
     with np.errstate(under="ignore"):
-        quotient, rest = dd.divide(shortened, mantissa[:, None])
-    return np.ascontiguousarray(quotient), np.ascontiguousarray(rest)
+        return dd.divide(np.ldexp(np.minimum(center, radius), -exponent), mantissa)
 
 
 @cache
@@ -122,37 +154,13 @@ def _exact_polynomial(n_classes: int, size: int) -> list[Fraction]:
     return result
 
 
-def _alternating_sum(sides: FloatArray, sides_low: FloatArray, head: FloatArray, tail: FloatArray) -> FloatArray:
-    """Σ_T (−1)^{|T|} (1−x)^m Q_{|T|}(x) for class-major sides (K, n), every subset at once."""
-    n_classes, n_rows = sides.shape
-    sums, sums_low = np.zeros((2, 1 << n_classes, n_rows))
-    sizes = np.zeros(1 << n_classes, dtype=np.int64)
-    for k in range(n_classes):
-        old, new = slice(0, 1 << k), slice(1 << k, 2 << k)
-        sums[new], sums_low[new] = dd.add(sums[old], sums_low[old], sides[k], sides_low[k])
-        sizes[new] = sizes[old] + 1
-    total = total_low = np.zeros(n_rows)
-    for size in range(n_classes):
-        x, x_low = sums[sizes == size], sums_low[sizes == size]
-        rest, rest_low = dd.add(1.0, 0.0, -x, -x_low)
-        inside = rest > 0.0
-        rest, rest_low = np.where(inside, rest, 0.0), np.where(inside, rest_low, 0.0)
-        degree = n_classes - 1 - max(1, size)
-        value, value_low = _horner(x, x_low, head[size, : degree + 1], tail[size, : degree + 1])
-        with np.errstate(under="ignore"):
-            for _ in range(max(1, size)):
-                value, value_low = dd.multiply(value, value_low, rest, rest_low)
-        sign = -1.0 if size % 2 else 1.0
-        for term, term_low in zip(value, value_low, strict=True):
-            total, total_low = dd.add(total, total_low, sign * term, sign * term_low)
-    return total + total_low
-
-
 def _horner(x: FloatArray, x_low: FloatArray, head: FloatArray, tail: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Σ_p (head + tail)[p] · x^p."""
-    value, value_low = np.full_like(x, head[-1]), np.full_like(x, tail[-1])
-    with np.errstate(under="ignore"):
-        for power in range(len(head) - 2, -1, -1):
-            value, value_low = dd.multiply(value, value_low, x, x_low)
-            value, value_low = dd.add(value, value_low, head[power], tail[power])
-    return value, value_low
+    """Σ_p (head + tail)[p] · (x + x_low)^p, by Horner's rule with the rounding errors carried along in a second sum."""
+    value, errors = np.full_like(x, head[-1]), np.full_like(x, tail[-1])
+    halves_of_x = dd.split(x)
+    for power in range(len(head) - 2, -1, -1):
+        product, lost = dd.two_product(value, dd.split(value), x, halves_of_x)
+        errors = errors * x + value * x_low + (lost + tail[power])
+        value, lost = dd.two_sum(product, head[power])
+        errors += lost
+    return dd.two_sum(value, errors)

@@ -1,6 +1,6 @@
 r"""Least entropy over a W₁ ball on a line: gather contiguous groups of classes, and split one class.
 
-The entropy is concave, so it is least at a corner of the ball. There (see `geometry.vertices`)
+The entropy is concave, so it is least at a corner of the ball. There (see `vertices`)
 every level of the step function F but one equals G somewhere along it. Levels on G cut the line into contiguous groups
 of classes, each gathered in one place; the entropy Σ −M log M sees the groups' masses M only, so the best place is the
 weighted median. The free level lies in the mass of one class j, whose parts go to the two groups beside it.
@@ -14,285 +14,369 @@ functions, one per pair of meeting places; so is the entropy. Hence:
 * D + ν C is concave on the way, so it is at least the smaller of its two ends. Every candidate therefore has an end
   with D + ν (C − r) ≤ its entropy, for any price ν ≥ 0.
 
-Up to ``EXACT_CLASSES`` classes, all partitions and neighbours are compared. For any number of classes, min over
-partitions of D + ν (C − r), a shortest path, is a lower bound (Lagrangian duality), greatest at the price of the
-convex frontier of (C, D) at cost r. The compiled search looks at all partitions with D + ν (C − r) below the best
-entropy found, which closes the bracket unless there are too many; the NumPy form stops at the frontier's bound and the
-best neighbour of its corner.
+min over partitions of D + ν (C − r), a shortest path, is a lower bound (Lagrangian duality), greatest at the price of
+the convex frontier of (C, D) at cost r. From there a search looks at all partitions with D + ν (C − r) below the best
+entropy found, which closes the bracket unless there are too many: never up to `EXACT_CLASSES` classes with mass.
+
+Inside, balls come last, (…, n), and a partition of m classes is the set of its boundaries, m + 1 booleans, or a list of
+them; a group of classes is a..b − 1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import entr
 
-from credalset._compiled import kernels
-from credalset._parallel import for_each_block
+from credalset._parallel import in_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.scores.wasserstein.entropy import entropy
-from credalset.scores.wasserstein.geometry import HEAVY, places, within_reach
+from credalset.scores.wasserstein.geometry import places, within_reach
+from credalset.sets.roots import among
+from credalset.simplex import precise_entropy
 
-KERNELS = "credalset.scores.wasserstein.groups_kernels"
-EXACT_CLASSES = 10
-ELEMENTS = 1 << 20  # of a table, at a time
-MAX_PARTITIONS = 3000  # looked at per set and level of the compiled search; all there are up to 12 classes
+EXACT_CLASSES = 12
+MAX_PARTITIONS = 3000  # looked at per set and round of the search; all there are up to 12 classes
+ROUNDS = 4  # of the search beyond that many classes, each of which makes a lower bound
+NEGLIGIBLE = 1e-20  # with many classes, those below this stay where they are: together less than 1e-16 of entropy
+SLACK = 1e-13  # partitions that could improve the entropy by less than this are not looked at
 
 
-def min_entropy(
-    center: FloatArray, radius: FloatArray, gaps: FloatArray, attaining: bool
-) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Bracket the least entropy in nats of each ball: (low, high, a member of entropy high).
+class Balls(NamedTuple):
+    """Balls over m classes that hold mass, (m, n), and what groups of them cost and weigh, (m + 1, m + 1, n).
 
-    ``low`` equals ``high`` up to ``EXACT_CLASSES`` classes with mass, and beyond wherever the compiled search finishes.
+    ``before`` and ``moment`` are the sums of mass, and of mass times place, up to each boundary, (m + 1, n).
     """
-    n_classes = center.shape[1]
-    low, high, points = np.empty(len(center)), np.empty(len(center)), np.empty_like(center)
-    reach, at = within_reach(radius, gaps), places(gaps)
-    # Beyond the exact range only the compiled search is tight: use it for small batches too.
-    compiled = kernels(KERNELS, center.size, at_least=1 << 10 if n_classes <= EXACT_CLASSES else 0)
 
-    def one_block(rows: slice) -> None:
-        if compiled is not None:
-            compiled.min_entropy(center[rows], reach[rows], at, MAX_PARTITIONS, low[rows], high[rows], points[rows])
-            return
-        tables = Tables.of(center[rows], at)
-        if n_classes <= EXACT_CLASSES:
-            points[rows] = _build(center[rows], at, *_best_of_all(center[rows], reach[rows], at, tables))
-            low[rows] = high[rows] = entropy(points[rows])
-            return
-        bound, corner = _frontier(reach[rows], tables)
-        points[rows] = _build(center[rows], at, *_best_neighbour(center[rows], reach[rows], at, tables, corner))
-        high[rows] = entropy(points[rows])
-        low[rows] = np.clip(bound, 0.0, high[rows])
-
-    work = HEAVY * n_classes
-    # The tables of a row hold a few numbers for each pair of classes.
-    n_rows = max(1, min(64 if compiled is not None else 256, ELEMENTS // n_classes**2))
-    for_each_block(one_block, len(center), work, block_size=work * n_rows)
-    return low, high, points if attaining else None
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Cost, entropy share and weighted median of every group of classes a..b−1: (N, K + 1, K + 1) each."""
-
+    radius: FloatArray
+    mass: FloatArray
+    place: FloatArray
+    before: FloatArray
+    moment: FloatArray
     cost: FloatArray
     disorder: FloatArray
     median: IntArray
 
     @staticmethod
-    def of(mass: FloatArray, at: FloatArray) -> Tables:
-        """Tabulate all groups of each row."""
-        n_rows, n_classes = mass.shape
-        cost = np.zeros((n_rows, n_classes + 1, n_classes + 1))
-        disorder, median = np.zeros_like(cost), np.zeros(cost.shape, dtype=np.int64)
-        for a in range(n_classes):
-            upto = mass[:, a:].cumsum(axis=1)
-            for b in range(a + 1, n_classes + 1):
-                total = upto[:, b - a - 1]
-                middle = a + (2.0 * upto[:, : b - a] < total[:, None]).sum(axis=1)
-                median[:, a, b] = middle
-                cost[:, a, b] = (mass[:, a:b] * np.abs(at[a:b] - at[middle][:, None])).sum(axis=1)
-                disorder[:, a, b] = entr(total)
-        return Tables(cost, disorder, median)
-
-
-@dataclass(frozen=True)
-class Chains:
-    """All partitions of a run of classes: which boundaries (S, K + 1), at which cost and entropy (N, S)."""
-
-    bounds: BoolArray
-    cost: FloatArray
-    disorder: FloatArray
-
-
-def _chains(tables: Tables, forwards: bool) -> list[Chains]:
-    """Partitions of the classes before each boundary (forwards) or after it."""
-    n_rows, size, _ = tables.cost.shape
-    marks = np.eye(size, dtype=bool)
-    start = 0 if forwards else size - 1
-    found = {start: Chains(marks[start : start + 1], np.zeros((n_rows, 1)), np.zeros((n_rows, 1)))}
-    for b in range(1, size) if forwards else range(size - 2, -1, -1):
-        earlier = [(a, (a, b) if forwards else (b, a)) for a in found]
-        found[b] = Chains(
-            np.concatenate([found[a].bounds | marks[b] for a, _ in earlier]),
-            np.concatenate([found[a].cost + tables.cost[:, i, j, None] for a, (i, j) in earlier], axis=1),
-            np.concatenate([found[a].disorder + tables.disorder[:, i, j, None] for a, (i, j) in earlier], axis=1),
+    def of(radius: FloatArray, mass: FloatArray, place: FloatArray) -> Balls:
+        """Tabulate all groups, wider ones later: the median moves right while more mass lies beyond than up to it."""
+        m, n = mass.shape
+        cost, total = np.zeros((2, m + 1, m + 1, n))
+        median = np.zeros(cost.shape, dtype=np.int64)
+        middle = np.repeat(np.arange(m)[:, None], n, axis=1)
+        whole, spent, upto = np.zeros_like(mass), np.zeros_like(mass), mass.copy()
+        for width in range(1, m + 1):
+            last = np.arange(width - 1, m)[:, None]
+            middle = middle[: len(last)]
+            whole, spent, upto = whole[: len(last)], spent[: len(last)], upto[: len(last)]
+            whole = whole + mass[last[:, 0]]
+            spent = spent + mass[last[:, 0]] * (place[last[:, 0]] - np.take_along_axis(place, middle, axis=0))
+            while True:
+                moves = (middle < last) & (whole - upto > upto)
+                if not moves.any():
+                    break
+                following = np.minimum(middle + 1, m - 1)
+                step = np.take_along_axis(place, following, axis=0) - np.take_along_axis(place, middle, axis=0)
+                spent = spent - np.where(moves, step * (whole - 2.0 * upto), 0.0)
+                upto = upto + np.where(moves, np.take_along_axis(mass, following, axis=0), 0.0)
+                middle = np.where(moves, following, middle)
+            group = np.arange(len(last)), last[:, 0] + 1
+            cost[group], total[group], median[group] = np.maximum(spent, 0.0), whole, middle
+        before, moment = (
+            np.concatenate([np.zeros((1, n)), np.cumsum(array, axis=0)]) for array in (mass, mass * place)
         )
-    return [found[b] for b in range(size)]
+        return Balls(radius, mass, place, before, moment, cost, entr(total), median)
+
+    def group(self, a: IntArray, b: IntArray, ball: IntArray) -> IntArray:
+        """Where the tables, laid out flat, keep the group a..b − 1 of a ball."""
+        return (a * len(self.before) + b) * len(self.radius) + ball
+
+    def pair(self, table: FloatArray, a: IntArray, b: IntArray, c: IntArray, ball: IntArray) -> FloatArray:
+        """Cost or disorder of the groups a..b − 1 and b..c − 1 together."""
+        return table.take(self.group(a, b, ball)) + table.take(self.group(b, c, ball))
+
+    def moving_cost(self, first: IntArray, last: IntArray, to: IntArray, ball: IntArray) -> FloatArray:
+        """Cost of gathering the classes first..last − 1 of some balls at the place of class ``to``."""
+        x, middle = self.place[to, ball], np.clip(to, first, last)
+        sums = (
+            2.0 * array[middle, ball] - array[first, ball] - array[last, ball] for array in (self.before, self.moment)
+        )
+        return x * next(sums) - next(sums)
+
+    def select(self, rows: IntArray | BoolArray) -> Balls:
+        """Some of the balls."""
+        return Balls(*among(rows, *self))
 
 
-Choice = tuple[
-    BoolArray, IntArray, FloatArray
-]  # boundaries (N, K + 1), split class or −1 (N,), its mass going left (N,)
+class Partitions(NamedTuple):
+    """A list of partitions: the ball of each, (p,), and its boundaries, (p, m + 1)."""
+
+    ball: IntArray
+    bounds: BoolArray
 
 
-def _best_of_all(mass: FloatArray, budget: FloatArray, at: FloatArray, tables: Tables) -> Choice:
-    """Compare every partition and every class split between two neighbouring groups."""
-    n_rows, n_classes = mass.shape
-    heads, tails = _chains(tables, True), _chains(tables, False)
-    whole = heads[n_classes]
-    affordable = np.where(whole.cost <= budget[:, None], whole.disorder, np.inf)
-    best = affordable.min(axis=1)
-    bounds = whole.bounds[affordable.argmin(axis=1)]
-    split, to_left = np.full(n_rows, -1), np.zeros(n_rows)
-    for a in range(n_classes - 1):
-        for c in range(a + 2, n_classes + 1):
-            n_tails = tails[c].cost.shape[1]
-            left_over = budget[:, None, None] - heads[a].cost[:, :, None] - tails[c].cost[:, None, :]
-            rest = (heads[a].disorder[:, :, None] + tails[c].disorder[:, None, :]).reshape(n_rows, -1)
-            for j, rightwards in product(range(a, c), (False, True)):
-                value, goes_left = _spend(mass, at, tables, a, c, j, rightwards, left_over.reshape(n_rows, -1))
-                value += rest
-                chosen = value.argmin(axis=1)[:, None]
-                reached = np.take_along_axis(value, chosen, axis=1)[:, 0]
-                better = reached < best
-                pick = chosen[better, 0]
-                best[better] = reached[better]
-                bounds[better] = heads[a].bounds[pick // n_tails] | tails[c].bounds[pick % n_tails]
-                split[better] = j
-                to_left[better] = np.take_along_axis(goes_left, chosen, axis=1)[better, 0]
-    return bounds, split, to_left
+class Best(NamedTuple):
+    """The best found for each ball: its entropy and groups.
 
-
-def _spend(
-    mass: FloatArray, at: FloatArray, tables: Tables, a: int, c: int, j: int, rightwards: bool, budget: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Move as much of class j over its boundary between a and c as each budget (N, S) allows.
-
-    Returns the entropy of the two groups, inf where the budget is not met on the way, and the mass of j going left.
+    The groups are told by boundaries (n, m + 1), the class that is split between the groups on its two sides, −1 for
+    none, and the mass of it that goes to the left group.
     """
-    start, end = (j + 1, j) if rightwards else (j, j + 1)
-    pair_cost = tables.cost[:, a, :] + tables.cost[:, :, c]
-    met = (pair_cost[:, start, None] <= budget) & (pair_cost[:, end, None] > budget)
-    moved = np.zeros_like(budget)
-    if met.any():
-        for left, right in product(range(a, j + 1), range(j, c)):
-            slope = (2.0 * at[j] - at[left] - at[right]) * (-1.0 if rightwards else 1.0)
-            if slope > 0.0:
-                spent = mass[:, a:start] @ np.abs(at[a:start] - at[left])
-                spent = spent + mass[:, start:c] @ np.abs(at[start:c] - at[right])
-                np.maximum(moved, (budget - spent[:, None]) / slope, out=moved)
-    own = mass[:, j, None]
-    moved = np.minimum(moved, own)
-    to_left = own - moved if rightwards else moved
-    left_mass = mass[:, a:j].sum(axis=1, keepdims=True) + to_left
-    right_mass = mass[:, j + 1 : c].sum(axis=1, keepdims=True) + (own - to_left)
-    return np.where(met, entr(left_mass) + entr(right_mass), np.inf), to_left
+
+    entropy: FloatArray
+    bounds: BoolArray
+    split: IntArray
+    to_left: FloatArray
 
 
-def _frontier(budget: FloatArray, tables: Tables) -> tuple[FloatArray, BoolArray]:
-    """Lower convex frontier of (cost, entropy) over partitions at the budget, and its affordable corner.
+@in_blocks(lambda size: size * size if size <= EXACT_CLASSES else max(size * size, MAX_PARTITIONS), block_size=1 << 17)
+def min_entropy(
+    center: FloatArray, radius: FloatArray, *, gaps: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Bracket the least entropy in nats of each ball: (low, high, a member of entropy high)."""
+    reach, at, points = within_reach(radius, gaps), places(gaps), center.copy()
+    held = center > 0
+    held &= (center > NEGLIGIBLE) | (held.sum(axis=1) <= EXACT_CLASSES)[:, None]
+    low = np.zeros(len(center))
+    exact = np.ones(len(center), dtype=bool)
+    for m in np.unique(held.sum(axis=1)):
+        rows = np.flatnonzero(held.sum(axis=1) == m)
+        classes = np.nonzero(held[rows])[1].reshape(-1, m).T
+        balls = Balls.of(reach[rows], center[rows, classes], at[classes])
+        found, low[rows], exact[rows] = _gathered(balls)
+        points[rows, classes] = found
+        everywhere = found.max(axis=0) >= balls.mass.sum(axis=0) * (1.0 - 1e-15)
+        _sweep(points, center, rows[everywhere], reach, at)
+    points /= points.sum(axis=1, keepdims=True)
+    high = precise_entropy(np.ascontiguousarray(points.T))
+    return np.where(exact, high, np.clip(low, 0.0, high)), high, points
 
-    Walked like the frontier of `geometry.support`: price the chord, find the best partition at
-    that price as a shortest path, replace the end on its side of the budget.
+
+def _sweep(points: FloatArray, center: FloatArray, rows: IntArray, reach: FloatArray, at: FloatArray) -> None:
+    """Where all but negligible classes are gathered in one place, gather those too if that is affordable."""
+    top = points[rows].argmax(axis=1)
+    affordable = (center[rows] * np.abs(at - at[top][:, None])).sum(axis=1) <= reach[rows]
+    points[rows[affordable]] = np.eye(points.shape[1])[top[affordable]]
+
+
+def _gathered(balls: Balls) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Search for the least entropy: a point (m, n), a lower bound, and whether the point attains the least."""
+    m, n = balls.mass.shape
+    whole = np.zeros((n, m + 1), dtype=bool)
+    whole[:, [0, -1]] = True
+    best = Best(np.full(n, np.inf), whole, np.full(n, -1), np.zeros(n))
+    low, exact = np.zeros(n), np.ones(n, dtype=bool)
+    rows = np.flatnonzero(balls.cost[0, m] > balls.radius)
+    if len(rows):
+        hard = balls.select(rows)
+        bound, price, ahead, near, far = _frontier(hard)
+        found = Best(best.entropy[rows], best.bounds[rows], best.split[rows], best.to_left[rows])
+        for bounds in (near, far):
+            found = _improve(hard, found, Partitions(np.arange(len(rows)), bounds))
+        low[rows], found = _search(hard, found, bound, price, ahead)
+        exact[rows] = found.entropy - SLACK <= low[rows]
+        for array, part in zip(best, found, strict=True):
+            array[rows] = part
+    return _build(balls, best), low, exact
+
+
+def _frontier(balls: Balls) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, BoolArray]:
+    """Walk the lower convex frontier of (cost, entropy) over partitions to the budget.
+
+    Like the frontier of `geometry.support`: price the chord, find the best partition at that price as a shortest path,
+    replace the end on its side of the budget. Returns the bound, its price, what the classes from each boundary on add
+    at that price, (m + 1, n), and the partitions at both ends, (n, m + 1), one affordable and one not.
     """
-    n_rows, size, _ = tables.cost.shape
-    n_classes = size - 1
-    near = np.ones((n_rows, size), dtype=bool)
-    steps = np.arange(n_classes)
-    near_cost, near_disorder = np.zeros(n_rows), tables.disorder[:, steps, steps + 1].sum(axis=1)
-    far_cost, far_disorder = tables.cost[:, 0, -1].copy(), tables.disorder[:, 0, -1].copy()
-    at_once = far_cost <= budget
-    near[at_once, 1:-1] = False
-    near_cost[at_once], near_disorder[at_once] = far_cost[at_once], far_disorder[at_once]
-    bound = near_disorder.copy()
-    walking = np.flatnonzero(~at_once)
-    while len(walking):
-        w = walking
-        price = (near_disorder[w] - far_disorder[w]) / (far_cost[w] - near_cost[w])
-        bound[w] = near_disorder[w] + price * (near_cost[w] - budget[w])
-        trial, cost, disorder = _cheapest_partition(price, tables.cost[w], tables.disorder[w])
-        better = disorder + price * cost < (near_disorder[w] + price * near_cost[w]) - 1e-15 * near_disorder[w]
+    m, n = balls.mass.shape
+    steps = np.arange(m)
+    near, far = np.ones((n, m + 1), dtype=bool), np.zeros((n, m + 1), dtype=bool)
+    far[:, [0, -1]] = True
+    near_cost, near_disorder = np.zeros(n), balls.disorder[steps, steps + 1].sum(axis=0)
+    far_cost, far_disorder = balls.cost[0, m].copy(), balls.disorder[0, m].copy()
+    price, bound, ahead = np.zeros(n), np.zeros(n), np.zeros((m + 1, n))
+    w = np.arange(n)
+    while len(w):
+        price[w] = (near_disorder[w] - far_disorder[w]) / (far_cost[w] - near_cost[w])
+        bound[w] = near_disorder[w] + price[w] * (near_cost[w] - balls.radius[w])
+        part = balls.select(w) if len(w) < n else balls
+        trial, cost, disorder, ahead[:, w] = _cheapest_partition(part, price[w])
+        level = near_disorder[w] + price[w] * near_cost[w]
+        better = disorder + price[w] * cost < level - 1e-15 * near_disorder[w]
         better &= (near_cost[w] < cost) & (cost < far_cost[w])
-        affordable, beyond = better & (cost <= budget[w]), better & (cost > budget[w])
-        i, k = w[affordable], w[beyond]
-        near[i], near_cost[i], near_disorder[i] = trial[affordable], cost[affordable], disorder[affordable]
-        far_cost[k], far_disorder[k] = cost[beyond], disorder[beyond]
-        walking = w[better]
-    return bound, near
+        for side, ends in (
+            (better & (cost <= balls.radius[w]), (near, near_cost, near_disorder)),
+            (better & (cost > balls.radius[w]), (far, far_cost, far_disorder)),
+        ):
+            for end, new in zip(ends, (trial, cost, disorder), strict=True):
+                end[w[side]] = new[side]
+        w = w[better]
+    return bound, price, ahead, near, far
 
 
-def _cheapest_partition(
-    price: FloatArray, cost: FloatArray, disorder: FloatArray
-) -> tuple[BoolArray, FloatArray, FloatArray]:
+def _cheapest_partition(balls: Balls, price: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray, FloatArray]:
     """Minimise Σ disorder + price · cost over partitions, from the last class to the first."""
-    n_rows, size, _ = cost.shape
-    row = np.arange(n_rows)
-    ahead = np.zeros((n_rows, size))
-    step = np.zeros((n_rows, size), dtype=np.int64)
-    for a in range(size - 2, -1, -1):
-        total = disorder[:, a, a + 1 :] + price[:, None] * cost[:, a, a + 1 :] + ahead[:, a + 1 :]
-        step[:, a] = a + 1 + total.argmin(axis=1)
-        ahead[:, a] = total.min(axis=1)
-    bounds = np.zeros((n_rows, size), dtype=bool)
-    bounds[:, 0] = bounds[:, -1] = True
-    spent, left = np.zeros(n_rows), np.zeros(n_rows)
-    for a in range(size - 1):
-        b = step[:, a]
-        here = bounds[:, a]
-        bounds[row[here], b[here]] = True
-        spent += np.where(here, cost[row, a, b], 0.0)
-        left += np.where(here, disorder[row, a, b], 0.0)
-    return bounds, spent, left
+    m, n = balls.mass.shape
+    column = np.arange(n)
+    ahead, step = np.zeros((m + 1, n)), np.zeros((m + 1, n), dtype=np.int64)
+    for a in range(m - 1, -1, -1):
+        total = balls.disorder[a, a + 1 :] + price * balls.cost[a, a + 1 :] + ahead[a + 1 :]
+        step[a] = a + 1 + total.argmin(axis=0)
+        ahead[a] = total.min(axis=0)
+    bounds = np.zeros((n, m + 1), dtype=bool)
+    bounds[:, [0, -1]] = True
+    cost, disorder = np.zeros(n), np.zeros(n)
+    for a in range(m):
+        here, b = bounds[:, a], step[a]
+        bounds[column[here], b[here]] = True
+        cost += np.where(here, balls.cost[a, b, column], 0.0)
+        disorder += np.where(here, balls.disorder[a, b, column], 0.0)
+    return bounds, cost, disorder, ahead
 
 
-def _best_neighbour(mass: FloatArray, budget: FloatArray, at: FloatArray, tables: Tables, bounds: BoolArray) -> Choice:
-    """Spend what an affordable partition leaves by moving part of one class over a boundary, as far as the first line.
+def _search(
+    balls: Balls, best: Best, bound: FloatArray, price: FloatArray, ahead: FloatArray
+) -> tuple[FloatArray, Best]:
+    """Look at every partition whose Lagrangian is below the best entropy, in rounds of rising levels; return a bound.
 
-    The cost on the way is concave, so it stays below its first line: what that affords is affordable.
+    Partitions of low Lagrangian first: they tend to be the good ones, and every finished round is a lower bound.
     """
-    n_rows, n_classes = mass.shape
-    row, index = np.arange(n_rows), np.arange(n_classes + 1)
-    last_bound = np.maximum.accumulate(np.where(bounds, index, 0), axis=1)
-    next_bound = np.minimum.accumulate(np.where(bounds, index, n_classes)[:, ::-1], axis=1)[:, ::-1]
-    spent = np.zeros(n_rows)
-    for a in range(n_classes):
-        spent += np.where(bounds[:, a], tables.cost[row, a, next_bound[:, a + 1]], 0.0)
-    gain, split, to_left = np.zeros(n_rows), np.full(n_rows, -1), np.zeros(n_rows)
-    pair = np.zeros((n_rows, 2), dtype=np.int64)
-    upto = np.concatenate([np.zeros((n_rows, 1)), mass.cumsum(axis=1)], axis=1)
-    for b, rightwards in product(range(1, n_classes), (False, True)):
-        start, end = last_bound[:, b - 1], next_bound[:, b + 1]
-        j = b - 1 if rightwards else b
-        slope = 2.0 * at[j] - at[tables.median[row, start, b]] - at[tables.median[row, b, end]]
-        slope = -slope if rightwards else slope
-        moved = np.full(n_rows, np.inf)
-        np.divide(budget - spent, slope, out=moved, where=slope > 0.0)
-        moved = np.minimum(moved, mass[:, j])
-        gone_left = -moved if rightwards else moved
-        left = upto[:, b] - upto[row, start] + gone_left
-        right = upto[row, end] - upto[:, b] - gone_left
-        before = tables.disorder[row, start, b] + tables.disorder[row, b, end]
-        gained = before - entr(np.maximum(left, 0.0)) - entr(np.maximum(right, 0.0))
-        better = bounds[:, b] & (gained > gain)
-        gain[better], split[better] = gained[better], j
-        to_left[better] = (mass[:, j] - moved if rightwards else moved)[better]
-        pair[better] = np.stack([start, end], axis=1)[better]
-    inside = (index > pair[:, :1]) & (index < pair[:, 1:])
-    return bounds & ~inside, split, to_left
+    n_rounds = 1 if len(balls.mass) <= EXACT_CLASSES else ROUNDS
+    first, low, rows = bound, bound.copy(), np.arange(len(bound))
+    for halvings in range(n_rounds - 1, -1, -1):
+        rows = rows[best.entropy[rows] - SLACK > low[rows]]
+        if not len(rows):
+            break
+        level = first + (best.entropy - first) * 0.5**halvings
+        listed, finished = _partitions_below(balls, rows, np.minimum(level, best.entropy - SLACK), price, ahead)
+        best = _improve(balls, best, listed)
+        rows = rows[finished]
+        low[rows] = level[rows]
+    return low, best
 
 
-def _build(mass: FloatArray, at: FloatArray, bounds: BoolArray, split: IntArray, to_left: FloatArray) -> FloatArray:
-    """Put every group's mass at its weighted median; the split class counts as two pieces."""
-    n_rows, n_classes = mass.shape
-    row, piece = np.arange(n_rows), np.arange(n_classes + 1)
-    last = np.where(split < 0, n_classes - 1, split)
-    of_class = np.where(piece <= last[:, None], piece, piece - 1)
-    pieces = np.take_along_axis(mass, of_class, axis=1)
-    part = np.where(split < 0, pieces[row, last], to_left)
-    pieces[row, last + 1] = pieces[row, last] - part
-    pieces[row, last] = part
-    starts = np.take_along_axis(bounds, of_class, axis=1)
-    starts[row, last + 1] = split >= 0
-    group = starts.cumsum(axis=1) - 1
-    points = np.zeros_like(mass)
-    for g in range(n_classes + 1):
-        upto = np.where(group == g, pieces, 0.0).cumsum(axis=1)
-        total = upto[:, -1]
-        middle = ((group == g) & (2.0 * upto >= total[:, None])).argmax(axis=1)
-        points[row, of_class[row, middle]] += np.where((group == g).any(axis=1), total, 0.0)
-    return points / points.sum(axis=1, keepdims=True)
+def _partitions_below(
+    balls: Balls, rows: IntArray, level: FloatArray, price: FloatArray, ahead: FloatArray
+) -> tuple[Partitions, BoolArray]:
+    """List the partitions whose Lagrangian D + price · (C − r) is below the level, unless there are too many.
+
+    Groups are added one at a time; ``ahead`` makes the bound of a beginning the least over all its endings, so that
+    every beginning that is kept has one.
+    """
+    m = len(balls.mass)
+    ball, a, reached = rows, np.zeros(len(rows), dtype=np.int64), -price[rows] * balls.radius[rows]
+    bounds = np.zeros((len(rows), m + 1), dtype=bool)
+    bounds[:, 0] = True
+    done: list[Partitions] = []
+    count, too_many = np.zeros(len(level), dtype=np.int64), np.zeros(len(level), dtype=bool)
+    while len(ball):
+        parent = np.repeat(np.arange(len(ball)), m - a)
+        b = np.arange(len(parent)) - np.repeat(np.cumsum(m - a) - (m - a), m - a) + a[parent] + 1
+        row = ball[parent]
+        group = balls.group(a[parent], b, row)
+        total = reached[parent] + balls.disorder.take(group) + price[row] * balls.cost.take(group)
+        kept = np.flatnonzero(total + ahead[b, row] < level[row])
+        ball, a, reached, bounds = row[kept], b[kept], total[kept], bounds[parent[kept]]
+        bounds[np.arange(len(kept)), a] = True
+        ended = a == m
+        done.append(Partitions(ball[ended], bounds[ended]))
+        count += np.bincount(ball, minlength=len(level))
+        too_many |= count > MAX_PARTITIONS
+        going = ~ended & ~too_many[ball]
+        count -= np.bincount(ball[~ended], minlength=len(level))
+        ball, a, reached, bounds = ball[going], a[going], reached[going], bounds[going]
+    listed = Partitions(*(np.concatenate(column) for column in zip(*done, strict=True)))
+    return listed, ~too_many[rows]
+
+
+def _improve(balls: Balls, best: Best, listed: Partitions) -> Best:
+    """Try partitions, and every way to spend the budget exactly by moving part of one class over a boundary."""
+    which, bound = np.nonzero(listed.bounds)
+    group = np.flatnonzero(which[1:] == which[:-1])  # from this boundary to the next one
+    p, a, b, c = which[group], bound[group], bound[group + 1], bound[np.minimum(group + 2, len(bound) - 1)]
+    row, n_listed = listed.ball[p], len(listed.ball)
+    cost, disorder = (
+        np.bincount(p, weights=table.take(balls.group(a, b, row)), minlength=n_listed).astype(float)
+        for table in (balls.cost, balls.disorder)
+    )
+    plain = np.flatnonzero(cost <= balls.radius[listed.ball])
+    best = _keep(best, listed, plain, disorder[plain], np.full((3, len(plain)), -1), np.zeros(len(plain)))
+    # The first or the last class of a group breaks away; a class next to a boundary changes sides.
+    wide, inner = np.flatnonzero(b - a > 1), np.flatnonzero(b < len(balls.mass))
+    edge = np.concatenate([wide, wide, inner, inner])
+    j = np.concatenate([a[wide], b[wide] - 1, b[inner] - 1, b[inner]])
+    c = np.concatenate([b[wide], b[wide], c[inner], c[inner]])
+    p, a, b, row = p[edge], a[edge], b[edge], row[edge]
+    # Both groups as they are, with class j on the right, and with class j on the left.
+    now, on_right, on_left = (balls.pair(balls.cost, a, k, c, row) for k in (b, j, j + 1))
+    budget = balls.radius[row] - (cost[p] - now)
+    met = np.flatnonzero((on_left <= budget) != (on_right <= budget))
+    p, a, b, c, j, row = among(met, p, a, b, c, j, row)
+    budget, on_left, on_right = among(met, budget, on_left, on_right)
+    now, right, left = (balls.pair(balls.disorder, a, k, c, row) for k in (b, j, j + 1))
+    rightwards, rest = on_left <= budget, disorder[p] - now
+    start, end = np.where(rightwards, left, right), np.where(rightwards, right, left)
+    near, far = np.minimum(on_left, on_right), np.maximum(on_left, on_right)
+    share = (budget - near) / (far - near)  # cost is concave, so no more than this share can move
+    kept = np.flatnonzero(rest + start + share * np.minimum(end - start, 0.0) < best.entropy[row])
+    p, a, c, j, row, budget, rightwards, rest = among(kept, p, a, c, j, row, budget, rightwards, rest)
+    moved, own = _affordable_move(balls, row, a, c, j, rightwards, budget), balls.mass[j, row]
+    to_left = np.where(rightwards, own - moved, moved)
+    mass_left = balls.before[j, row] - balls.before[a, row] + to_left
+    mass_right = balls.before[c, row] - balls.before[j + 1, row] + (own - to_left)
+    value = rest + entr(np.maximum(mass_left, 0.0)) + entr(np.maximum(mass_right, 0.0))
+    return _keep(best, listed, p, value, np.stack([a, c, j]), to_left)
+
+
+def _affordable_move(
+    balls: Balls, row: IntArray, a: IntArray, c: IntArray, j: IntArray, rightwards: BoolArray, budget: FloatArray
+) -> FloatArray:
+    """Mass of class j that may change sides between the groups a..j and j..c within the budget.
+
+    The largest mass at which one of the rising lines, one per pair of meeting places, reaches the budget. Only places
+    between the medians at both ends of the way can be best.
+    """
+    split = j + rightwards  # the way starts with class j on the left, or on the right
+    left, right = np.where(j == a, j, balls.median[a, j, row]), balls.median[j, c, row]
+    n_left = balls.median[a, j + 1, row] - left
+    n_right = np.where(j == c - 1, j, balls.median[np.minimum(j + 1, c), c, row]) - right
+    most, sign = np.zeros(len(row)), np.where(rightwards, -1.0, 1.0)
+    for l, r in product(range(n_left.max(initial=0) + 1), range(n_right.max(initial=0) + 1)):
+        e = np.flatnonzero((l <= n_left) & (r <= n_right)) if l or r else np.arange(len(row))
+        to_left, to_right, own = left[e] + l, right[e] + r, row[e]
+        slope = sign[e] * (2.0 * balls.place[j[e], own] - balls.place[to_left, own] - balls.place[to_right, own])
+        spent = balls.moving_cost(a[e], split[e], to_left, own) + balls.moving_cost(split[e], c[e], to_right, own)
+        reached = np.divide(budget[e] - spent, slope, out=np.zeros_like(slope), where=slope > 0.0)
+        most[e] = np.maximum(most[e], reached)
+    return np.minimum(most, balls.mass[j, row])
+
+
+def _keep(best: Best, listed: Partitions, p: IntArray, value: FloatArray, edge: IntArray, to_left: FloatArray) -> Best:
+    """Keep the best candidate of each ball: partitions p, with a class j split between the groups a..j and j..c."""
+    row, before = listed.ball[p], best.entropy.copy()
+    np.minimum.at(best.entropy, row, value)
+    least = np.flatnonzero((value < before[row]) & (value == best.entropy[row]))
+    (a, c, j), row, index = edge[:, least], row[least], np.arange(listed.bounds.shape[1])
+    best.bounds[row] = listed.bounds[p[least]] & ~((index > a[:, None]) & (index < c[:, None]))
+    best.split[row], best.to_left[row] = j, to_left[least]
+    return best
+
+
+def _build(balls: Balls, best: Best) -> FloatArray:
+    """Put every group's mass at its weighted median; the split class counts as two pieces: (m, n)."""
+    m, n = balls.mass.shape
+    column, piece = np.arange(n), np.arange(m + 1)[:, None]
+    last = np.where(best.split < 0, m - 1, best.split)
+    of_class = np.where(piece <= last, piece, piece - 1)
+    pieces = np.take_along_axis(balls.mass, of_class, axis=0)
+    part = np.where(best.split < 0, pieces[last, column], best.to_left)
+    pieces[last + 1, column] = pieces[last, column] - part
+    pieces[last, column] = part
+    starts = np.take_along_axis(best.bounds.T, of_class, axis=0)
+    starts[last + 1, column] = best.split >= 0
+    group = starts.cumsum(axis=0) - 1
+    points = np.zeros((m, n))
+    for g in range(group.max() + 1):
+        upto = np.where(group == g, pieces, 0.0).cumsum(axis=0)
+        middle = ((group == g) & (2.0 * upto >= upto[-1])).argmax(axis=0)
+        points[of_class[middle, column], column] += np.where((group == g).any(axis=0), upto[-1], 0.0)
+    return points

@@ -32,9 +32,8 @@ from scipy.special import gammaln
 from credalset._compiled import kernels
 from credalset._parallel import for_each_block
 from credalset._typing import FloatArray, IntArray
-from credalset.scores.total_variation.rays import log_incomplete_gamma
 from credalset.scores.wasserstein.geometry import within_reach
-from credalset.sets.rays import N_RAYS, Rays, log_mean, log_terms
+from credalset.sets.rays import N_RAYS, Rays, log_incomplete_gamma, log_mean, log_terms
 
 if TYPE_CHECKING:
     from credalset.sets.region import Region
@@ -47,7 +46,9 @@ SETTLED = 0.1  # a step in the tilt that moves the mean of W by this many standa
 COARSE, FINE = 0.5, 0.05  # how far the middle of a chord may lie below its function, outside and inside the window
 MAX_HALVINGS = 64
 END_WIDTH = 0.01  # of the last cell, in units of the distance that offsets keep from the end
-WORK = 4  # per number drawn, in units of what a plain pass over an array costs
+COMPILE_FROM = 1 << 21  # numbers drawn by which NumPy takes longer than the compiler, about a hundred balls of ten
+# classes; once compiled, kernels take a tenth of the time or less, and importing Numba a few balls' worth
+KERNELS_FROM = 1 << 16
 ELEMENTS_PER_BLOCK = 1 << 21
 
 
@@ -111,7 +112,7 @@ def _tilted_rays(
     mass = in_units_of_radius(sets.center, reach, gaps)
     pilot, uniforms = generator.random((n, PILOT_RAYS, d, 2)), generator.random((n, n_rays, d, 2))
     tilt, cost, edge, log_ratio = np.empty(n), *np.empty((3, n, n_rays))
-    compiled = kernels(KERNELS, WORK * uniforms.size)
+    compiled = kernels(KERNELS, uniforms.size, COMPILE_FROM, KERNELS_FROM)
 
     def one_block(rows: slice) -> None:
         if compiled is not None:

@@ -104,11 +104,19 @@ def _seed(ball: Ball, k: int, rate: float, far: float) -> int:
 
 
 @nb.njit(cache=True, nogil=True)
+def _sum(values: FloatArray) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
 def _link(ball: Ball, k: int, tilt: float, window_low: float, window_high: float) -> None:
     """Halve the cells until log f_k is close to its chord on all of them, from left to right."""
     rate = tilt * ball.gaps[k]
     far = (2.0 * ball.gaps.shape[0] + 60.0) / rate
-    narrow = END_WIDTH * min(1.0 / (tilt * ball.gaps.sum()), ball.mass.sum() / ball.mass.shape[0])
+    narrow = END_WIDTH * min(1.0 / (tilt * _sum(ball.gaps)), _sum(ball.mass) / ball.mass.shape[0])
     stack, knots, values, tails = ball.stack, ball.knots[k], ball.values[k], ball.tails[k]
     top = _seed(ball, k, rate, far)
     size = 1
@@ -200,23 +208,39 @@ def _edge(mass: FloatArray, offsets: FloatArray) -> float:
 
 
 @nb.njit(cache=True, nogil=True)
+def _moments(log_weight: FloatArray, cost: FloatArray) -> tuple[float, float]:
+    """Mean and variance of the cost; loops, because expressions over arrays take long to compile."""
+    largest, total, mean, variance = -np.inf, 0.0, 0.0, 0.0
+    for i in range(cost.shape[0]):
+        largest = max(largest, log_weight[i])
+    for i in range(cost.shape[0]):
+        total += math.exp(log_weight[i] - largest)
+        mean += math.exp(log_weight[i] - largest) * cost[i]
+    mean /= total
+    for i in range(cost.shape[0]):
+        variance += math.exp(log_weight[i] - largest) * (cost[i] - mean) ** 2
+    return mean, variance / total
+
+
+@nb.njit(cache=True, nogil=True)
 def _find_tilt(ball: Ball, pilot: FloatArray, window: FloatArray) -> float:
     """Solve E[W] = 1 on the pilot rays, and leave in ``window`` where the offsets then lie."""
     n, d = pilot.shape[0], ball.gaps.shape[0]
     offsets, cost, weight = np.empty((n, d)), np.empty(n), np.empty(n)
     tilt = float(d)
-    window[:, 0], window[:, 1] = np.inf, -np.inf
+    for k in range(d):
+        window[k, 0], window[k, 1] = np.inf, -np.inf
     for step in range(NEWTON_STEPS):
         for k in range(d - 1, -1, -1):
             _link(ball, k, tilt, window[k, 0], window[k, 1])
         for i in range(n):
             weight[i] = _sample(ball, tilt, pilot[i], offsets[i])
             cost[i] = _cost(ball.gaps, offsets[i])
-        weight[:] = np.exp(weight - weight.max())
-        mean = (weight * cost).sum() / weight.sum()
-        variance = (weight * (cost - mean) ** 2).sum() / weight.sum()
+        mean, variance = _moments(weight, cost)
         for k in range(d):
-            low, high = offsets[:, k].min(), offsets[:, k].max()
+            low, high = np.inf, -np.inf
+            for i in range(n):
+                low, high = min(low, offsets[i, k]), max(high, offsets[i, k])
             window[k, 0], window[k, 1] = low - 0.5 * (high - low), high + 0.5 * (high - low)
         if not variance > 0.0:
             break

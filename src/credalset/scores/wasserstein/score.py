@@ -11,7 +11,7 @@ import numpy as np
 from credalset._typing import FloatArray
 from credalset.scores.base import Score
 from credalset.scores.wasserstein import entropy as wasserstein_entropy
-from credalset.scores.wasserstein import geometry, volume
+from credalset.scores.wasserstein import geometry, levels, vertices, volume
 from credalset.scores.wasserstein import groups as wasserstein_groups
 from credalset.scores.wasserstein import rays as wasserstein_rays
 from credalset.sets.credal_set import CredalSet
@@ -125,24 +125,25 @@ class WassersteinBall(CredalSet):
 
     def _smallest_peak(self) -> FloatArray:
         self._refuse_beyond(MAX_PEAK_CLASSES, "the smallest peak", "Use family='entropy', or the envelopes.")
-        return geometry.smallest_peak(self.center, self.radius, self.gaps)
+        return levels.smallest_peak(self.center, self.radius, gaps=self.gaps)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
         return geometry.divergence(self.center, self.gaps, points)
 
     def _envelope(self) -> tuple[FloatArray, FloatArray]:
-        return geometry.envelope(self.center, self.radius, self.gaps)
+        return geometry.envelope(self.center, self.radius, gaps=self.gaps)
 
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return geometry.support(self.center, self.radius, self.gaps, utility, attaining)
+        return geometry.support(self.center, self.radius, utility, gaps=self.gaps, attaining=attaining)
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return wasserstein_entropy.max_entropy(self.center, self.radius, self.gaps, attaining)
+        return wasserstein_entropy.max_entropy(self.center, self.radius, gaps=self.gaps, attaining=attaining)
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         if self.n_classes > MAX_TABLE_CLASSES:
             return super()._min_entropy(attaining)
-        return wasserstein_groups.min_entropy(self.center, self.radius, self.gaps, attaining)
+        low, high, point = wasserstein_groups.min_entropy(self.center, self.radius, gaps=self.gaps)
+        return low, high, point if attaining else None
 
     def _has_exact_entropies(self) -> bool:
         return self.n_classes <= wasserstein_groups.EXACT_CLASSES
@@ -162,12 +163,12 @@ class WassersteinBall(CredalSet):
         return geometry.ray_length(self.center, self.radius, self.gaps, directions)
 
     def _vertices(self) -> FloatArray:
-        return geometry.vertices(self.center[0], float(self.radius[0]), self.gaps)
+        return vertices.vertices(self.center[0], float(self.radius[0]), self.gaps)
 
     def _closest_with_top(self) -> FloatArray:
         """For each class, the smallest radius at which some member gives it at least as much as any other: (N, K)."""
         self._refuse_beyond(MAX_TOP_CLASSES, "which class can come out on top", "Use rule='interval-dominance'.")
-        return geometry.closest_with_top(self.center, self.gaps)
+        return levels.closest_with_top(self.center, gaps=self.gaps)
 
     def _refuse_beyond(self, n_classes: int, question: str, instead: str) -> None:
         """Each class takes a search of its own, each set a linear programme: too long with very many classes."""

@@ -1,0 +1,153 @@
+"""Roots of many scalar equations at once: bisection, Newton steps in a bracket, false position.
+
+One equation per element; what has converged no longer moves, so that an answer never depends on its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from credalset._typing import BoolArray, FloatArray, IntArray
+
+ROUNDING = 4e-16  # relative width of a bracket that holds no more doubles worth telling apart
+
+
+def among(rows: IntArray | BoolArray, *arrays: Any) -> Any:
+    """Return some of the rows of several arrays whose last axis is that of rows."""
+    return tuple(array[..., rows] for array in arrays)
+
+
+def bisect(
+    beyond: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, steps: int, by_scale: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Halve brackets ``steps`` times: the root lies below every point that is ``beyond`` it.
+
+    Parameters
+    ----------
+    beyond : callable
+        Tells which points lie beyond the root.
+    low, high : ndarray
+        Ends of the brackets, which may cover the root by an end.
+    steps : int
+        Number of halvings.
+    by_scale : bool
+        Whether to halve logarithms as long as the ends differ by a factor of four: the root may be smaller than
+        ``high`` by any factor.
+
+    Examples
+    --------
+    >>> low, high = bisect(lambda x: x * x > np.array([2.0, 9.0]), np.zeros(2), np.full(2, 4.0), steps=60)
+    >>> high
+    array([1.41421356, 3.        ])
+    """
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        if by_scale:
+            scale = np.sqrt(np.maximum(low, np.finfo(float).tiny)) * np.sqrt(high)
+            middle = np.where((low < 0.25 * high) & (scale < high), scale, middle)
+        far = beyond(middle)
+        low, high = np.where(far, low, middle), np.where(far, middle, high)
+    return low, high
+
+
+def newton(
+    curve: Callable[..., tuple[FloatArray, FloatArray]],
+    data: Sequence[FloatArray],
+    low: FloatArray,
+    high: FloatArray,
+    start: FloatArray,
+    tolerance: FloatArray,
+    steps: int = 200,
+) -> FloatArray:
+    """Solve curve(x) = 0 by Newton steps that a shrinking bracket keeps safe.
+
+    Parameters
+    ----------
+    curve : callable
+        Maps x (n,) and the ``data`` of the same n equations to values, rising in x, and slopes. Where a value is not
+        finite, or a slope not positive, the bracket is halved instead.
+    data : sequence of arrays of shape (…, n)
+        What the equations depend on, equations last; those of equations that are done are left out.
+    low, high, start : ndarray of shape (n,)
+        Brackets, ``high`` may be infinite, and first guesses.
+    tolerance : ndarray of shape (n,)
+        Size of the last step; convergence is quadratic, so that the error left is about its square.
+    steps : int
+        Upper limit on the number of evaluations.
+
+    Examples
+    --------
+    >>> squares = np.array([2.0, 9.0])
+    >>> newton(lambda x, c: (x * x - c, 2 * x), [squares], np.zeros(2), squares, squares, np.full(2, 1e-8))
+    array([1.41421356, 3.        ])
+    """
+    x = np.clip(start, low, high)
+    root, rows = x.copy(), np.arange(len(x))
+    done, before = np.zeros(len(x), dtype=bool), np.full(len(x), np.inf)
+    for _ in range(steps):
+        with np.errstate(all="ignore"):
+            value, slope = curve(x, *data)
+            far = value > 0
+            low, high = np.where(far, low, x), np.where(far, x, high)
+            move = -value / slope
+            inside = (slope > 0) & (x + move >= low) & (x + move <= high) & (np.abs(move) < 0.75 * before)
+            middle = np.where(np.isinf(high), 2.0 * np.maximum(low, 1.0), 0.5 * (low + high))
+            following = np.where(inside, x + move, middle)
+            closed = (high - low <= ROUNDING * np.abs(high)) & (high < np.inf)
+            settled = (inside & (np.abs(move) <= tolerance)) | closed
+            before = np.abs(following - x)
+        x = np.where(done, x, following)
+        done = done | settled
+        root[rows] = x
+        n_open = len(done) - np.count_nonzero(done)
+        if n_open == 0:
+            break
+        if n_open < 0.7 * len(done):
+            kept = ~done
+            data = among(kept, *data)
+            rows, x, low, high, before, tolerance, done = among(kept, rows, x, low, high, before, tolerance, done)
+    return root
+
+
+def false_position(
+    excess: Callable[[FloatArray], FloatArray], inside: FloatArray, outside: FloatArray, steps: int
+) -> FloatArray:
+    """Close in on where ``excess`` turns positive, from both sides; the end returned is the one where it is not.
+
+    Illinois variant: an end that stays twice in a row counts half, so that the other one moves too.
+
+    Parameters
+    ----------
+    excess : callable
+        At most zero at ``inside``; where it is so at ``outside`` as well, that is the answer.
+    inside, outside : ndarray
+        Ends of the brackets, in either order.
+    steps : int
+        Number of evaluations.
+
+    Examples
+    --------
+    >>> false_position(lambda x: x * x - np.array([2.0, 9.0]), np.zeros(2), np.full(2, 4.0), steps=20)
+    array([1.41421356, 3.        ])
+    """
+    least = -np.finfo(float).tiny
+    low, high = inside, outside
+    f_low, f_high = np.minimum(excess(low), least), excess(high)
+    low = np.where(f_high <= 0, high, low)
+    side = np.zeros_like(low)
+    for _ in range(steps):
+        with np.errstate(all="ignore"):
+            x = (low * f_high - high * f_low) / (f_high - f_low)
+        # An infinite excess at the far end, or rounding, makes the secant useless: halve instead.
+        x = np.where((x > np.minimum(low, high)) & (x < np.maximum(low, high)), x, 0.5 * (low + high))
+        f = excess(x)
+        good = f <= 0
+        f_high = np.where(good & (side > 0), 0.5 * f_high, f_high)
+        f_low = np.where(~good & (side < 0), 0.5 * f_low, f_low)
+        low, f_low = np.where(good, x, low), np.where(good, np.minimum(f, least), f_low)
+        high, f_high = np.where(good, high, x), np.where(good, f_high, f)
+        side = np.where(good, 1.0, -1.0)
+    return low

@@ -297,6 +297,9 @@ OTHER_LEGAL = LEGAL | {
     "output_l2": [0, 1.5],
     "label_clip": [],
     "pull": [1.5],
+    "offsets": [True],
+    "max_precision": [1.5],
+    "width": [0, 1.5],
     "n_networks": [],
     "n_components": [],
 }
@@ -307,7 +310,10 @@ OTHER_LEGAL = LEGAL | {
     [
         *[(SecondOrderNetwork, name) for name in ("link", "label_clip", "output_l2")],
         *[(DirichletMixtureNetwork, name) for name in ("n_components", "n_networks", "pull", "likelihood", "hidden")],
-        *[(PrototypeNetwork, name) for name in ("n_components", "offsets", "likelihood", "max_precision", "floor")],
+        *[
+            (PrototypeNetwork, name)
+            for name in ("n_components", "offsets", "likelihood", "max_precision", "floor", "width")
+        ],
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 import credalset as cs  # noqa: E402
 from credalset.predictors import PrototypeNetwork, fit_many  # noqa: E402
 from credalset.predictors.protocol import default_estimator  # noqa: E402
+from credalset.predictors.torch import widths  # noqa: E402
 from credalset.predictors.torch.normaliser import log_h, log_normaliser, quadrature  # noqa: E402
 from credalset.predictors.torch.prototypes import PrototypeHead  # noqa: E402
 from tests.test_torch_losses import differences, gradient, tensor  # noqa: E402
@@ -157,6 +158,44 @@ def test_without_an_estimator_the_score_trains_its_network() -> None:
     assert isinstance(default_estimator(cs.get_score("prototypes")), PrototypeNetwork)
 
 
+def test_widths_and_their_gradients_are_those_of_the_sets() -> None:
+    rng = np.random.default_rng(0)
+    g, r = rng.dirichlet(np.ones(4), 6), rng.uniform(0.01, 0.5, 6)
+
+    def by_sets(radii: np.ndarray) -> np.ndarray:
+        lower, upper = cs.scores.KullbackLeibler(float(np.e)).region(g, radii).envelope()
+        return np.asarray(0.5 * (upper - lower).sum(axis=1))
+
+    radius = tensor(r).requires_grad_()
+    found = widths._widths(tensor(g)[:, None], radius[:, None, None])[:, 0]
+    assert found.detach().numpy() == pytest.approx(by_sets(r), abs=5e-5)
+    found.sum().backward()
+    assert radius.grad is not None
+    assert radius.grad.numpy() == pytest.approx((by_sets(r + 1e-5) - by_sets(r - 1e-5)) / 2e-5, rel=1e-3)
+
+
+def test_mean_width_is_that_of_a_calibration_on_the_batch() -> None:
+    x, labels, precision = noisy(200, 3)
+    center = special.softmax(np.c_[x[:, 0], -x[:, 0], np.zeros(200)], axis=1)
+    divergence = special.rel_entr(labels, center).sum(axis=1)
+    found = widths.mean_width(tensor(precision), tensor(center), tensor(divergence)).item()
+    table = np.concatenate([center, precision[:, None], 0 * precision[:, None]], axis=1)[:, None]
+    calibration = cs.conformalize(table, labels, "prototypes")
+    sizes = [cs.metrics.mean_width(calibration.predict_set(table, level)) for level in widths.LEVELS]
+    assert found == pytest.approx(np.mean(sizes), rel=5e-3)
+
+
+def test_the_weight_of_width_adds_to_the_loss() -> None:
+    head, outputs = PrototypeHead(width=3.0), tensor(RNG.normal(size=(2, 4, 5)))  # two runs of four items
+    target = tensor(np.stack([LABELS, LABELS[::-1]]))
+    _, precision, g = head.parts(outputs)
+    divergence = special.rel_entr(target.numpy(), g[:, :, 0].numpy()).sum(axis=-1)
+    extra = widths.mean_width(precision[..., 0], g[..., 0, :], tensor(divergence))
+    expected = PrototypeHead().batch_loss(outputs, target) + 3.0 * extra
+    assert head.batch_loss(outputs, target).numpy() == pytest.approx(expected.numpy())
+    assert extra.shape == (2,)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -164,6 +203,7 @@ def test_without_an_estimator_the_score_trains_its_network() -> None:
         ({"likelihood": "density"}, "likelihood must be one of 'distributions', 'counts'"),
         ({"max_precision": 0.5}, "max_precision must be at least 1"),
         ({"floor": 0.0}, "floor must lie strictly between 0 and 1"),
+        ({"width": 1.0, "n_components": 2}, "width can only be aimed at with one prototype"),
         ({"n_networks": 0}, "n_networks must be at least 1"),
         ({"likelihood": "counts"}, "needs annotation counts"),
     ],

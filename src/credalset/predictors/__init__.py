@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from credalset.predictors.precision import PrecisionHead
 from credalset.predictors.soft_label import SoftLabelClassifier
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "DirichletMixtureNetwork",
     "FirstOrderNetwork",
+    "PrecisionHead",
     "PrototypeNetwork",
     "SecondOrderNetwork",
     "SoftLabelClassifier",

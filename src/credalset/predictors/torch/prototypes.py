@@ -17,6 +17,7 @@ from credalset.predictors.torch import losses
 from credalset.predictors.torch.committee import CommitteeEstimator
 from credalset.predictors.torch.heads import Head
 from credalset.predictors.torch.normaliser import log_normaliser
+from credalset.predictors.torch.widths import mean_width
 
 LIKELIHOODS = ("distributions", "counts")
 FIRST_PRECISION = 10.0  # of an untrained network, on average
@@ -37,12 +38,15 @@ class PrototypeHead(Head):
         Precisions stay below it.
     floor : float
         Probabilities of prototypes stay above floor / K, so that no vote has an infinite score.
+    width : float
+        Weight, beside the likelihood, of the mean width that sets would have if the batch were the calibration data.
     """
 
     n_components: int = 1
     likelihood: str = "distributions"
     max_precision: float = 3000.0
     floor: float = 1e-3
+    width: float = 0.0
 
     order = "first"
 
@@ -54,6 +58,8 @@ class PrototypeHead(Head):
             raise ValueError(f"max_precision must be at least 1, but is {self.max_precision!r}.")
         if not 0.0 < as_finite(self.floor, "floor") < 1.0:
             raise ValueError(f"floor must lie strictly between 0 and 1, but is {self.floor!r}.")
+        if as_finite(self.width, "width", minimum=0.0) > 0.0 and self.n_components > 1:
+            raise ValueError("width can only be aimed at with one prototype. Use width=0, or n_components=1.")
 
     def n_outputs(self, n_classes: int) -> int:
         """Return C (K + 2)."""
@@ -70,6 +76,16 @@ class PrototypeHead(Head):
             divergence = (torch.xlogy(labels, labels) - labels * distribution.log()).sum(dim=-1)
             logs = -precision * divergence - log_normaliser(precision, distribution)
         return -torch.logsumexp(log_weights + logs, dim=-1)
+
+    def batch_loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Mean negative log-likelihood, plus the mean width of the sets."""
+        loss = super().batch_loss(outputs, target)
+        if self.width == 0.0:
+            return loss
+        _, precision, distribution = self.parts(outputs)
+        shares = target / target.sum(dim=-1, keepdim=True)
+        divergence = (torch.xlogy(shares, shares) - shares * distribution[..., 0, :].log()).sum(dim=-1)
+        return loss + self.width * mean_width(precision[..., 0], distribution[..., 0, :], divergence.clamp_min(1e-9))
 
     def read(self, outputs: Tensor) -> FloatArray:
         """Return prototypes (…, C, K + 2): the distribution, the precision and the offset log Z − log w."""
@@ -125,6 +141,9 @@ class PrototypeNetwork(CommitteeEstimator):
         Precisions stay below it.
     floor : float
         Predicted probabilities stay above ``floor`` / K, so that no label distribution has an infinite score.
+    width : float
+        Weight, beside the likelihood, of the mean width that the sets of each batch would have if it were its own
+        calibration data (at 70, 80 and 90 % coverage): training then aims at narrow sets. Needs one prototype.
     optimizer, learning_rate, weight_decay, momentum, batch_size, epochs
         As in `FirstOrderNetwork`.
     early_stopping, validation_fraction, n_iter_no_change, tol, warm_start
@@ -153,6 +172,7 @@ class PrototypeNetwork(CommitteeEstimator):
     likelihood: str = "distributions"
     max_precision: float = 3000.0
     floor: float = 1e-3
+    width: float = 0.0
     optimizer: str = "adamw"
     learning_rate: float = 1e-3
     weight_decay: float = 1e-2
@@ -160,7 +180,7 @@ class PrototypeNetwork(CommitteeEstimator):
     epochs: int = 40
 
     def _head(self) -> PrototypeHead:
-        return PrototypeHead(self.n_components, self.likelihood, self.max_precision, self.floor)
+        return PrototypeHead(self.n_components, self.likelihood, self.max_precision, self.floor, self.width)
 
     def predict_prototypes(self, X: Any) -> FloatArray:
         """Predict prototypes (n, C, K + 2): for each the K probabilities, the precision and the offset.

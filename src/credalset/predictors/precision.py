@@ -28,8 +28,9 @@ class PrecisionHead(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     The classifier stays as it is. On items with label distributions λ, which it may have been trained on only if it
     did not memorise them, a regressor learns the distance $d(\lambda, g(x))$, d the base score of `Prototypes`; with
     $\bar d$ the mean distance, the precision is $s(x) = 1 / (\hat d(x) + \beta \bar d)$. With the score `Prototypes`
-    its sets are then balls around the classifier's own predictions that are small where it tends to be close: what others
-    call a difficulty estimate, or a normalised nonconformity score. Coverage holds whatever the regressor learns.
+    its sets are then balls around the classifier's own predictions that are small where it tends to be close: what
+    others call a difficulty estimate, or a normalised nonconformity score. Coverage holds whatever the regressor
+    learns.
 
     Parameters
     ----------

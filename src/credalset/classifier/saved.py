@@ -11,7 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from credalset._typing import AnyArray
 from credalset.calibration import Calibration, CrossCalibration
-from credalset.calibration.noise import Noise, as_noise
+from credalset.calibration.models import as_noise
+from credalset.calibration.noise import Noise
 from credalset.calibration.saved import noise_from_dict, noise_to_dict
 from credalset.evaluation import Constant
 from credalset.persistence.bundle import Bundle
@@ -37,7 +38,7 @@ def classifier_to_bundle(classifier: Any) -> Bundle:
     if not hasattr(classifier, "estimator_") and not hasattr(classifier, "estimators_"):
         raise NotFittedError("this classifier has no fitted estimator to save. Call fit or conformalize first.")
     values: dict[str, Any] = {
-        "score": score_to_dict(get_score(classifier.score)),
+        "score": score_to_dict(get_score(classifier.nonconformity)),
         "noise": noise_to_dict(as_noise(classifier.noise)),
         "calibration": None,
         **fitted_values(classifier),
@@ -113,9 +114,13 @@ def _check_calibration(
     """Refuse a calibration that is not that of the classifier."""
     is_same = len(classes) == made.n_classes and made.classes in (None, tuple(classes.tolist()))
     require(is_same, f"{path} contradicts itself: the classifier and its calibration differ in classes.")
-    for what, own, other in (("score", score, made.score), ("noise", noise, made.rule.noise)):
+    made_with = made.rule.noise
+    for what, own, other, agree in (
+        ("score", score, made.score, score == made.score),
+        ("noise", noise, made_with, noise.agrees_with(made_with)),
+    ):
         require(
-            own == other,
+            agree,
             f"{path} contradicts itself: the classifier's {what} is {own!r}, but it was calibrated with {other!r}. "
             "Calibrate it again and save it.",
         )

@@ -76,7 +76,7 @@ def test_distances_are_those_of_the_base_score() -> None:
 
 
 def test_through_the_classifier_saved_and_loaded(tmp_path: Path) -> None:
-    clf = cs.ConformalCredalClassifier(PrecisionHead(FrozenEstimator(TRAINED)), score="prototypes")
+    clf = cs.ConformalCredalClassifier(PrecisionHead(FrozenEstimator(TRAINED)), nonconformity="prototypes")
     clf = clf.fit(X[:300], LABELS[:300]).conformalize(X[300:600], LABELS[300:600])
     sets = clf.predict_set(X[600:], 0.2)
     assert 0.7 < sets.contains(LABELS[600:]).mean() < 0.9

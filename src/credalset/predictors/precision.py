@@ -16,13 +16,14 @@ from credalset._typing import AnyArray, FloatArray
 from credalset._validation import as_distributions, as_finite
 from credalset.annotations.labels import Labels
 from credalset.predictors.labels import read_labels
+from credalset.predictors.scoring import SoftScoring
 from credalset.scores import Prototypes, Score
 
 INPUTS = ("predictions", "features", "both")
 SMALLEST_DISTANCE = 1e-4  # that is believed, relative to the mean distance
 
 
-class PrecisionHead(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class PrecisionHead(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Learn how far off a trained classifier is, item by item, and predict prototypes from it.
 
     The classifier stays as it is. On items with label distributions λ, which it may have been trained on only if it
@@ -69,7 +70,7 @@ class PrecisionHead(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     >>> from sklearn.linear_model import LogisticRegression
     >>> data = cs.datasets.make_synthetic(900, n_classes=3, random_state=0)
     >>> trained = LogisticRegression().fit(data.X[:300], data.counts[:300].argmax(axis=1))
-    >>> clf = cs.ConformalCredalClassifier(PrecisionHead(FrozenEstimator(trained)), score="prototypes")
+    >>> clf = cs.ConformalCredalClassifier(PrecisionHead(FrozenEstimator(trained)), nonconformity="prototypes")
     >>> clf = clf.fit(data.X[:300], data.counts[:300]).conformalize(data.X[300:600], data.counts[300:600])
     >>> clf.predict_set(data.X[600:], alpha=0.1)[0].shape
     'Kullback–Leibler ball'

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from credalset.calibration import Calibration, CrossCalibration, Stream
 from credalset.classifier import ConformalCredalClassifier
 from credalset.exceptions import FileFormatError
-from credalset.persistence.bundle import read_bundle
+from credalset.persistence.bundle import Bundle, read_bundle
+from credalset.persistence.versions import check_versions
 from credalset.predictors.saved import SavedEstimator, load_estimator
 
 if TYPE_CHECKING:
@@ -60,6 +61,15 @@ def load(
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be the directory that save() wrote, as a string or a Path, but is {path!r}.")
     bundle = read_bundle(path)
+    remark = check_versions(bundle.versions, bundle.files, path)
+    try:
+        return _build(bundle, path, trusted, module)
+    except FileFormatError as error:
+        raise FileFormatError(f"{error}{remark}") from error.__cause__
+
+
+def _build(bundle: Bundle, path: str | Path, trusted: Sequence[str], module: Any) -> Any:
+    """Ask the room that an object belongs to to put it together."""
     if bundle.kind in WITHOUT_NETWORK:
         if module is not None:
             raise ValueError(f"{path} holds a {bundle.kind}, and no network. Load it without module.")

@@ -90,9 +90,7 @@ def test_a_failure_names_the_versions(saved: Path, monkeypatch: pytest.MonkeyPat
 
     pretend(saved, scikit_learn="1.2.0")
     monkeypatch.setattr(skops.io, "loads", trip)
-    with pytest.raises(
-        FileFormatError, match=r"no attribute .* It was saved with scikit-learn 1\.2\.0 \(here"
-    ):
+    with pytest.raises(FileFormatError, match=r"no attribute .* It was saved with scikit-learn 1\.2\.0 \(here"):
         cs.load(saved)
 
 

@@ -13,6 +13,8 @@ from credalset.exceptions import FileFormatError
 from credalset.persistence.bundle import Bundle, read_bundle
 from credalset.persistence.versions import check_versions
 from credalset.predictors.saved import SavedEstimator, load_estimator
+from credalset.scores.saved import sets_from_bundle
+from credalset.sets.credal_set import CredalSet
 
 if TYPE_CHECKING:
     from torch import nn
@@ -23,13 +25,14 @@ WITHOUT_NETWORK: dict[str, Callable[..., Any]] = {
     Calibration.kind: Calibration.from_bundle,
     CrossCalibration.kind: CrossCalibration.from_bundle,
     "stream": Stream.from_bundle,
+    "sets": sets_from_bundle,
 }
 
 
 def load(
     path: str | Path, *, trusted: Sequence[str] = (), module: nn.Module | None = None
-) -> Calibration | CrossCalibration | Stream | ConformalCredalClassifier | TorchEstimator:
-    """Load what the ``save`` of a calibration, a stream, a classifier or a network wrote.
+) -> Calibration | CrossCalibration | Stream | CredalSet | ConformalCredalClassifier | TorchEstimator:
+    """Load what the ``save`` of a calibration, a stream, sets, a classifier or a network wrote.
 
     Parameters
     ----------
@@ -44,7 +47,7 @@ def load(
 
     Returns
     -------
-    Calibration, CrossCalibration, Stream, ConformalCredalClassifier or estimator
+    Calibration, CrossCalibration, Stream, CredalSet, ConformalCredalClassifier or estimator
 
     Examples
     --------

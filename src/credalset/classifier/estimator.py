@@ -29,6 +29,7 @@ from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
     is_fitted,
+    name_classes,
     predict_for,
     predicts_mixtures,
     prepare,
@@ -109,6 +110,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         labels = read_labels(Y, X)
         self.estimator_ = estimator.fit(X, targets_for(estimator, labels))
         self.classes_ = labels.class_names()
+        name_classes(self.estimator_, self.classes_)
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
         self._forget("calibration_", "constant_", "estimators_")
         return self
@@ -400,6 +402,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             estimator = prepare(self.estimator, score)
             estimators.append(estimator.fit(_safe_indexing(X, train), targets_for(estimator, labels[train])))
+            name_classes(estimators[-1], labels.class_names())
             blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)).prediction)
         shapes = {row_shapes(block) for block in blocks}
         if len(shapes) > 1 or score.n_classes(blocks[0]) != labels.n_classes:

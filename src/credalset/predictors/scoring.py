@@ -46,7 +46,7 @@ def labels_like(estimator: Any, X: Any, Y: Any) -> Labels:
 class SoftScoring:
     """Gives an estimator the ``score`` by which scikit-learn compares models, for label distributions."""
 
-    def score(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean soft cross-entropy of `predict_proba`; greater is better.
 
         It is the log-likelihood of one vote per item, which `GridSearchCV` and `cross_val_score` maximise unless they
@@ -56,11 +56,11 @@ class SoftScoring:
         ----------
         X : array-like of shape (n, d)
             Features.
-        Y : array of shape (n, K), Annotations, or array of n labels
-            Label distributions, annotation counts, or one label per item.
+        y : array of shape (n, K), Annotations, or array of n labels
+            Label distributions, annotation counts, or one label per item; in lower case, as scikit-learn passes it.
         sample_weight : array of shape (n,), optional
             Weight of each item.
         """
         prediction = self.predict_proba(X)  # type: ignore[attr-defined]
-        losses = cross_entropies(prediction, labels_like(self, X, Y).distributions)
+        losses = cross_entropies(prediction, labels_like(self, X, y).distributions)
         return -float(np.average(losses, weights=None if sample_weight is None else np.asarray(sample_weight)))

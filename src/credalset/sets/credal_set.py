@@ -12,7 +12,7 @@ import numpy as np
 
 from credalset._parallel import for_each_block
 from credalset._typing import AnyArray, BoolArray, FloatArray, Prediction
-from credalset._validation import as_numbers
+from credalset._validation import as_numbers, refuse_texts
 from credalset.annotations.labels import Labels
 from credalset.persistence.bundle import write_bundle
 from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame
@@ -120,6 +120,7 @@ class CredalSet(Questions):
         """
         if not hasattr(distribution, "shape") and not hasattr(distribution, "distributions"):
             # Arrays and frames keep their dtype, which says how exact they are.
+            refuse_texts(distribution, "distribution")
             distribution = as_numbers(distribution, "distribution", f"Pass rows of {self.n_classes} probabilities.")
         shape: tuple[int, ...] = np.shape(distribution) if hasattr(distribution, "shape") else ()
         if len(shape) == 3 and not broadcast:

@@ -156,7 +156,7 @@ def test_split_calibration(name: str, noise_name: str, tmp_path: Path) -> None:
             truth = problem.counts[N:] / VOTES
             assert members.contains(truth).tolist() == sets.contains(truth).tolist()
     if (name, noise_name) != ("density", "unbiased"):  # always the whole simplex, as its documentation says
-        assert len({thresholds.tobytes() for thresholds in seen}) >= 5, "options must make a difference"
+        assert len({thresholds.tobytes() for thresholds in seen}) >= 4, "options must make a difference"
 
 
 @pytest.mark.parametrize("noise_name", NOISES)

@@ -22,7 +22,7 @@ from credalset.scores import Normalized, Score
 from .conftest import SCORES
 from .test_noise import draw
 
-DELTAS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+DELTAS = (0.5, 0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
 N, N_NEW, K = 53, 4, 3
 
 
@@ -143,7 +143,7 @@ class Slow:
         return found
 
     def fixed(self, delta: Fraction, region: str) -> float:
-        return quantile(self.bounds(float(delta), region), self.alpha - delta)
+        return quantile(self.bounds(float(delta), region), self.alpha * (1 - delta))
 
     def bounded(self, delta: Fraction) -> float:
         bounds = self.bounds(float(delta) / 2)
@@ -151,16 +151,16 @@ class Slow:
         return quantile(self.scores, self.alpha - delta) + quantile(change, delta / 2)
 
     def chosen(self) -> float:
-        best: tuple[float, float, float] | None = None
-        for delta in DELTAS:
-            if delta >= 0.999 * float(self.alpha):
+        best: tuple[float, int, float] | None = None
+        for rank, delta in enumerate(DELTAS):
+            level = self.alpha * (1 - Fraction(str(delta)))
+            if level * (self.aside.count(False) + 1) < 1:
                 continue
             bounds = self.bounds(delta)
             held_out = sorted(u for u, aside in zip(bounds, self.aside, strict=True) if aside)
             kept = [u for u, aside in zip(bounds, self.aside, strict=True) if not aside]
-            level = self.alpha - Fraction(str(delta))
             guess = held_out[math.ceil(len(held_out) * (1 - level)) - 1]
-            rival = (guess, abs(math.log(5 * delta / float(self.alpha))), quantile(kept, level))
+            rival = (guess, rank, quantile(kept, level))
             best = rival if best is None else min(best, rival)
         assert best is not None
         return best[2]

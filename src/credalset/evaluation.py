@@ -103,7 +103,7 @@ class Constant:
 
     @classmethod
     def from_labels(
-        cls, score: Score, labels: Labels, noise: Noise | None = None, groups: Any = None, weights: Any = None
+        cls, score: Score, labels: Labels, noise: Noise | str | None = None, groups: Any = None, weights: Any = None
     ) -> Constant | None:
         """Calibrate the constant prediction; None for a score that takes predictions of another kind."""
         y = labels.distributions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from credalset.calibration.cross import CrossCalibration, cross_conformalize
 from credalset.calibration.cross_set import CrossSet
 from credalset.calibration.epsilon import epsilon_from_counts
+from credalset.calibration.few_votes import FewVotes
 from credalset.calibration.groups import vote_bands
 from credalset.calibration.noise import AnnotatorSampling, BoundedNoise, UnbiasedVotes
 from credalset.calibration.quantile import CoverageDistribution, conformal_rank, pac_rank
@@ -18,6 +19,7 @@ __all__ = [
     "CoverageDistribution",
     "CrossCalibration",
     "CrossSet",
+    "FewVotes",
     "Stream",
     "UnbiasedVotes",
     "conformal_rank",

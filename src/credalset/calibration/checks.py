@@ -10,7 +10,7 @@ from credalset._predictions import PredictionBatch
 from credalset._typing import Prediction
 from credalset.annotations.labels import Labels
 from credalset.calibration.groups import is_predicted, item_keys
-from credalset.calibration.noise import as_noise
+from credalset.calibration.models import as_noise
 from credalset.calibration.part import as_weights
 from credalset.scores import Score
 

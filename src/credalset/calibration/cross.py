@@ -16,7 +16,8 @@ from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.checks import uses_mixtures
 from credalset.calibration.cross_set import Ballot, CrossSet
 from credalset.calibration.groups import Pool, is_predicted
-from credalset.calibration.noise import Noise, as_noise
+from credalset.calibration.models import as_noise
+from credalset.calibration.noise import Noise
 from credalset.calibration.part import ROUNDING, Part
 from credalset.calibration.quantile import conformal_rank
 from credalset.calibration.rule import Rule
@@ -102,8 +103,9 @@ class CrossCalibration(BaseCalibration):
         For n items in F folds of any sizes it is $1 - 2 (\alpha (n+1) + F - 1) / (n + F)$, as twice an average of
         p-values is a p-value (Vovk and Wang, 2020). For folds of equal size, without groups, it is at least
         $1 - 2\alpha - (1 - F/n) / (F + 1)$ too (Barber, Candès, Ramdas, Tibshirani: *Predictive inference with the
-        jackknife+*, 2021). With weights it is $1 - 2\alpha$. Noise models spend their δ on top of level α − δ:
-        once for `AnnotatorSampling`, twice for `BoundedNoise`. Proofs are in the guide "Which guarantee do I have?".
+        jackknife+*, 2021). With weights it is $1 - 2\alpha$. `BoundedNoise` spends its δ twice on top of level α − δ;
+        `AnnotatorSampling` divides the misses at level α (1 − δ) by 1 − δ. Proofs are in the guide "Which guarantee do
+        I have?".
 
         Examples
         --------
@@ -116,7 +118,7 @@ class CrossCalibration(BaseCalibration):
         noise, level = self.rule.noise, float(self._level(as_level(alpha)))
         spent = (2.0 if noise.fails_by_fold else 1.0) * float(noise.spent)
         if self.rule.weights is not None:
-            return max(1.0 - 2.0 * level - spent, 0.0)
+            return max(1.0 - 2.0 * level / float(noise.kept) - spent, 0.0)
         keys = [None] if self.rule.groups is None else self.rule.groups.keys
         misses = []
         for key in keys:
@@ -128,7 +130,7 @@ class CrossCalibration(BaseCalibration):
         if len(misses) == 1 and (sizes == sizes[0]).all() and not noise.fails_by_fold:
             n, f = len(self), self.n_folds
             misses[0] = min(misses[0], 2.0 * level + (1 - f / n) / (f + 1))
-        return max(1.0 - max(misses) - spent, 0.0)
+        return max(1.0 - max(misses) / float(noise.kept) - spent, 0.0)
 
     def thresholds(
         self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
@@ -237,7 +239,7 @@ def cross_conformalize(
     score: str | Score = "tv",
     *,
     classes: Sequence[Any] | None = None,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     groups: Any = None,
     weights: ArrayLike | None = None,
     exact: bool | None = None,

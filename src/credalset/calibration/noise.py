@@ -1,8 +1,9 @@
 """Guarantees for the distribution behind the votes, when calibration sees only the votes.
 
-Three routes, from assumption to assumption: `BoundedNoise` (votes change the score by less than ε, the paper's
-Theorem 2), `AnnotatorSampling` (votes are independent draws from λ), `UnbiasedVotes` (votes are fair on average).
-Proofs are in the guide "Which guarantee do I have?".
+Three routes, from assumption to assumption: `BoundedNoise` (votes change the score by less than ε, the paper's Theorem
+2), `AnnotatorSampling` (votes are independent draws from λ), `UnbiasedVotes` (votes are fair on average). A fourth, for
+many items with few votes, is in `credalset.calibration.few_votes`. Proofs are in the guide "Which guarantee do I
+have?".
 """
 
 from __future__ import annotations
@@ -11,29 +12,38 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from credalset._typing import FloatArray
+from credalset._typing import BoolArray, FloatArray
 from credalset._validation import as_finite, as_probability
 from credalset.annotations.labels import Labels
 from credalset.calibration.part import Part
+from credalset.calibration.promise import Promise
 from credalset.calibration.quantile import exact_level
 from credalset.scores import Score
 from credalset.scores.confidence import REGIONS, largest_score
 
-#: values of δ that `AnnotatorSampling` chooses from when none is given
-DELTAS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
-NEARLY_ALL = Fraction(999, 1000)  # of α may be spent on a δ that is chosen
+#: values of δ that `AnnotatorSampling` chooses from when none is given, the first one where items do not tell
+DELTAS = (0.5, 0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+
+
+class Prepared(NamedTuple):
+    """A noise model with what it learned from the items set aside, what to calibrate on, and why this model."""
+
+    model: Noise
+    bounds: FloatArray
+    reason: str = ""
 
 
 class Noise:
     """How votes relate to the distribution they stand for. Subclasses are frozen dataclasses of plain parameters.
 
     What the methods below say is right for labels without noise; a model overrides what it changes. It calibrates on
-    `bounds` instead of scores, adds `margin` to thresholds, and fails with a probability of at most `spent`, which is
-    taken from α.
+    `bounds` instead of scores and adds `margin` to thresholds. It fails with a probability of at most `spent`, which is
+    taken from α, and the bound of an item holds with a probability of at least `kept`, whatever the item, by which what
+    is left of α is multiplied.
     """
 
     name: ClassVar[str]
@@ -48,14 +58,33 @@ class Noise:
     margin: float = 0.0
 
     @property
-    def deltas(self) -> tuple[float, ...]:
-        """The values of δ that `bounds` has a row for; none if it is the scores themselves."""
-        return ()
+    def n_bounds(self) -> int:
+        """How many rows `bounds` has; none if it is the scores themselves."""
+        return 0
+
+    @property
+    def promise(self) -> Promise:
+        """What a calibration with this model promises."""
+        return Promise()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether calibration has nothing more to find out about the model itself."""
+        return True
+
+    def agrees_with(self, settled: Noise) -> bool:
+        """Tell whether a model is this one, as some calibration may have settled it."""
+        return self == settled
 
     @property
     def spent(self) -> Fraction:
         """The part of α that the model needs for itself: α must exceed it."""
         return Fraction(0)
+
+    @property
+    def kept(self) -> Fraction:
+        """The probability, given an item, that its bound is one; a missed item is seen to be missed as often."""
+        return Fraction(1)
 
     @property
     def scale(self) -> Fraction:
@@ -70,6 +99,18 @@ class Noise:
         """Say why there is no proof for cross-conformal sets, and what to use instead; None if there is one."""
         return None
 
+    def why_no_weights(self) -> str | None:
+        """Say why there is no proof for items that count unequally, and what to use instead; None if there is one."""
+        return None
+
+    def set_aside(self, n: int) -> BoolArray:
+        """Mark the items that only help to choose a parameter, (n,)."""
+        return set_aside(n, self.tuning)
+
+    def prepare(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> Prepared:
+        """Settle what is left open by the items set aside, and work out what to calibrate on."""
+        return Prepared(self, self.bounds(score, prediction, labels, scores))
+
     def bounds(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> FloatArray:
         """Return what to calibrate on, (J, n), given the scores of the labels."""
         return scores[None, :]
@@ -82,11 +123,11 @@ class Noise:
                 f"bound fails. The smallest feasible alpha with these {n} items is {self.smallest_alpha(n):.4g}; raise "
                 "alpha or lower delta."
             )
-        return (alpha - self.spent) / self.scale
+        return (alpha - self.spent) * self.kept / self.scale
 
     def smallest_alpha(self, n: int) -> float:
         """Return the smallest α for which n items can give a finite threshold."""
-        return float(self.spent + self.scale / (n + 1))
+        return float(self.spent + self.scale / (self.kept * (n + 1)))
 
     def min_items(self, alpha: Fraction, n: int) -> int:
         """Return how many items, the new one included, can give a finite threshold."""
@@ -171,6 +212,12 @@ class BoundedNoise(Noise):
             raise ValueError(f"rule must be 'union' or 'paper', but is {self.rule!r}.")
 
     @property
+    def promise(self) -> Promise:
+        """The truth, if votes are as near as is said."""
+        near = f"votes move the score by at most {self.epsilon:g}, but for a share {self.delta:g} of the items"
+        return Promise("truth", votes=near)
+
+    @property
     def spent(self) -> Fraction:
         """Return δ."""
         return exact_level(self.delta) if self.delta else Fraction(0)
@@ -199,21 +246,25 @@ class BoundedNoise(Noise):
 class AnnotatorSampling(Noise):
     r"""Votes are independent draws from λ: $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
 
-    Each item is calibrated with the largest score over a (1 − δ) confidence region for its λ, at level α − δ. The sets
-    then contain the true λ with probability at least 1 − α. Items may have different numbers of votes; there is no ε
-    to choose, and any score will do. With few votes the regions, and the sets, are wide. How many votes an item gets
-    must not depend on how they fall.
+    Each item is calibrated with the largest score over a (1 − δ) confidence region for its λ, at level α (1 − δ). The
+    sets then contain the true λ with probability at least 1 − α: an item that scores above the threshold is seen to do
+    so with probability 1 − δ, whatever the item, so what is seen is less than the truth by no more than that factor.
+    Items may have different numbers of votes; there is no ε to choose, and any score will do. With few votes the
+    regions, and the sets, are wide. How many votes an item gets must not depend on how they fall, but for
+    ``region="anytime"``.
 
     Parameters
     ----------
     delta : float, optional
-        Probability with which a region may miss its λ; below every α that is asked for. By default it is chosen, for
-        each α, among eleven values from 0.2 to 0.0001 so that the threshold of the items set aside is smallest. As
-        those items take no further part, the guarantee is untouched.
-    region : {"exact", "tv", "kl"}
+        Probability with which a region may miss its λ; it may well be a half. By default it is chosen, for each α,
+        among eighteen values from 0.9 to 0.0001 so that the threshold of the items set aside is smallest. As those
+        items take no further part, the guarantee is untouched.
+    region : {"exact", "tv", "kl", "anytime"}
         ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits; the largest score is exact for every score, and
         a bound above it for mixtures of densities.
         ``"tv"``: a total-variation ball by concentration inequalities, cheapest. ``"kl"``: a relative-entropy ball.
+        ``"anytime"``: one that holds λ whenever voting stops, for votes that were collected until they agreed
+        (Lindon and Malek, 2022). No other region, and no other noise model, survives that.
     tuning : float
         Share of the items set aside to choose δ, every fifth by default. Not used when ``delta`` is given.
 
@@ -227,7 +278,7 @@ class AnnotatorSampling(Noise):
     """
 
     delta: float | None = None
-    region: Literal["exact", "tv", "kl"] = "exact"
+    region: Literal["exact", "tv", "kl", "anytime"] = "exact"
     tuning: float = 0.2
     name: ClassVar[str] = "annotator-sampling"
     needs_counts: ClassVar[bool] = True
@@ -243,18 +294,27 @@ class AnnotatorSampling(Noise):
         return DELTAS if self.delta is None else (self.delta,)
 
     @property
-    def spent(self) -> Fraction:
-        """Return δ, or just above the smallest that can be chosen."""
-        return exact_level(DELTAS[-1]) / NEARLY_ALL if self.delta is None else exact_level(self.delta)
+    def n_bounds(self) -> int:
+        """One row per δ."""
+        return len(self.deltas)
+
+    @property
+    def promise(self) -> Promise:
+        """The truth, if votes are draws."""
+        when = (
+            "their number may depend on how they fall" if self.region == "anytime" else "their number chosen beforehand"
+        )
+        return Promise("truth", votes=f"votes are independent draws, {when}")
+
+    @property
+    def kept(self) -> Fraction:
+        """Return 1 − δ; with δ still open, that of the first to try."""
+        return 1 - exact_level(self.deltas[0])
 
     def bounds(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> FloatArray:
         """Return the largest scores over the confidence regions, one row per δ."""
         votes = labels.votes("labels", type(self).__name__)
         return np.stack([largest_score(score, prediction, votes, delta, self.region) for delta in self.deltas])
-
-    def min_items(self, alpha: Fraction, n: int) -> int:
-        """Return ⌈1 / (α − δ)⌉; with δ still open, enough for δ = α / 2."""
-        return super().min_items(alpha, n) if self.delta is not None else math.ceil(2 / alpha)
 
     def why_not_cross_conformal(self) -> str | None:
         """Refuse a δ that is left open."""
@@ -262,21 +322,15 @@ class AnnotatorSampling(Noise):
             return None
         return (
             "noise needs a delta here: left open, it would be chosen by items on which the other folds' models were "
-            "trained. Write AnnotatorSampling(delta), with delta about a fifth of alpha."
+            "trained. Write AnnotatorSampling(delta), with delta between 0.2 and 0.9."
         )
 
     def choose(self, part: Part, alpha: Fraction) -> tuple[int, Fraction]:
-        """Choose δ on the items set aside; near α / 5 where they do not tell."""
+        """Choose δ on the items set aside, among those that the number of items is enough for."""
         if self.delta is not None:
             return super().choose(part, alpha)
-        if alpha <= self.spent:
-            raise ValueError(
-                f"alpha={float(alpha):g} is too small for a delta of its own (the smallest is {DELTAS[-1]}). "
-                "Give AnnotatorSampling a delta."
-            )
-        levels = {row: alpha - exact_level(delta) for row, delta in enumerate(DELTAS)}
-        feasible = [row for row, level in levels.items() if level > (1 - NEARLY_ALL) * alpha]
-        feasible.sort(key=lambda row: abs(math.log(5.0 * DELTAS[row] / alpha)))
+        levels = [alpha * (1 - exact_level(delta)) for delta in DELTAS]
+        feasible = [row for row, level in enumerate(levels) if level * (len(part) + 1) >= 1] or [len(DELTAS) - 1]
         held_out = np.sort(part.held_out, axis=1)
         size = held_out.shape[1]
         found = [held_out[row, math.ceil(size * (1 - levels[row])) - 1] if size else 0.0 for row in feasible]
@@ -326,6 +380,11 @@ class UnbiasedVotes(Noise):
     def __post_init__(self) -> None:
         self._settle("s", as_finite)
 
+    @property
+    def promise(self) -> Promise:
+        """The truth, if votes are fair."""
+        return Promise("truth", votes="votes are fair on average")
+
     def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
         """Refuse scores that are not convex in λ."""
         is_convex = score.is_convex if prediction is None else score.is_convex_at(prediction)
@@ -373,11 +432,13 @@ class UnbiasedVotes(Noise):
         return float(finite[min(math.floor(len(held_out) * (1 - share)), len(finite) - 1)])
 
 
-NOISES: dict[str, type[Noise]] = {n.name: n for n in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes)}
+def set_aside(n: int, share: float) -> BoolArray:
+    """Mark every (1 / share)-th item; which ones does not depend on the data.
 
-
-def as_noise(noise: Any) -> Noise:
-    """Check a noise model; None stands for none."""
-    if noise is not None and not isinstance(noise, Noise):
-        raise TypeError(f"noise must be BoundedNoise, AnnotatorSampling or UnbiasedVotes, but is {noise!r}.")
-    return NoNoise() if noise is None else noise
+    Examples
+    --------
+    >>> set_aside(10, 0.2).nonzero()[0]
+    array([4, 9])
+    """
+    position = np.arange(n + 1)
+    return np.diff(np.floor(position * share + 1e-9)) > 0

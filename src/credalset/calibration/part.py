@@ -48,6 +48,8 @@ class Part:
     held_out: FloatArray
     weights: FloatArray | None = None
     _sorted: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict, init=False, repr=False)
+    #: thresholds that took long to find, by level
+    memo: dict[Fraction, float] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return self.bounds.shape[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -12,8 +12,10 @@ import numpy as np
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.annotations.labels import Labels
 from credalset.calibration.groups import Groups, Pool, is_predicted, item_keys, warn_pooled
-from credalset.calibration.noise import Noise, NoNoise, as_noise
+from credalset.calibration.models import as_noise
+from credalset.calibration.noise import Noise, NoNoise
 from credalset.calibration.part import Part, as_weights
+from credalset.calibration.promise import Promise
 from credalset.exceptions import warn
 from credalset.scores import Score
 
@@ -34,6 +36,8 @@ class Rule:
         Likelihood ratios, where items count unequally.
     groups : Groups or None
         Groups with a threshold each, where items are not all alike.
+    reason : str
+        Why this noise model, where it was left to the items set aside.
     """
 
     scores: FloatArray
@@ -41,6 +45,7 @@ class Rule:
     bounds: FloatArray = None  # type: ignore[assignment]
     weights: FloatArray | None = None
     groups: Groups | None = None
+    reason: str = ""
 
     def __post_init__(self) -> None:
         if self.bounds is None:
@@ -51,14 +56,26 @@ class Rule:
         """Work out what valid predictions, labels, noise, groups and weights make of the calibration items."""
         model = as_noise(noise)
         model.check_score(score, prediction)
+        refused = model.why_no_weights()
+        if weights is not None and refused:
+            raise ValueError(f"weights was given, but there is no proof with this noise model. {refused}")
         scores = score.evaluate_rows(prediction, labels.distributions)
+        settled, bounds, reason = model.prepare(score, prediction, labels, scores)
         return cls(
             scores,
-            model,
-            model.bounds(score, prediction, labels, scores),
+            settled,
+            bounds,
             None if weights is None else as_weights(weights, len(scores)),
             None if groups is None else Groups.read(groups, score, prediction),
+            reason,
         )
+
+    @property
+    def promise(self) -> Promise:
+        """What sets predicted by this rule contain, how surely, and what is assumed for it."""
+        known = replace(self.noise.promise, within="each group" if self.groups is not None else "")
+        shifted = "exchangeable but for a known shift of their features"
+        return known if self.weights is None else replace(known, items=shifted)
 
     def __len__(self) -> int:
         """Number of calibration items."""
@@ -67,7 +84,7 @@ class Rule:
     @cached_property
     def tuning(self) -> BoolArray:
         """Items set aside to choose a parameter of the noise model, (n,)."""
-        return set_aside(len(self), self.noise.tuning)
+        return self.noise.set_aside(len(self))
 
     @property
     def is_noisy(self) -> bool:
@@ -193,7 +210,8 @@ class Rule:
         """Return what the rule adds to the description of a calibration."""
         noise = f", noise {self.noise!r}" if self.is_noisy else ""
         groups = "" if self.groups is None else f", {len(self.groups.keys)} groups"
-        return noise + groups + (", weighted" if self.weights is not None else "")
+        weighted = ", weighted" if self.weights is not None else ""
+        return noise + groups + weighted + (f"\n{self.reason}\nPromise: {self.promise}" if self.reason else "")
 
     def warn_infinite(self, thresholds: FloatArray, alpha: Fraction) -> None:
         """Warn that thresholds are infinite, and say why."""
@@ -228,15 +246,3 @@ def rows_by_key(keys: list[Any]) -> dict[Any, IntArray]:
     for row, key in enumerate(keys):
         rows.setdefault(key, []).append(row)
     return {key: np.array(found) for key, found in rows.items()}
-
-
-def set_aside(n: int, share: float) -> BoolArray:
-    """Mark every (1 / share)-th item; which ones does not depend on the data.
-
-    Examples
-    --------
-    >>> set_aside(10, 0.2).nonzero()[0]
-    array([4, 9])
-    """
-    position = np.arange(n + 1)
-    return np.diff(np.floor(position * share + 1e-9)) > 0

@@ -9,7 +9,8 @@ import numpy as np
 
 from credalset._typing import AnyArray
 from credalset.calibration.groups import Groups
-from credalset.calibration.noise import NOISES, Noise
+from credalset.calibration.models import NOISES
+from credalset.calibration.noise import Noise
 from credalset.calibration.part import as_weights
 from credalset.calibration.rule import Rule
 from credalset.persistence.plain import describe, plain_names, read_array, read_names, rebuild, refusing, require
@@ -35,7 +36,9 @@ def rule_to_plain(rule: Rule) -> tuple[dict[str, Any], Arrays]:
     """Return the plain values and the arrays of a rule."""
     arrays: Arrays = {SCORES: np.asarray(rule.scores, dtype=np.float64)}
     values: dict[str, Any] = {"noise": noise_to_dict(rule.noise), "groups": None}
-    if rule.noise.deltas:
+    if rule.reason:
+        values |= {"reason": rule.reason, "promise": str(rule.promise)}  # the latter for those who read files
+    if rule.noise.n_bounds:
         arrays[BOUNDS] = np.ascontiguousarray(rule.bounds)
     if rule.weights is not None:
         arrays[WEIGHTS] = rule.weights
@@ -51,16 +54,19 @@ def rule_from_plain(values: Any, arrays: Arrays, score: Score, path: PathLike) -
     n = len(arrays[SCORES]) if SCORES in arrays and arrays[SCORES].ndim == 1 else 0
     scores = read_array(arrays, SCORES, np.float64, (n,), f"{path} has calibration scores that are no numbers.")
     require(n > 0, f"{path} has no valid calibration scores.")
-    is_rule = isinstance(values, dict) and set(values) == {"noise", "groups"}
+    is_rule = isinstance(values, dict) and set(values) - {"reason", "promise"} == {"noise", "groups"}
     require(is_rule, f"{path} has no valid description of how thresholds are found.")
     noise = noise_from_dict(values["noise"], path)
-    wrong, shape = f"{path} has no valid calibration bounds.", (len(noise.deltas), n)
-    require((BOUNDS in arrays) == bool(noise.deltas), wrong)
-    bounds = read_array(arrays, BOUNDS, np.float64, shape, wrong) if noise.deltas else scores[None, :]
+    require(noise.is_settled, f"{path} does not say which noise model its bounds were made by.")
+    wrong, shape = f"{path} has no valid calibration bounds.", (noise.n_bounds, n)
+    require((BOUNDS in arrays) == bool(noise.n_bounds), wrong)
+    bounds = read_array(arrays, BOUNDS, np.float64, shape, wrong) if noise.n_bounds else scores[None, :]
+    reason = values.get("reason", "")
+    require(isinstance(reason, str), f"{path} does not say in words why its noise model was chosen.")
     with refusing(f"{path} contradicts itself"):
         noise.check_score(score)
         weights = as_weights(arrays[WEIGHTS], n) if WEIGHTS in arrays else None
-    return Rule(scores, noise, bounds, weights, _groups(values["groups"], arrays, n, path))
+    return Rule(scores, noise, bounds, weights, _groups(values["groups"], arrays, n, path), reason)
 
 
 def _groups(description: Any, arrays: Arrays, n: int, path: PathLike) -> Groups | None:

@@ -14,6 +14,7 @@ from credalset.annotations.labels import shown
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.checks import uses_mixtures
 from credalset.calibration.noise import Noise
+from credalset.calibration.promise import Promise
 from credalset.calibration.quantile import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
 from credalset.calibration.rule import Rule
 from credalset.exceptions import warn
@@ -122,6 +123,19 @@ class Calibration(BaseCalibration):
         checked = self.check(prediction, classes)
         thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, groups, weights)
         return self._named(self.score._region(checked, thresholds), prediction)
+
+    @property
+    def promise(self) -> Promise:
+        """What predicted sets contain, how surely, and what is assumed for it.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> data = cs.datasets.make_synthetic(200, random_state=0)
+        >>> cs.conformalize(data.distributions, data.counts).promise
+        Promise(covers='votes', delta=None, items='exchangeable', votes='', within='')
+        """
+        return self.rule.promise
 
     def p_values(
         self, prediction: ArrayLike, distribution: Any, *, groups: Any = None, weights: Any = None
@@ -232,7 +246,7 @@ def conformalize(
     score: str | Score = "tv",
     *,
     classes: Sequence[Any] | None = None,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     groups: Any = None,
     weights: ArrayLike | None = None,
 ) -> Calibration:
@@ -251,8 +265,9 @@ def conformalize(
     classes : sequence, optional
         Names of the classes in column order. Taken from data frame columns or from `Annotations` when not given, and
         matched again at prediction time.
-    noise : BoundedNoise, AnnotatorSampling or UnbiasedVotes, optional
-        Cover the distribution behind the votes rather than their shares.
+    noise : FewVotes, AnnotatorSampling, UnbiasedVotes, BoundedNoise or "auto", optional
+        Cover the distribution behind the votes rather than their shares. ``"auto"`` sets every fifth item aside to
+        choose the narrowest of the valid models.
     groups : sequence of n keys, or "predicted", optional
         Hold the guarantee within each group. ``"predicted"`` groups by the class with the largest prediction; any other
         keys are passed to ``predict_set`` for the new items too. Groups too small for α share a threshold.

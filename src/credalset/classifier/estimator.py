@@ -20,7 +20,8 @@ from credalset.annotations.labels import Labels
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.checks import check_items, placeholder
 from credalset.calibration.cross import check_exact, check_options
-from credalset.calibration.noise import Noise, as_noise
+from credalset.calibration.models import as_noise
+from credalset.calibration.noise import Noise
 from credalset.classifier.comparing import compare_scores
 from credalset.classifier.safety import all_or_nothing
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
@@ -58,7 +59,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     nonconformity : str or Score
         The nonconformity score: ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, or an object from
         `credalset.scores`. (``score`` is the method by which scikit-learn compares models.)
-    noise : BoundedNoise, AnnotatorSampling or UnbiasedVotes, optional
+    noise : FewVotes, AnnotatorSampling, UnbiasedVotes, BoundedNoise or "auto", optional
         Cover the distribution behind the votes rather than their shares.
 
     Attributes
@@ -87,7 +88,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     (500, 3)
     """
 
-    def __init__(self, estimator: Any = None, nonconformity: str | Score = "tv", noise: Noise | None = None) -> None:
+    def __init__(
+        self, estimator: Any = None, nonconformity: str | Score = "tv", noise: Noise | str | None = None
+    ) -> None:
         self.estimator = estimator
         self.nonconformity = nonconformity
         self.noise = noise
@@ -146,7 +149,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         self.calibration_: Calibration | CrossCalibration = conformalize(
             prediction, labels, score, noise=self.noise, groups=groups, weights=weights
         )
-        self.constant_ = Constant.from_labels(score, labels, self.noise, groups, weights)
+        self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)
         return self
 
     @all_or_nothing
@@ -203,7 +206,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         self.calibration_ = cross_conformalize(
             prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights, exact=exact
         )
-        self.constant_ = Constant.from_labels(score, labels, self.noise, groups, weights)
+        self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)
         return self
 
     @all_or_nothing
@@ -438,11 +441,12 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
                 "estimator was not trained on."
             )
         made = self.calibration_
-        for what, own, of_calibration in (
-            ("nonconformity", get_score(self.nonconformity), made.score),
-            ("noise", as_noise(self.noise), made.rule.noise),
+        score, noise = get_score(self.nonconformity), as_noise(self.noise)
+        for what, own, of_calibration, agree in (
+            ("nonconformity", score, made.score, score == made.score),
+            ("noise", noise, made.rule.noise, noise.agrees_with(made.rule.noise)),
         ):
-            if own != of_calibration:
+            if not agree:
                 raise NotFittedError(
                     f"{what} is {own!r}, but the calibration was made with {of_calibration!r}. "
                     f"Call conformalize again after changing the {what}."

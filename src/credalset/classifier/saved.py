@@ -11,7 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from credalset._typing import AnyArray
 from credalset.calibration import Calibration, CrossCalibration
-from credalset.calibration.noise import Noise, as_noise
+from credalset.calibration.models import as_noise
+from credalset.calibration.noise import Noise
 from credalset.calibration.saved import noise_from_dict, noise_to_dict
 from credalset.evaluation import Constant
 from credalset.persistence.bundle import Bundle
@@ -117,9 +118,13 @@ def _check_calibration(
     """Refuse a calibration that is not that of the classifier."""
     is_same = len(classes) == made.n_classes and made.classes in (None, tuple(classes.tolist()))
     require(is_same, f"{path} contradicts itself: the classifier and its calibration differ in classes.")
-    for what, own, other in (("score", score, made.score), ("noise", noise, made.rule.noise)):
+    made_with = made.rule.noise
+    for what, own, other, agree in (
+        ("score", score, made.score, score == made.score),
+        ("noise", noise, made_with, noise.agrees_with(made_with)),
+    ):
         require(
-            own == other,
+            agree,
             f"{path} contradicts itself: the classifier's {what} is {own!r}, but it was calibrated with {other!r}. "
             "Calibrate it again and save it.",
         )

@@ -6,14 +6,16 @@ from typing import Annotated
 
 import typer
 
-from credalset.calibration import AnnotatorSampling, UnbiasedVotes, conformalize
+from credalset.calibration import AnnotatorSampling, FewVotes, UnbiasedVotes, conformalize
 from credalset.calibration.noise import Noise
 from credalset.commands import shared
 from credalset.commands.shared import Columns, Format, Id, Label, Logits, ShowPython, Task, Votes, Worker
 from credalset.tables.matching import read_numbers
 
-NOISES: dict[str, Noise | None] = {
+NOISES: dict[str, Noise | str | None] = {
     "none": None,
+    "auto": "auto",
+    "few-votes": FewVotes(),
     "annotator-sampling": AnnotatorSampling(),
     "unbiased-votes": UnbiasedVotes(),
 }

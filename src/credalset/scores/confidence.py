@@ -1,11 +1,12 @@
 r"""Where the distribution behind some votes may lie, and how badly it may fit a prediction there.
 
-With votes $n \sim \mathrm{Multinomial}(m, \lambda)$ and shares $\hat\lambda = n / m$, three regions hold λ with
+With votes $n \sim \mathrm{Multinomial}(m, \lambda)$ and shares $\hat\lambda = n / m$, four regions hold λ with
 probability at least 1 − δ, whatever λ and m are:
 
 - ``"exact"``: $\lambda_k \ge l_k$ for all k, with the exact (Clopper–Pearson) lower limits at level δ / K;
 - ``"tv"``: a total-variation ball around the shares, from concentration inequalities;
-- ``"kl"``: $KL(\hat\lambda \| \lambda) \le \rho$, from the law of the empirical divergence.
+- ``"kl"``: $KL(\hat\lambda \| \lambda) \le \rho$, from the law of the empirical divergence;
+- ``"anytime"``: the same with another ρ, so that it holds for all m at once: whenever voting stops, and why ever.
 
 The first is itself a simplex with K corners, and the others are credal sets; how large a score gets over them is its
 own knowledge: `Score.largest_above` and `Score.largest_within`.
@@ -21,7 +22,7 @@ from credalset.scores.base import Score
 from credalset.scores.density import NegativeLogDensity
 from credalset.scores.total_variation import TotalVariation
 
-REGIONS = ("exact", "tv", "kl")
+REGIONS = ("exact", "tv", "kl", "anytime")
 
 
 def lower_limits(counts: FloatArray, delta: float) -> FloatArray:
@@ -82,6 +83,25 @@ def relative_entropy_radius(votes: FloatArray, n_classes: int, delta: float) -> 
     return np.minimum(high, outcomes + surprise) / votes
 
 
+def anytime_radius(counts: FloatArray, delta: float) -> FloatArray:
+    r"""Return ρ(n), in nats, with $P(\exists m : KL(\hat\lambda_m \| \lambda) > \rho(n_m)) \le \delta$ for every λ.
+
+    The likelihood of votes under a uniform mixture of distributions, over that under λ, is a martingale with mean one;
+    it exceeds 1 / δ at any time with probability at most δ (Ville). Hence
+    $\lambda^{n} \ge \delta \, \Gamma(K) \prod_k n_k! \, / \, (m + K - 1)!$ for all m at once (Lindon and Malek,
+    *Anytime-valid inference for multinomial count data*, 2022).
+
+    Examples
+    --------
+    >>> anytime_radius(np.array([[1.0, 0.0, 0.0], [90.0, 10.0, 0.0]]), 0.05).round(3)
+    array([4.094, 0.095])
+    """
+    votes, n_classes = counts.sum(axis=1), counts.shape[1]
+    mixture = gammaln(n_classes) + gammaln(counts + 1.0).sum(axis=1) - gammaln(votes + n_classes)
+    best = xlogy(counts, counts / votes[:, None]).sum(axis=1)
+    return (best - mixture - np.log(delta)) / votes
+
+
 def _divergence_exponent(x: float, freedom: float) -> float:
     """Return x − (K−1) log(e x / (K−1)), which rises from 0 at x = K − 1."""
     return x - freedom - float(xlogy(freedom, x / freedom))
@@ -100,14 +120,14 @@ def largest_score(score: Score, prediction: Prediction, counts: FloatArray, delt
         Votes, at least one per item.
     delta : float
         Probability with which a region may miss its λ.
-    region : {"exact", "tv", "kl"}
+    region : {"exact", "tv", "kl", "anytime"}
         See the module's documentation.
 
     Examples
     --------
     >>> g, n = np.array([[0.5, 0.5]]), np.array([[90.0, 10.0]])
     >>> [float(largest_score(TotalVariation(), g, n, 0.05, region)[0].round(3)) for region in REGIONS]
-    [0.451, 0.5, 0.472]
+    [0.451, 0.5, 0.472, 0.471]
     """
     if region == "exact":
         return score.largest_above(prediction, lower_limits(counts, delta))
@@ -116,7 +136,8 @@ def largest_score(score: Score, prediction: Prediction, counts: FloatArray, delt
     if region == "tv":
         radius = total_variation_radius(votes, n_classes, delta)
         return score.largest_within(prediction, TotalVariation().region(shares, radius), radius)
-    divergence = relative_entropy_radius(votes, n_classes, delta)
+    anytime = region == "anytime"
+    divergence = anytime_radius(counts, delta) if anytime else relative_entropy_radius(votes, n_classes, delta)
     density = NegativeLogDensity()
     ball = density.region(1.0 + counts, density(1.0 + counts, shares) + votes * divergence)
     return score.largest_within(prediction, ball, np.sqrt(0.5 * divergence))  # Pinsker's inequality

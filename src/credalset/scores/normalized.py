@@ -61,7 +61,7 @@ class Normalized(Score):
 
     def ambiguity(self, prediction: FloatArray) -> FloatArray:
         """H_K(g) + c of predictions (…, K): what the score is divided by."""
-        terms = np.where(prediction > 0, -prediction * np.log(prediction), 0.0)
+        terms = -prediction * np.log(np.where(prediction > 0, prediction, 1.0))
         return np.maximum(terms.sum(axis=-1), 0.0) / np.log(prediction.shape[-1]) + self.offset
 
     def params(self) -> dict[str, Any]:

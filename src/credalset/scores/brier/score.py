@@ -22,7 +22,7 @@ class Brier(Score):
     r"""Squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$: a Brier score, less the least it can be.
 
     Between 0 and 2 without weights. Of all distances it is the one whose mean the votes tell without bias, from two
-    votes per item on.
+    votes per item on; `credalset.FewVotes` builds on that.
 
     Parameters
     ----------

@@ -1,0 +1,28 @@
+"""Every noise model by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from credalset.calibration.automatic import Automatic
+from credalset.calibration.few_votes import FewVotes
+from credalset.calibration.noise import AnnotatorSampling, BoundedNoise, Noise, NoNoise, UnbiasedVotes
+
+#: every noise model, by the name it is saved under
+NOISES: dict[str, type[Noise]] = {
+    model.name: model for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes, Automatic)
+}
+
+
+def as_noise(noise: Any) -> Noise:
+    """Check a noise model; None stands for none, ``"auto"`` for the narrowest one that is valid."""
+    if noise is None:
+        return NoNoise()
+    if isinstance(noise, str) and noise == "auto":
+        return Automatic()
+    if not isinstance(noise, Noise):
+        raise TypeError(
+            "noise must be 'auto', FewVotes, AnnotatorSampling, UnbiasedVotes or BoundedNoise (with parentheses: "
+            f"FewVotes()), but is {noise!r}."
+        )
+    return noise

@@ -222,7 +222,7 @@ def _untrusted(data: bytes, allowed: Sequence[str]) -> list[str]:
 def _load_skops(files: dict[str, bytes], path: str | Path, trusted: Sequence[str]) -> Any:
     require(ESTIMATOR_FILE in files, f"{path} has no saved estimator.")
     data = files[ESTIMATOR_FILE]
-    allowed = [*TRUSTED_TYPES, *trusted]
+    skops_io, allowed = _skops_io(), [*TRUSTED_TYPES, *trusted]
     try:
         open_stored_zip(data, Path(path) / ESTIMATOR_FILE).close()
         unknown = _untrusted(data, allowed)
@@ -231,7 +231,7 @@ def _load_skops(files: dict[str, bytes], path: str | Path, trusted: Sequence[str
             f"{path} holds types that are not trusted: {', '.join(unknown)}. If you know where the file comes from, "
             f"allow them with load(path, trusted={[*trusted, *unknown]!r}).",
         )
-        return _skops_io().loads(data, trusted=allowed)
+        return skops_io.loads(data, trusted=allowed)
     except FileFormatError:
         raise
     except Exception as error:

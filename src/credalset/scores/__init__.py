@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from credalset.scores.base import Score
+from credalset.scores.base import REGISTRY, Score
 from credalset.scores.brier import Brier
 from credalset.scores.density import NegativeLogDensity
 from credalset.scores.dirichlet import RelativeLikelihood
@@ -10,7 +10,7 @@ from credalset.scores.hellinger import Hellinger
 from credalset.scores.inner_product import InnerProduct
 from credalset.scores.kullback_leibler import KullbackLeibler
 from credalset.scores.normalized import Normalized
-from credalset.scores.registry import REGISTRY, get_score, register_score
+from credalset.scores.registry import get_score, register_score
 from credalset.scores.total_variation import TotalVariation
 from credalset.scores.wasserstein import Wasserstein
 

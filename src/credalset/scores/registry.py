@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from credalset.scores.base import Score
-
-#: every registered score, by name
-REGISTRY: dict[str, type[Score]] = {}
-
+from credalset.scores.base import REGISTRY, Score
 
 ScoreType = TypeVar("ScoreType", bound=type[Score])
 

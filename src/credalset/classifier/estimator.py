@@ -446,7 +446,5 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         ):
             if not agree:
                 advice = f"Call conformalize again after changing the {what}."
-                raise NotFittedError(
-                    f"{what} is {own!r}, but the calibration was made with {of_calibration!r}. {advice}"
-                )
+                raise NotFittedError(f"{what} is {own!r}, but the calibration was made with {other!r}. {advice}")
         return made

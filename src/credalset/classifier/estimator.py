@@ -71,7 +71,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     calibration_ : Calibration or CrossCalibration
         The calibrated score, after ``conformalize`` or ``cross_conformalize``.
     constant_ : Constant or None
-        The constant prediction, calibrated on the same items, which ``evaluate`` compares with.
+        The constant prediction on the same items, which ``evaluate`` compares with.
     classes_ : ndarray of shape (K,)
         Class names in column order.
 
@@ -422,9 +422,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             note_features(self, X, reset=False)
             return [predict_for(get_score(self.nonconformity), estimator, X) for estimator in self.estimators_]
         if not hasattr(self, "estimator_"):
-            raise NotFittedError(
-                "This ConformalCredalClassifier is not fitted yet. Call fit (and conformalize for credal sets) first."
-            )
+            advice = "Call fit (and conformalize for credal sets) first."
+            raise NotFittedError(f"This ConformalCredalClassifier is not fitted yet. {advice}")
         is_known = hasattr(self, "n_features_in_")
         if is_known:
             note_features(self, X, reset=False)
@@ -441,13 +440,11 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             )
         made = self.calibration_
         score, noise = get_score(self.nonconformity), as_noise(self.noise)
-        for what, own, of_calibration, agree in (
+        for what, own, other, agree in (
             ("nonconformity", score, made.score, score == made.score),
             ("noise", noise, made.rule.noise, noise.agrees_with(made.rule.noise)),
         ):
             if not agree:
-                raise NotFittedError(
-                    f"{what} is {own!r}, but the calibration was made with {of_calibration!r}. "
-                    f"Call conformalize again after changing the {what}."
-                )
+                advice = f"Call conformalize again after changing the {what}."
+                raise NotFittedError(f"{what} is {own!r}, but the calibration was made with {other!r}. {advice}")
         return made

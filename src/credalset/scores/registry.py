@@ -8,10 +8,8 @@ import re
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from credalset.scores.base import Score
+from credalset.scores.base import REGISTRY, Score
 
-#: every registered score, by name
-REGISTRY: dict[str, type[Score]] = {}
 #: group of entry points in which installed packages announce scores of theirs
 ENTRY_POINTS = "credalset.scores"
 
@@ -124,7 +122,10 @@ def find_score(name: str) -> type[Score] | None:
 
 
 def get_score(score: str | Score) -> Score:
-    """Return a score object from a name (``tv ws kl inner so density hellinger brier normalized``) or from a score.
+    """Return a score object from a name or from a score.
+
+    The names are ``tv ws kl inner so density hellinger brier normalized prototypes``, and those of scores that you
+    registered.
 
     Examples
     --------

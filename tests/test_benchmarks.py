@@ -27,6 +27,21 @@ def load(name: str) -> ModuleType:
     return module
 
 
+def test_tables_of_any_length(capsys):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("typer")
+    load("tables").main(["--rows", "2000", "--classes", "3", "--score", "tv", "--workers"])
+    printed = capsys.readouterr().out
+    assert "2,000  predict" in printed
+    assert "memory at 2,000 rows against 200" in printed
+
+
+@pytest.mark.slow
+def test_ten_million_rows_are_scored_in_bounded_memory_and_time(capsys):
+    missed = load("tables").main(["--workers"])
+    assert missed == 0, capsys.readouterr().out
+
+
 @pytest.fixture(scope="module")
 def tiny(geometry):
     few = {3: 1}

@@ -32,10 +32,7 @@ def _why_not(estimator: object) -> dict[str, str]:
             "check_sample_weight_equivalence_on_dense_data": "a solver's path depends on the rows it sees",
             "check_sample_weight_equivalence_on_sparse_data": "labels are passed as Y, distributions, not as y",
         }
-    is_parameter = "score names the nonconformity score here, so there is no score method"
-    return dict.fromkeys(
-        ["check_fit_score_takes_y", "check_pipeline_consistency", "check_n_features_in_after_fitting"], is_parameter
-    )
+    return {}
 
 
 @parametrize_with_checks(
@@ -199,7 +196,7 @@ def test_evaluate_rows() -> None:
 def test_parameters_and_clone() -> None:
     clf = ConformalCredalClassifier(SoftLabelClassifier(LogisticRegression(C=2.0)), "kl")
     assert clf.get_params()["estimator__base__C"] == 2.0
-    twin = clone(clf).set_params(estimator__base__C=3.0, score="ws")
+    twin = clone(clf).set_params(estimator__base__C=3.0, nonconformity="ws")
     assert twin.estimator.base.C == 3.0
     assert clf.estimator.base.C == 2.0
     assert not hasattr(twin, "estimator_")
@@ -246,6 +243,6 @@ def test_fit_conformalize_checks_lengths_and_takes_any_sparse_format() -> None:
 
 
 def test_a_changed_score_needs_a_new_calibration() -> None:
-    clf = fitted(LogisticRegression(), score="kl").set_params(score="tv")
+    clf = fitted(LogisticRegression(), score="kl").set_params(nonconformity="tv")
     with pytest.raises(NotFittedError, match="the calibration was made with KullbackLeibler"):
         clf.predict_set(DATA.X[TEST])

@@ -271,7 +271,7 @@ def test_pulls_that_differ_are_told(in_pipeline: bool, recwarn: pytest.WarningsR
         return make_pipeline(StandardScaler(), network) if in_pipeline else network
 
     advice = re.escape("has pull=0.05, but the score reads its densities with pull=0.001") + ".*"
-    advice += re.escape("Use score=NegativeLogDensity(pull=0.05).")
+    advice += re.escape("Use nonconformity=NegativeLogDensity(pull=0.05).")
     clf = cs.ConformalCredalClassifier(estimator(0.05), "density")
     with pytest.warns(CredalSetWarning, match=advice) as seen:
         clf.fit(X, Y)

@@ -149,14 +149,14 @@ def test_a_warm_start_needs_the_same_shape(changed: dict[str, Any]) -> None:
 def test_density_sets_from_the_classifier(tmp_path: Any) -> None:
     data = cs.datasets.make_synthetic(600, n_classes=3, n_votes=20, random_state=0)
     estimator = DirichletMixtureNetwork((16,), n_components=3, epochs=5, likelihood="counts", random_state=0)
-    clf = cs.ConformalCredalClassifier(estimator, score="density")
+    clf = cs.ConformalCredalClassifier(estimator, nonconformity="density")
     clf.fit(data.X[:300], data.counts[:300]).conformalize(data.X[300:500], data.counts[300:500])
     sets = clf.predict_set(data.X[500:], alpha=0.2)
     assert sets.shape == "density set"
     assert 0.6 < sets.contains(data.counts[500:] / 20).mean() <= 1.0
     assert clf.predict_proba(data.X[500:]) == pytest.approx(clf.estimator_.predict_proba(data.X[500:]))
     assert clf.predict_proba(data.X[500:]).sum(axis=1) == pytest.approx(np.ones(100))
-    again = cs.ConformalCredalClassifier(estimator, score="density").fit_conformalize(data.X, data.counts, 200)
+    again = cs.ConformalCredalClassifier(estimator, nonconformity="density").fit_conformalize(data.X, data.counts, 200)
     assert len(again.calibration_) == 200
     rows = clf.evaluate(data.X[500:], data.counts[500:], alpha=[0.1, 0.2])
     assert len(list(rows)) == 2
@@ -175,11 +175,11 @@ def test_what_is_refused() -> None:
         DirichletMixtureNetwork(n_components=1.5, **small).fit(data.X, data.counts)
     mixture = DirichletMixtureNetwork(**small).fit(data.X, data.counts)
     with pytest.raises(TypeError, match="score 'so' needs an estimator with predict_concentration"):
-        cs.ConformalCredalClassifier(mixture, score="so").conformalize(data.X, data.counts)
+        cs.ConformalCredalClassifier(mixture, nonconformity="so").conformalize(data.X, data.counts)
     with pytest.raises(TypeError, match="score 'density' needs an estimator with predict_concentration"):
-        cs.ConformalCredalClassifier(LogisticRegression(), score="density").fit(data.X, data.counts).conformalize(
+        cs.ConformalCredalClassifier(LogisticRegression(), nonconformity="density").fit(
             data.X, data.counts
-        )
+        ).conformalize(data.X, data.counts)
 
 
 SECOND_ORDER: dict[str, tuple[Any, str]] = {
@@ -201,7 +201,7 @@ def test_more_votes_make_smaller_sets_that_cover(name: str) -> None:
     networks = fit_many([make(random_state=s) for s, _ in cells], [(d.X[:500], d.counts[:500]) for d in data])
     covered, volume = dict.fromkeys(votes, 0), dict.fromkeys(votes, 0.0)
     for (_, m), d, network in zip(cells, data, networks, strict=True):
-        clf = cs.ConformalCredalClassifier(network, score=score)
+        clf = cs.ConformalCredalClassifier(network, nonconformity=score)
         sets = clf.conformalize(d.X[500:1000], d.counts[500:1000]).predict_set(d.X[1000:], alpha=0.1)
         covered[m] += int(sets.contains(d.counts[1000:] / m).sum())
         volume[m] += sets.volume().mean() / n_seeds

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,7 +14,7 @@ pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 import credalset as cs  # noqa: E402
-from credalset.distributed import local_cluster, score_parquet  # noqa: E402
+from credalset.distributed import score_parquet  # noqa: E402
 from credalset.tables import Scorer  # noqa: E402
 from credalset.tables.parts import Part  # noqa: E402
 
@@ -93,26 +91,6 @@ def test_another_job_is_not_resumed(source: Path, scorer: Scorer, tmp_path: Path
     (tmp_path / "out" / "_plan.json").write_text("{")
     with pytest.raises(ValueError, match="no job to resume"):
         score_parquet(source, tmp_path / "out", scorer, resume=True)
-
-
-def test_a_killed_worker_changes_nothing(
-    source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
-) -> None:
-    pytest.importorskip("distributed")
-    killed = []
-    with local_cluster(2) as client:
-
-        def kill_one(parts: Iterable[Part], _: int) -> Iterator[Part]:
-            for i, part in enumerate(parts):
-                if i == 3:
-                    killed.append(next(iter(client.run(os.getpid).values())))
-                    os.kill(killed[0], signal.SIGKILL)
-                yield part
-
-        summary = score_parquet(source, tmp_path / "out", scorer, client=client, report=kill_one)
-    assert killed
-    assert summary.n_rows == 2 * N
-    assert contents(tmp_path / "out") == serial
 
 
 def test_what_is_not_parquet_is_named(scorer: Scorer, tmp_path: Path) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
@@ -23,6 +22,8 @@ from credalset.calibration.checks import check_items, placeholder
 from credalset.calibration.cross import check_exact, check_options
 from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
+from credalset.classifier.comparing import compare_scores
+from credalset.classifier.safety import all_or_nothing
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Constant, Evaluation, evaluate_predictions
 from credalset.persistence.bundle import Bundle, write_bundle
@@ -36,31 +37,12 @@ from credalset.predictors.protocol import (
     targets_for,
     warn_of_pull,
 )
+from credalset.predictors.scoring import SoftScoring
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-def _all_or_nothing(method: Callable[P, R]) -> Callable[P, R]:
-    """Leave the classifier as it was if the method fails: what was fitted and calibrated before stays good."""
-
-    @wraps(method)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        state: dict[str, Any] = args[0].__dict__
-        before = dict(state)
-        try:
-            return method(*args, **kwargs)
-        except BaseException:
-            state.clear()
-            state.update(before)
-            raise
-
-    return wrapper
-
-
-class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Predict credal sets that contain the true label distribution with probability at least 1 − α.
 
     ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on data the estimator
@@ -70,10 +52,12 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     ----------
     estimator : estimator, optional
         First-order scores need ``predict_proba``, second-order ones ``predict_concentration``. A plain scikit-learn
-        classifier is wrapped in `SoftLabelClassifier` so that it learns from distributions. By default the paper's
-        network that fits the score, `FirstOrderNetwork` or `SecondOrderNetwork` (extra ``torch``).
-    score : str or Score
-        ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, or an object from `credalset.scores`.
+        classifier is wrapped in `SoftLabelClassifier` so that it learns from distributions, and so is what a
+        `GridSearchCV` tries out. By default the paper's network that fits the score, `FirstOrderNetwork` or
+        `SecondOrderNetwork` (extra ``torch``).
+    nonconformity : str or Score
+        The nonconformity score: ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, or an object from
+        `credalset.scores`. (``score`` is the method by which scikit-learn compares models.)
     noise : FewVotes, AnnotatorSampling, UnbiasedVotes, BoundedNoise or "auto", optional
         Cover the distribution behind the votes rather than their shares.
 
@@ -97,18 +81,20 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     >>> data = cs.datasets.make_synthetic(1500, n_classes=3, random_state=0)
     >>> X_train, X_calib, X_test, Y_train, Y_calib, Y_test = cs.train_conformalize_test_split(
     ...     data.X, data.counts, train_size=500, conformalize_size=500, test_size=500, random_state=0)
-    >>> clf = cs.ConformalCredalClassifier(LogisticRegression(), score="kl")
+    >>> clf = cs.ConformalCredalClassifier(LogisticRegression(), nonconformity="kl")
     >>> sets = clf.fit(X_train, Y_train).conformalize(X_calib, Y_calib).predict_set(X_test, alpha=0.1)
     >>> len(sets), sets.n_classes
     (500, 3)
     """
 
-    def __init__(self, estimator: Any = None, score: str | Score = "tv", noise: Noise | str | None = None) -> None:
+    def __init__(
+        self, estimator: Any = None, nonconformity: str | Score = "tv", noise: Noise | str | None = None
+    ) -> None:
         self.estimator = estimator
-        self.score = score
+        self.nonconformity = nonconformity
         self.noise = noise
 
-    @_all_or_nothing
+    @all_or_nothing
     def fit(self, X: Any, Y: Any) -> Self:
         """Train the estimator.
 
@@ -119,7 +105,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         Y : array of shape (n, K), Annotations, or array of n labels
             Label distributions, annotation counts, or one label per item (read as one vote).
         """
-        score = get_score(self.score)
+        score = get_score(self.nonconformity)
         estimator = prepare(self.estimator, score)
         warn_of_pull(estimator, score)
         note_features(self, X, reset=True)
@@ -130,7 +116,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self._forget("calibration_", "constant_", "estimators_")
         return self
 
-    @_all_or_nothing
+    @all_or_nothing
     def conformalize(self, X: Any, Y: Any, groups: Any = None, weights: Any = None) -> Self:
         """Calibrate the score on items that the estimator was not trained on.
 
@@ -145,7 +131,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         weights : array of shape (n,), optional
             Likelihood ratios under covariate shift; see `credalset.conformalize`.
         """
-        score = get_score(self.score)
+        score = get_score(self.nonconformity)
         self._adopt_fitted_estimator()
         warn_of_pull(self.estimator_, score)
         prediction = predict_for(score, self.estimator_, X)
@@ -161,10 +147,10 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.calibration_: Calibration | CrossCalibration = conformalize(
             prediction, labels, score, noise=self.noise, groups=groups, weights=weights
         )
-        self.constant_ = Constant.from_labels(score, labels, self.noise, groups, weights)
+        self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)
         return self
 
-    @_all_or_nothing
+    @all_or_nothing
     def cross_conformalize(
         self,
         X: Any,
@@ -203,7 +189,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         >>> len(clf.predict_set(data.X[100:], alpha=0.1))
         100
         """
-        score = get_score(self.score)
+        score = get_score(self.nonconformity)
         check_options(self.noise, groups)
         refuse_frozen(self.estimator)
         labels = read_labels(Y, X)
@@ -218,10 +204,10 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.calibration_ = cross_conformalize(
             prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights, exact=exact
         )
-        self.constant_ = Constant.from_labels(score, labels, self.noise, groups, weights)
+        self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)
         return self
 
-    @_all_or_nothing
+    @all_or_nothing
     def fit_conformalize(
         self,
         X: Any,
@@ -253,7 +239,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 f"calibration_size {calibration_size!r} leaves none of the {len(indices)} items to fit on."
             )
         train, calib = train_test_split(indices, test_size=calibration_size, random_state=random_state)
-        self._check_items(get_score(self.score), labels, groups, weights)
+        self._check_items(get_score(self.nonconformity), labels, groups, weights)
         self.fit(_safe_indexing(X, train), labels[train])
         own_groups = groups if groups is None or isinstance(groups, str) else _safe_indexing(groups, calib)
         own_weights = None if weights is None else _safe_indexing(weights, calib)
@@ -265,7 +251,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict label distributions (n, K), the mean for a second-order score; averaged over folds if there are."""
-        score, prediction = get_score(self.score), self._predict(X)
+        score, prediction = get_score(self.nonconformity), self._predict(X)
         blocks = prediction if isinstance(prediction, list) else [prediction]
         return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
 
@@ -317,6 +303,56 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         prediction, labels = self._predict(X), self._labels(Y, X)
         known = self.constant_ if constant and hasattr(self, "constant_") else None
         return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
+
+    def compare(
+        self,
+        X: Any,
+        Y: Any,
+        scores: Sequence[str | Score],
+        alpha: float | Sequence[float] = 0.1,
+        *,
+        calibration_size: float | int = 0.5,
+        random_state: int | None = 0,
+        volume: bool | None = None,
+        constant: bool = True,
+    ) -> Evaluation:
+        """Calibrate several scores on the fitted model, and measure their sets: one table to choose from.
+
+        The items are split at random: every score is calibrated on one part, its sets are measured on the other. The
+        classifier itself stays as it is.
+
+        Parameters
+        ----------
+        X, Y
+            Labelled items that the estimator was not trained on.
+        scores : sequence of str or Score
+            Nonconformity scores, all of them for predictions that the estimator makes.
+        alpha : float or sequence of floats
+            Miscoverage rates.
+        calibration_size : float or int
+            Share or number of items to calibrate on.
+        random_state : int or None
+            Seed of the split.
+        volume, constant
+            As in ``evaluate``.
+
+        Returns
+        -------
+        Evaluation
+            The rows of ``evaluate`` for every score and level. The best of many looks better than it is: calibrate the
+            score that you choose on items that took no part in the choice.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> data = cs.datasets.make_synthetic(900, n_votes=50, random_state=0)
+        >>> clf = cs.ConformalCredalClassifier(LogisticRegression()).fit(data.X[:300], data.counts[:300])
+        >>> rows = clf.compare(data.X[300:], data.counts[300:], ["tv", "kl", "inner"], alpha=0.1)
+        >>> [(row["score"], row["verdict"]) for row in rows]
+        [('tv', 'kept'), ('kl', 'kept'), ('inner', 'kept')]
+        """
+        return compare_scores(self, X, Y, scores, alpha, calibration_size, random_state, volume, constant)
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""
@@ -382,7 +418,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """Return the valid predictions that the score takes, or a list of those of every fold's estimator."""
         if hasattr(self, "estimators_"):
             note_features(self, X, reset=False)
-            return [predict_for(get_score(self.score), estimator, X) for estimator in self.estimators_]
+            return [predict_for(get_score(self.nonconformity), estimator, X) for estimator in self.estimators_]
         if not hasattr(self, "estimator_"):
             raise NotFittedError(
                 "This ConformalCredalClassifier is not fitted yet. Call fit (and conformalize for credal sets) first."
@@ -390,7 +426,7 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         is_known = hasattr(self, "n_features_in_")
         if is_known:
             note_features(self, X, reset=False)
-        prediction = predict_for(get_score(self.score), self.estimator_, X)
+        prediction = predict_for(get_score(self.nonconformity), self.estimator_, X)
         if not is_known:  # only what the estimator could make sense of is worth remembering
             note_features(self, X, reset=True)
         return prediction
@@ -402,9 +438,9 @@ class ConformalCredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 "estimator was not trained on."
             )
         made = self.calibration_
-        score, noise = get_score(self.score), as_noise(self.noise)
+        score, noise = get_score(self.nonconformity), as_noise(self.noise)
         for what, own, of_calibration, agree in (
-            ("score", score, made.score, score == made.score),
+            ("nonconformity", score, made.score, score == made.score),
             ("noise", noise, made.rule.noise, noise.agrees_with(made.rule.noise)),
         ):
             if not agree:

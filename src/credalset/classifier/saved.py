@@ -38,7 +38,7 @@ def classifier_to_bundle(classifier: Any) -> Bundle:
     if not hasattr(classifier, "estimator_") and not hasattr(classifier, "estimators_"):
         raise NotFittedError("this classifier has no fitted estimator to save. Call fit or conformalize first.")
     values: dict[str, Any] = {
-        "score": score_to_dict(get_score(classifier.score)),
+        "score": score_to_dict(get_score(classifier.nonconformity)),
         "noise": noise_to_dict(as_noise(classifier.noise)),
         "calibration": None,
         **fitted_values(classifier),

@@ -1,6 +1,9 @@
-"""How well credal sets do on labelled data: coverage and size, with confidence intervals."""
+"""How well credal sets and predictions do on labelled data: coverage, size and loss, with confidence intervals."""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from credalset.metrics.containment import coverage, coverage_by_entropy, coverage_by_group, coverage_by_size
 from credalset.metrics.estimate import Estimate, by_group, mean, proportion
@@ -14,8 +17,26 @@ from credalset.metrics.size import (
     mean_width,
 )
 
+if TYPE_CHECKING:
+    from credalset.metrics.losses import WidthScorer, soft_brier, soft_log_loss
+
+# Scorers need scikit-learn's model selection, which takes a while to import: only who asks for them waits.
+_LOSSES = ("WidthScorer", "soft_brier", "soft_log_loss")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LOSSES:
+        raise AttributeError(f"module 'credalset.metrics' has no attribute {name!r}")
+    return getattr(import_module("credalset.metrics.losses"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LOSSES})
+
+
 __all__ = [
     "Estimate",
+    "WidthScorer",
     "by_group",
     "coverage",
     "coverage_by_entropy",
@@ -30,4 +51,6 @@ __all__ = [
     "mean_volume",
     "mean_width",
     "proportion",
+    "soft_brier",
+    "soft_log_loss",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,15 +34,21 @@ def default_estimator(score: Score) -> Any:
 
 def accepts_label_distributions(estimator: Any) -> bool:
     """Tell whether ``estimator.fit`` understands (n, K) label distributions."""
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    return bool(getattr(last, "accepts_label_distributions", False)) or isinstance(last, FrozenEstimator)
+    learner = _learner(estimator)
+    return bool(getattr(learner, "accepts_label_distributions", False)) or isinstance(learner, FrozenEstimator)
 
 
 def targets_for(estimator: Any, labels: Labels) -> FloatArray:
     """Return what an estimator is fitted to: distributions, or the votes behind them if it makes use of those."""
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    takes_counts = bool(getattr(last, "accepts_counts", False))
+    takes_counts = bool(getattr(_learner(estimator), "accepts_counts", False))
     return labels.counts if takes_counts and labels.counts is not None else labels.distributions
+
+
+def _learner(estimator: Any) -> Any:
+    """Return what learns from labels: the end of a pipeline, what a search over parameters tries out."""
+    while isinstance(estimator, Pipeline | BaseSearchCV):
+        estimator = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator.estimator
+    return estimator
 
 
 def prepare(estimator: Any, score: Score) -> Any:
@@ -49,7 +56,30 @@ def prepare(estimator: Any, score: Score) -> Any:
     if estimator is None:
         return default_estimator(score)
     fresh = clone(estimator)
-    return fresh if accepts_label_distributions(fresh) else SoftLabelClassifier(fresh)
+    if accepts_label_distributions(fresh):
+        return fresh
+    return _soft_search(fresh) if isinstance(fresh, BaseSearchCV) else SoftLabelClassifier(fresh)
+
+
+def _soft_search(search: Any) -> Any:
+    """Let a search over the parameters of a plain classifier learn from label distributions.
+
+    The classifier is wrapped, rather than the search: rows of one item must not be in two of its folds.
+    """
+    if search.scoring is not None and not callable(search.scoring):
+        raise ValueError(
+            f"the search has scoring={search.scoring!r}, which compares class labels, but learns from label "
+            "distributions. Leave scoring out (soft cross-entropy), or use credalset.metrics.soft_log_loss, soft_brier "
+            "or WidthScorer(alpha)."
+        )
+    for name in ("param_grid", "param_distributions"):
+        grid = getattr(search, name, None)
+        if grid is not None:
+            grids = [grid] if isinstance(grid, Mapping) else grid
+            renamed = [{f"base__{key}": values for key, values in one.items()} for one in grids]
+            search.set_params(**{name: renamed[0] if isinstance(grid, Mapping) else renamed})
+    search.estimator = SoftLabelClassifier(search.estimator)
+    return search
 
 
 def refuse_frozen(estimator: Any) -> None:
@@ -81,7 +111,7 @@ def warn_of_pull(estimator: Any, score: Score) -> None:
         warn(
             f"the estimator has pull={float(trained)!r}, but the score reads its densities with pull={float(read)!r}: "
             "coverage holds, but the sets may be larger than need be. "
-            f"Use score={type(score).__name__}(pull={float(trained)!r})."
+            f"Use nonconformity={type(score).__name__}(pull={float(trained)!r})."
         )
 
 
@@ -91,9 +121,12 @@ def predicts_mixtures(estimator: Any, score: Score) -> bool:
 
 
 def _last_step(estimator: Any) -> Any:
-    """Return what predicts: the end of a pipeline, what is frozen."""
-    while isinstance(estimator, Pipeline | FrozenEstimator):
-        estimator = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator.steps[-1][1]
+    """Return what predicts: the end of a pipeline, what is frozen, what a search tries out or has found."""
+    while isinstance(estimator, Pipeline | FrozenEstimator | BaseSearchCV):
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+        else:
+            estimator = getattr(estimator, "best_estimator_", estimator.estimator)
     return estimator
 
 
@@ -124,7 +157,9 @@ def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
 
 
 def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:
-    """Find a method, also at the end of a pipeline, which passes on only the methods that scikit-learn knows."""
+    """Find a method, also behind pipelines and searches, which pass on only the methods that scikit-learn knows."""
+    if isinstance(estimator, BaseSearchCV) and not hasattr(estimator, method):
+        return _find_method(getattr(estimator, "best_estimator_", estimator.estimator), method)
     if isinstance(estimator, Pipeline) and not hasattr(estimator, method) and len(estimator.steps) > 0:
         last = _find_method(estimator.steps[-1][1], method)
         return None if last is None else lambda X: last(estimator[:-1].transform(X) if len(estimator) > 1 else X)

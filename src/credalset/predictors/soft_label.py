@@ -14,9 +14,10 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
+from credalset.predictors.scoring import SoftScoring
 
 
-class SoftLabelClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Fit a scikit-learn classifier to label distributions by weighting each item's classes.
 
     An item with label distribution λ becomes up to K training rows, one per class with weight λ_k > 0, so that the

@@ -22,6 +22,7 @@ FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 BATCH_ROWS = 1 << 16
 JSON_BLOCK = 1 << 24  # bytes of JSON lines read at a time
+READ_BUFFER = 1 << 20  # bytes of a column that are read ahead, where Arrow would hold all of it
 STANDARD_STREAM = "-"
 
 
@@ -158,16 +159,21 @@ def _input(file: str, kind: Kind) -> Any:
     return pa.input_stream(file, compression=kind.compression)
 
 
-def _read_parquet(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -> Table:
-    import pyarrow.parquet as pq
+def open_parquet(source: Any) -> Any:
+    """Open a Parquet file to be read in batches, in memory that does not grow with the file or its row groups."""
+    from pyarrow import parquet
 
+    return parquet.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER)
+
+
+def _read_parquet(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -> Table:
     source = _input(file, kind)
     if file == STANDARD_STREAM:
         source = io.BytesIO(source.read())  # the footer comes last: Parquet cannot be read as it arrives
     elif kind.compression is None:
         source.close()
         source = file
-    parquet = pq.ParquetFile(source)
+    parquet = open_parquet(source)
     return Table(parquet.schema_arrow, parquet.iter_batches(batch_size=batch_rows))
 
 

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from credalset._files import UNFINISHED, write_file
 from credalset.sets.columns import need
-from credalset.tables.files import find_files, table_writer
+from credalset.tables.files import BATCH_ROWS, find_files, open_parquet, table_writer
 from credalset.tables.scorer import Scorer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PLAN, MANIFEST, CALIBRATION = "_plan.json", "_manifest.json", "_calibration"
-BATCH_ROWS = 1 << 16
 TASKS_AT_ONCE = 4096  # that a scheduler is handed before the first are done
 RETRIES = 3
 
@@ -131,9 +130,7 @@ def score_part(part: Part, scorer: Scorer) -> Part:
 
 
 def _batches(part: Part) -> Iterator[pa.RecordBatch]:
-    from pyarrow import parquet
-
-    yield from parquet.ParquetFile(part.source).iter_batches(batch_size=BATCH_ROWS, row_groups=[part.row_group])
+    yield from open_parquet(part.source).iter_batches(batch_size=BATCH_ROWS, row_groups=[part.row_group])
 
 
 def _run_here(parts: Iterable[Part], scorer: Scorer) -> Iterator[Part]:

@@ -67,7 +67,7 @@ class Reader:
     recognise : callable
         Source to Guess, or None if it is certainly something else.
     read : callable
-        Source, Wanted and Log to batches of columns task, worker, label[, time][, weight].
+        Source, Wanted and Log to batches of columns task, worker, label, and if known time and weight.
     takes : tuple of str
         What a user may name: of task, worker, label, time, weight.
     missing : str

@@ -50,7 +50,7 @@ def open_votes(
     encoding: str | None = None,
     delimiter: str | None = None,
 ) -> VoteFile:
-    r"""Open an annotation export or a vote table as one long table: task, worker, label[, time][, weight].
+    r"""Open an annotation export or a vote table as one long table: task, worker, label, and if known time and weight.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class VoteFile:
         return "; ".join([f"{self.source.name}, {how}", *notes])
 
     def batches(self) -> Iterator[Batch]:
-        """Yield columns task, worker, label[, time][, weight] with one label per row, as the file holds them."""
+        """Yield columns task, worker, label, and time and weight where known: one label per row, as in the file."""
         for batch in self._labelled():
             complete = complete_rows(batch)
             if self.missing == "error" and len(complete["label"]) < len(batch["label"]):

@@ -26,6 +26,7 @@ from credalset.annotations.labels import Labels
 from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.labels import read_labels
 from credalset.predictors.saved import dump_estimator
+from credalset.predictors.scoring import SoftScoring
 from credalset.predictors.torch.heads import Head
 from credalset.predictors.torch.training import Run, Trainee, TrainingOptions, one_thread_if_small, train
 
@@ -46,7 +47,7 @@ class Job:
     key: Hashable
 
 
-class TorchEstimator(ClassifierMixin, TrainingOptions, BaseEstimator):  # type: ignore[misc]
+class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators that train a PyTorch module on label distributions.
 
     Estimators are data classes: their fields are the parameters of their constructors, which only store them.

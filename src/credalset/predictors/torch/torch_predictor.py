@@ -79,7 +79,7 @@ class TorchPredictor(TorchEstimator):
     A module that is already trained:
 
     >>> prefit = TorchPredictor(predictor.module_, "first", "logits", prefit=True)
-    >>> clf = cs.ConformalCredalClassifier(prefit, score="kl").conformalize(data.X, data.counts)
+    >>> clf = cs.ConformalCredalClassifier(prefit, nonconformity="kl").conformalize(data.X, data.counts)
     """
 
     module: nn.Module

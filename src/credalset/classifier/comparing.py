@@ -1,0 +1,63 @@
+"""Several scores on one fitted model, in one table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import _safe_indexing
+
+from credalset._splits import part_size, with_rows
+from credalset.calibration import conformalize
+from credalset.evaluation import CONSTANT, Constant, Evaluation, evaluate_predictions
+from credalset.predictors.protocol import predict_for
+from credalset.scores import Score, get_score
+
+
+def compare_scores(
+    classifier: Any,
+    X: Any,
+    Y: Any,
+    scores: Sequence[str | Score],
+    alpha: float | Sequence[float],
+    calibration_size: float | int,
+    random_state: int | None,
+    volume: bool | None,
+    constant: bool,
+) -> Evaluation:
+    """Calibrate and evaluate each score on a random split of the items; see `ConformalCredalClassifier.compare`."""
+    if isinstance(scores, str | Score):
+        raise TypeError(f"scores must be a list of scores, but is {scores!r}. Write [{scores!r}].")
+    chosen = [get_score(score) for score in scores]
+    if hasattr(classifier, "estimators_"):
+        raise NotFittedError(
+            "compare needs one fitted estimator, but cross_conformalize has trained one per fold. Call fit first."
+        )
+    classifier._adopt_fitted_estimator()
+    labels = classifier._labels(Y, X)
+    X = with_rows(X, len(labels))
+    taken = part_size(calibration_size, len(labels), "calibration_size")
+    if taken >= len(labels):
+        raise ValueError(f"calibration_size {calibration_size!r} leaves none of the {len(labels)} items to measure.")
+    order = np.random.default_rng(random_state).permutation(len(labels))
+    calib, test = np.sort(order[:taken]), np.sort(order[taken:])
+    X_calib, X_test = _safe_indexing(X, calib), _safe_indexing(X, test)
+    table = Evaluation()
+    for score, name in zip(chosen, _names(chosen), strict=True):
+        prediction = predict_for(score, classifier.estimator_, X_calib)
+        calibration = conformalize(prediction, labels[calib], score, noise=classifier.noise)
+        known = Constant.from_labels(score, labels[calib], calibration.rule.noise) if constant else None
+        asked: Any = predict_for(score, classifier.estimator_, X_test)
+        rows = evaluate_predictions(calibration, asked, labels[test], alpha, volume=volume, constant=known)
+        table += [row | {"score": name} for row in rows]
+        table.constant += [row | {"score": name + CONSTANT} for row in rows.constant]
+    return table
+
+
+def _names(scores: Sequence[Score]) -> list[str]:
+    """Return the names of the scores, in full where two would have the same."""
+    times = Counter(score.name for score in scores)
+    return [score.name if times[score.name] == 1 else repr(score) for score in scores]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import credalset as cs
+import credalset.plotting
 from credalset.scores import Brier
 from credalset.scores.density import DensitySet
 from credalset.sets.credal_set import CredalSet
@@ -167,6 +168,40 @@ def gallery() -> dict[str, Any]:
     return found
 
 
+#: messages of the picture on the home page, by their place among the new ones, and what their sets say
+HERO = {490: "settled: one label is left", 461: "ambiguous: people disagree", 433: "unknown: ask more people"}
+
+
+def hero() -> Any:
+    """The picture of the home page: three messages, what annotators said, and what the model does not rule out."""
+    import textwrap
+
+    from matplotlib.figure import Figure
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    data = cs.datasets.make_messages(2000, n_votes=50, random_state=0)
+    learner = make_pipeline(TfidfVectorizer(), cs.SoftLabelClassifier(LogisticRegression(C=100)))
+    prediction = learner.fit(data.texts[:1000], data.counts[:1000]).predict_proba(data.texts[1000:])
+    sets = cs.conformalize(prediction[:500], data.counts[1000:1500], "kl").predict_set(prediction[500:], alpha=0.1)
+    action = sets.queue().action
+    figure = Figure(figsize=(8.4, 3.6), facecolor="white")
+    for axes, (row, title) in zip(figure.subplots(1, 3), HERO.items(), strict=True):
+        item = 1500 + row
+        assert {"unknown": "re-annotate"}.get(kind := title.split(":")[0], kind) == action[row]
+        cs.plotting.ternary(sets[row], votes=data.counts[item], classes=data.classes, legend=False, ax=axes)
+        axes.set_title(title, size=10, weight="bold", pad=42)
+        words = "\n".join(textwrap.wrap(data.texts[item], 42))
+        axes.text(0.5, 1.09, words, transform=axes.transAxes, ha="center", va="bottom", size=8, style="italic")
+    handles, labels = axes.get_legend_handles_labels()
+    names = {"credal set": "credal set, 90 % coverage", "votes": "what 50 annotators said"}
+    texts = [names.get(label, label) for label in labels]
+    figure.legend(handles, texts, loc="lower center", ncols=4, frameon=False, fontsize=9.5)
+    figure.subplots_adjust(left=0.02, right=0.98, top=0.75, bottom=0.12, wspace=0.06)
+    return figure
+
+
 def save(figure: Any, path: Path) -> None:
     """Write a figure, the same file every time."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -186,11 +221,13 @@ def main() -> None:
     warnings.simplefilter("ignore", cs.CredalSetWarning)  # half-spaces of the gallery that are empty
     mpl.rcParams["svg.hashsalt"] = "credalset"  # the same file every time
     regions = figures()
-    wanted = set(options.names or [*regions, *PICTURE.findall(GALLERY.read_text(encoding="utf-8"))])
+    wanted = set(options.names or [*regions, "hero", *PICTURE.findall(GALLERY.read_text(encoding="utf-8"))])
+    if "hero" in wanted:
+        save(hero(), options.out / "img" / f"hero.{options.format}")
     for name, panels in regions.items():
         if name in wanted:
             save(draw(panels), options.out / "regions" / "img" / f"{name}.{options.format}")
-    if wanted - set(regions):
+    if wanted - {*regions, "hero"}:
         for name, figure in gallery().items():
             if name in wanted:
                 save(figure, options.out / "img" / f"{name}.{options.format}")

@@ -498,7 +498,7 @@ def test_a_classifier_and_its_calibration_must_have_one_noise(tmp_path: Path) ->
 
 
 def test_a_classifier_and_its_calibration_must_have_one_score(saved_classifier: Path) -> None:
-    other = "tv" if cs.load(saved_classifier).score.name != "tv" else "kl"
+    other = "tv" if cs.load(saved_classifier).nonconformity.name != "tv" else "kl"
     params = {"base": 2.0} if other == "kl" else {}
     forge(saved_classifier, lambda manifest: manifest["values"].update(score={"name": other, "params": params}))
     with pytest.raises(FileFormatError, match=r"contradicts itself: the classifier's score is .*calibrated with"):

@@ -110,7 +110,7 @@ def test_labels_of_every_kind() -> None:
     assert network.classes_.tolist() == names
     assert set(network.predict(DATA.X)) <= set(names)
     hard = np.array(names)[DATA.counts.argmax(axis=1)]
-    assert FirstOrderNetwork(**SMALL).fit(DATA.X, hard).score(DATA.X, hard) > 0.8
+    assert (FirstOrderNetwork(**SMALL).fit(DATA.X, hard).predict(DATA.X) == hard).mean() > 0.8
     with pytest.raises(ValueError, match="X has 300 items, but Y has 10"):
         FirstOrderNetwork(**SMALL).fit(DATA.X, DATA.counts[:10])
     with pytest.raises(ValueError, match="Normalise the rows or pass the raw counts"):
@@ -137,7 +137,7 @@ def test_clone_parameters_pipelines_and_grids() -> None:
     assert shifted == pytest.approx(plain, abs=1e-3)
     labels = DATA.counts.argmax(axis=1)
     grid = GridSearchCV(pipeline, {"firstordernetwork__hidden": [(2,), (16,)]}, cv=2).fit(DATA.X, labels)
-    assert grid.best_score_ > 0.7
+    assert grid.best_score_ > -0.5, "minus the cross-entropy; a coin with three sides has -1.1"
 
 
 def test_predictions_do_not_depend_on_the_batch() -> None:

@@ -79,9 +79,10 @@ def _row_lengths(value: Any) -> str | None:
 
 def as_matrix(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
     """Convert to a finite float64 matrix of shape (N, K), K ≥ 2."""
+    refuse_texts(value, name)
     array = as_numbers(value, name, "Pass a numeric array of shape (n_items, n_classes).")
     if array.ndim != 2:
-        hint = " Use array[None, :] for a single row." if array.ndim == 1 else ""
+        hint = _remedy_for_one_axis(array) if array.ndim == 1 else ""
         raise ValueError(f"{name} must have shape (n_items, n_classes), but has shape {array.shape}.{hint}")
     if array.shape[1] < 2:
         raise ValueError(
@@ -94,6 +95,29 @@ def as_matrix(value: ArrayLike, name: str, *, n_classes: int | None = None) -> F
             "Pass one column per class, in the same order everywhere."
         )
     return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def refuse_texts(value: Any, name: str) -> None:
+    """Refuse one text per item where rows are wanted: these are class labels, and have a remedy of their own."""
+    is_flat = isinstance(value, list | tuple) or len(getattr(value, "shape", ())) == 1
+    first = next(iter(value), None) if is_flat else None
+    if isinstance(first, str):
+        raise TypeError(
+            f"{name} must have shape (n_items, n_classes), but holds one text per item. If these are class labels, "
+            "pass a vote each: pandas.get_dummies(labels), whose columns are the classes."
+        )
+
+
+def _remedy_for_one_axis(array: FloatArray) -> str:
+    """Say what to do with numbers that have one axis where two are wanted, by what they look like."""
+    one_row = " Use array[None, :] for a single row."
+    if len(array) == 0 or array.min() < 0.0:
+        return one_row
+    if (array == np.floor(array)).all():
+        return f" For class labels, one per item, pass a vote each: np.eye(n_classes)[labels].{one_row}"
+    if array.max() > 1.0 or abs(array.sum() - 1.0) <= 1e-2:
+        return one_row
+    return f" For probabilities of one of two classes, pass both columns: np.column_stack([1 - p, p]).{one_row}"
 
 
 def _check_finite(array: FloatArray, name: str) -> None:

@@ -25,6 +25,8 @@ from credalset.scores import Score
 from credalset.scores.saved import score_from_dict, score_to_dict
 from credalset.sets.credal_set import CredalSet
 
+LARGEST_LIKELY = 0.5  # miscoverage rate that anybody asks for on purpose
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseCalibration:
@@ -146,7 +148,12 @@ def _with_names(value: Any, classes: Sequence[Any] | None, name: str) -> tuple[A
 
 
 def as_level(alpha: Any) -> Fraction:
-    """Check a miscoverage rate and return the fraction that it stands for."""
-    as_probability(alpha, "alpha")
+    """Check a miscoverage rate and return the fraction that it stands for; warn of one that looks like a coverage."""
+    number = as_probability(alpha, "alpha")
+    if number > LARGEST_LIKELY:
+        warn(
+            f"alpha={number:g} is a miscoverage rate and asks for sets that cover only {1 - number:.3g} of the items. "
+            f"For a coverage of {number:g} write alpha={1 - number:.3g}."
+        )
     level: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
     return exact_level(level)

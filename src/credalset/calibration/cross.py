@@ -97,7 +97,7 @@ class CrossCalibration(BaseCalibration):
         def __getattr__(self, name: str) -> NoReturn:
             raise AttributeError(_MISSING.get(name, f"'CrossCalibration' object has no attribute {name!r}"))
 
-    def guaranteed_coverage(self, alpha: float) -> float:
+    def guaranteed_coverage(self, alpha: float = 0.1) -> float:
         r"""Return the proven lower bound of coverage, about 1 − 2α; with groups, that of the worst group.
 
         For n items in F folds of any sizes it is $1 - 2 (\alpha (n+1) + F - 1) / (n + F)$, as twice an average of
@@ -132,7 +132,9 @@ class CrossCalibration(BaseCalibration):
             misses[0] = min(misses[0], 2.0 * level + (1 - f / n) / (f + 1))
         return max(1.0 - max(misses) / float(noise.kept) - spent, 0.0)
 
-    def thresholds(self, predictions: Any, alpha: float, *, groups: Any = None, weights: Any = None) -> FloatArray:
+    def thresholds(
+        self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
         """Return the threshold of each new item's set, (N,).
 
         Parameters
@@ -142,7 +144,9 @@ class CrossCalibration(BaseCalibration):
         """
         return self._sets(self.check_models(predictions), as_level(alpha), groups, weights).threshold
 
-    def predict_set(self, predictions: Any, alpha: float, *, groups: Any = None, weights: Any = None) -> CredalSet:
+    def predict_set(
+        self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
+    ) -> CredalSet:
         """Predict one credal set per new item.
 
         Parameters

@@ -50,7 +50,9 @@ class FewVotes(Noise):
     levels, largest : tuples of floats
         What calibration fills in: the thresholds that there are majorants for, and what these cannot exceed.
 
-    Notes ----- Items must be independent of each other, and how many votes an item gets must not depend on how they
+    Notes
+    -----
+    Items must be independent of each other, and how many votes an item gets must not depend on how they
     fall. Items may have different numbers of votes. An item with a single vote cannot tell spread from error; it counts
     with the score of its vote (moments) or with a majorant of degree one, both safe and wide. If the number of votes
     has nothing to do with the item, leave such items out.

@@ -59,7 +59,7 @@ class Calibration(BaseCalibration):
         super().__post_init__()
         object.__setattr__(self, "scores", np.sort(self.scores))
 
-    def threshold(self, alpha: float) -> float:
+    def threshold(self, alpha: float = 0.1) -> float:
         """Return the ⌈(n + 1)(1 − α)⌉-th smallest calibration score.
 
         It is ``+inf``, with a warning, when n is too small for the level: the only set with the guarantee is then the
@@ -78,7 +78,9 @@ class Calibration(BaseCalibration):
             )
         return float(self.rule.thresholds(level, self.score, np.full((1, self.n_classes), 1.0 / self.n_classes))[0])
 
-    def thresholds(self, prediction: ArrayLike, alpha: float, *, groups: Any = None, weights: Any = None) -> FloatArray:
+    def thresholds(
+        self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
         """Return the threshold of each prediction, (N,); they differ with groups, weights or `UnbiasedVotes`.
 
         Parameters
@@ -91,7 +93,7 @@ class Calibration(BaseCalibration):
     def predict_set(
         self,
         prediction: ArrayLike,
-        alpha: float,
+        alpha: float = 0.1,
         *,
         classes: Sequence[Any] | None = None,
         groups: Any = None,
@@ -173,7 +175,7 @@ class Calibration(BaseCalibration):
         values = self.score.evaluate_rows(checked, candidates)
         return self.rule.p_values(values, self.score, checked, groups, weights)
 
-    def coverage_distribution(self, alpha: float, *, group: Any = None) -> CoverageDistribution:
+    def coverage_distribution(self, alpha: float = 0.1, *, group: Any = None) -> CoverageDistribution:
         """Return the distribution of the coverage over calibration sets of this size, Beta(k, n + 1 − k).
 
         With groups it is that of one ``group``, given its size n; a group that shares a threshold has none.

@@ -30,6 +30,7 @@ from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
     is_fitted,
+    name_classes,
     predict_for,
     predicts_mixtures,
     prepare,
@@ -70,7 +71,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     calibration_ : Calibration or CrossCalibration
         The calibrated score, after ``conformalize`` or ``cross_conformalize``.
     constant_ : Constant or None
-        The constant prediction, calibrated on the same items, which ``evaluate`` compares with.
+        The constant prediction on the same items, which ``evaluate`` compares with.
     classes_ : ndarray of shape (K,)
         Class names in column order.
 
@@ -112,6 +113,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         labels = read_labels(Y, X)
         self.estimator_ = estimator.fit(X, targets_for(estimator, labels))
         self.classes_ = labels.class_names()
+        name_classes(self.estimator_, self.classes_)
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
         self._forget("calibration_", "constant_", "estimators_")
         return self
@@ -318,8 +320,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     ) -> Evaluation:
         """Calibrate several scores on the fitted model, and measure their sets: one table to choose from.
 
-        The items are split at random: every score is calibrated on one part, its sets are measured on the other. The
-        classifier itself stays as it is.
+        Every score is calibrated on a random part of the items and measured on the rest; the classifier stays as it is.
 
         Parameters
         ----------
@@ -339,8 +340,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         Returns
         -------
         Evaluation
-            The rows of ``evaluate`` for every score and level. The best of many looks better than it is: calibrate the
-            score that you choose on items that took no part in the choice.
+            The rows of ``evaluate`` for every score and level. Calibrate the score that you choose on other items: the
+            best of many looks better than it is.
 
         Examples
         --------
@@ -349,8 +350,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         >>> data = cs.datasets.make_synthetic(900, n_votes=50, random_state=0)
         >>> clf = cs.ConformalCredalClassifier(LogisticRegression()).fit(data.X[:300], data.counts[:300])
         >>> rows = clf.compare(data.X[300:], data.counts[300:], ["tv", "kl", "inner"], alpha=0.1)
-        >>> [(row["score"], row["verdict"]) for row in rows]
-        [('tv', 'kept'), ('kl', 'kept'), ('inner', 'kept')]
+        >>> [row["verdict"] for row in rows]
+        ['kept', 'kept', 'kept']
         """
         return compare_scores(self, X, Y, scores, alpha, calibration_size, random_state, volume, constant)
 
@@ -403,6 +404,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             estimator = prepare(self.estimator, score)
             estimators.append(estimator.fit(_safe_indexing(X, train), targets_for(estimator, labels[train])))
+            name_classes(estimators[-1], labels.class_names())
             blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)).prediction)
         shapes = {row_shapes(block) for block in blocks}
         if len(shapes) > 1 or score.n_classes(blocks[0]) != labels.n_classes:
@@ -420,9 +422,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             note_features(self, X, reset=False)
             return [predict_for(get_score(self.nonconformity), estimator, X) for estimator in self.estimators_]
         if not hasattr(self, "estimator_"):
-            raise NotFittedError(
-                "This ConformalCredalClassifier is not fitted yet. Call fit (and conformalize for credal sets) first."
-            )
+            advice = "Call fit (and conformalize for credal sets) first."
+            raise NotFittedError(f"This ConformalCredalClassifier is not fitted yet. {advice}")
         is_known = hasattr(self, "n_features_in_")
         if is_known:
             note_features(self, X, reset=False)
@@ -439,13 +440,11 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             )
         made = self.calibration_
         score, noise = get_score(self.nonconformity), as_noise(self.noise)
-        for what, own, of_calibration, agree in (
+        for what, own, other, agree in (
             ("nonconformity", score, made.score, score == made.score),
             ("noise", noise, made.rule.noise, noise.agrees_with(made.rule.noise)),
         ):
             if not agree:
-                raise NotFittedError(
-                    f"{what} is {own!r}, but the calibration was made with {of_calibration!r}. "
-                    f"Call conformalize again after changing the {what}."
-                )
+                advice = f"Call conformalize again after changing the {what}."
+                raise NotFittedError(f"{what} is {own!r}, but the calibration was made with {other!r}. {advice}")
         return made

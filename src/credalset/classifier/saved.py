@@ -26,6 +26,7 @@ from credalset.predictors.saved import (
     fitted_values,
     load_estimator,
     load_folds,
+    warn_of_refusal,
 )
 from credalset.scores import Score, get_score
 from credalset.scores.saved import score_from_dict, score_to_dict
@@ -54,10 +55,13 @@ def classifier_to_bundle(classifier: Any) -> Bundle:
             arrays |= {CONSTANT + name: array for name, array in bundle.arrays.items()}
             arrays[CONSTANT + "prediction"] = constant.prediction
     if hasattr(classifier, "estimators_"):
-        files, values["folds"] = dump_folds(classifier.estimators_)
+        estimators = classifier.estimators_
+        files, values["folds"] = dump_folds(estimators)
     else:
-        saved = dump_estimator(classifier.estimator_)
+        estimators = [classifier.estimator_]
+        saved = dump_estimator(estimators[0])
         files, values["network"] = saved.files, saved.network
+    warn_of_refusal(estimators[0], files)
     return Bundle("classifier", values, arrays, files)
 
 
@@ -103,7 +107,7 @@ def _constant(bundle: Bundle, score: Score, noise: Noise, classes: AnyArray, pat
     made = Calibration.from_bundle(Bundle(Calibration.kind, bundle.values["constant"], arrays), path)
     prediction = read_array(arrays, "prediction", np.float64, (1, len(classes)), wrong)
     with refusing(wrong):
-        prediction = score.check_prediction(prediction)
+        score.check_prediction(prediction)
     _check_calibration(made, score, noise, classes, path)
     return Constant(prediction, made)
 

@@ -26,6 +26,7 @@ from credalset._typing import AnyArray
 from credalset._version import __version__
 from credalset.exceptions import FileFormatError
 from credalset.persistence.plain import is_whole, refusing, require
+from credalset.persistence.versions import installed_versions, read_versions
 
 FORMAT = "credalset"
 FORMAT_VERSION = 1
@@ -38,12 +39,13 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 @dataclass
 class Bundle:
-    """What a bundle holds: its kind, plain values, arrays and opaque files."""
+    """What a bundle holds: its kind, plain values, arrays and opaque files; and the versions it was written with."""
 
     kind: str
     values: dict[str, Any]
     arrays: dict[str, AnyArray] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 def write_bundle(path: str | Path, bundle: Bundle) -> None:
@@ -57,6 +59,7 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "credalset_version": __version__,
+        "versions": installed_versions(),
         "kind": bundle.kind,
         "values": bundle.values,
         "files": {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in files.items()},
@@ -77,7 +80,8 @@ def read_bundle(path: str | Path) -> Bundle:
     contents = {name: _read_checked(directory, name, entry) for name, entry in manifest["files"].items()}
     archive = contents.pop(ARRAYS, None)
     arrays = {} if archive is None else _unpack_arrays(archive, directory / ARRAYS)
-    return Bundle(manifest["kind"], manifest["values"], arrays, contents)
+    versions = read_versions(manifest.get("versions"), directory / MANIFEST)
+    return Bundle(manifest["kind"], manifest["values"], arrays, contents, versions)
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from credalset.calibration import Calibration, CrossCalibration, Stream
 from credalset.classifier import ConformalCredalClassifier
 from credalset.exceptions import FileFormatError
-from credalset.persistence.bundle import read_bundle
+from credalset.persistence.bundle import Bundle, read_bundle
+from credalset.persistence.versions import check_versions
 from credalset.predictors.saved import SavedEstimator, load_estimator
+from credalset.scores.saved import sets_from_bundle
+from credalset.sets.credal_set import CredalSet
 
 if TYPE_CHECKING:
     from torch import nn
@@ -22,13 +25,14 @@ WITHOUT_NETWORK: dict[str, Callable[..., Any]] = {
     Calibration.kind: Calibration.from_bundle,
     CrossCalibration.kind: CrossCalibration.from_bundle,
     "stream": Stream.from_bundle,
+    "sets": sets_from_bundle,
 }
 
 
 def load(
     path: str | Path, *, trusted: Sequence[str] = (), module: nn.Module | None = None
-) -> Calibration | CrossCalibration | Stream | ConformalCredalClassifier | TorchEstimator:
-    """Load what the ``save`` of a calibration, a stream, a classifier or a network wrote.
+) -> Calibration | CrossCalibration | Stream | CredalSet | ConformalCredalClassifier | TorchEstimator:
+    """Load what the ``save`` of a calibration, a stream, sets, a classifier or a network wrote.
 
     Parameters
     ----------
@@ -43,7 +47,7 @@ def load(
 
     Returns
     -------
-    Calibration, CrossCalibration, Stream, ConformalCredalClassifier or estimator
+    Calibration, CrossCalibration, Stream, CredalSet, ConformalCredalClassifier or estimator
 
     Examples
     --------
@@ -60,6 +64,15 @@ def load(
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be the directory that save() wrote, as a string or a Path, but is {path!r}.")
     bundle = read_bundle(path)
+    remark = check_versions(bundle.versions, bundle.files, path)
+    try:
+        return _build(bundle, path, trusted, module)
+    except FileFormatError as error:
+        raise FileFormatError(f"{error}{remark}") from error.__cause__
+
+
+def _build(bundle: Bundle, path: str | Path, trusted: Sequence[str], module: Any) -> Any:
+    """Ask the room that an object belongs to to put it together."""
     if bundle.kind in WITHOUT_NETWORK:
         if module is not None:
             raise ValueError(f"{path} holds a {bundle.kind}, and no network. Load it without module.")

@@ -11,24 +11,27 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from credalset._typing import FloatArray
+from credalset._typing import AnyArray, FloatArray
 from credalset._validation import Checked
 from credalset.annotations.labels import Labels, row_names
 from credalset.exceptions import MissingExtraError, warn
+from credalset.predictors.scoring import SoftScoring
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
 
 
 def default_estimator(score: Score) -> Any:
-    """Return the paper's network that fits a score, which is used when the user names no estimator."""
+    """Return the network that fits a score, the paper's for its own, which is used when the user names no estimator."""
     try:
-        from credalset.predictors.torch import FirstOrderNetwork, SecondOrderNetwork
+        from credalset.predictors.torch import FirstOrderNetwork, PrototypeNetwork, SecondOrderNetwork
     except MissingExtraError:
         method = "predict_proba" if score.order == "first" else "predict_concentration"
         alternative = f"or pass an estimator of your own with {method}"
         raise MissingExtraError("The default estimator, a neural network,", "torch", "torch", alternative) from None
+    if "predict_prototypes" in score.prediction_methods:
+        return PrototypeNetwork()
     return FirstOrderNetwork() if score.order == "first" else SecondOrderNetwork()
 
 
@@ -153,7 +156,34 @@ def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
             f"score {score.name!r} needs an estimator with {score.prediction_methods[-1]}, but "
             f"{type(estimator).__name__} has none. Use another estimator or a {other}."
         )
-    return Checked(score.check_prediction(predict(X), f"the output of {method}"), row_names(X))
+    prediction = predict(X)
+    _check_rows(prediction, X)
+    return Checked(score.check_prediction(prediction, f"the output of {method}"), row_names(X))
+
+
+def _check_rows(prediction: Any, X: Any) -> None:
+    """Refuse predictions that are not one per row: what reads texts takes a frame to be a list of its columns."""
+    try:
+        n, found = _num_samples(X), len(prediction)
+    except TypeError:  # whatever has no length is between the estimator and its owner
+        return
+    if n != found:
+        columns = [str(name) for name in X.columns] if hasattr(X, "columns") and hasattr(X, "iloc") else []
+        advice = (
+            f"X is a frame with columns {', '.join(columns[:5])}: pass a model that reads texts its column of texts, "
+            f"such as X[{columns[-1]!r}]."
+            if columns
+            else "Pass features as the estimator takes them."
+        )
+        raise ValueError(f"X has {n} rows, but the estimator returned {found} predictions. {advice}")
+
+
+def name_classes(estimator: Any, names: AnyArray) -> None:
+    """Tell a fitted learner of ours the names of the classes that it knows by number: it may be passed on."""
+    learner = _last_step(estimator)
+    own: Any = getattr(learner, "classes_", None)
+    if isinstance(learner, SoftScoring) and own is not None and list(own) == list(range(len(names))):
+        learner.classes_ = names  # type: ignore[attr-defined]
 
 
 def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:

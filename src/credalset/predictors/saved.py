@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from credalset._typing import AnyArray
-from credalset.exceptions import FileFormatError, MissingExtraError
+from credalset.exceptions import FileFormatError, MissingExtraError, warn
 from credalset.persistence.bundle import open_stored_zip
 from credalset.persistence.plain import is_whole, plain_names, read_names, require
 from credalset.predictors.soft_label import SoftLabelClassifier
@@ -21,10 +21,13 @@ from credalset.predictors.soft_label import SoftLabelClassifier
 ESTIMATOR_FILE = "estimator.skops"
 WEIGHTS_FILE = "weights.safetensors"
 FILES = (ESTIMATOR_FILE, WEIGHTS_FILE)
-PREDICT_METHODS = ("predict_proba", "predict_concentration", "predict_density")
+PREDICT_METHODS = ("predict_proba", "predict_concentration", "predict_density", "predict_prototypes")
 CLASS_DTYPES = ["object", "str", "bool", "float16", "float32", "float64"]
 CLASS_DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
-TRUSTED_TYPES = ["credalset.predictors.soft_label.SoftLabelClassifier"]
+TRUSTED_TYPES = [
+    "credalset.predictors.precision.PrecisionHead",
+    "credalset.predictors.soft_label.SoftLabelClassifier",
+]
 
 
 @dataclass
@@ -195,18 +198,41 @@ def _dump_skops(estimator: Any) -> bytes:
         ) from error
 
 
+def warn_of_refusal(estimator: Any, files: dict[str, bytes]) -> None:
+    """Warn, while there is time, that `load` will refuse types unless it is told to trust them."""
+    unknown: dict[str, None] = {}
+    for name, data in files.items():
+        if name.endswith(ESTIMATOR_FILE):
+            unknown |= dict.fromkeys(_untrusted(data, TRUSTED_TYPES))
+    if not unknown:
+        return
+    own = [name for name in unknown if name.startswith("__main__.")]
+    elsewhere = (
+        f" {', '.join(own)} must then be defined in the program that loads it: better put it into a module."
+        if own
+        else ""
+    )
+    warn(
+        f"{type(estimator).__name__} was saved, but holds types that load does not trust by itself: "
+        f"{', '.join(unknown)}. Load it with credalset.load(path, trusted={list(unknown)!r}).{elsewhere}"
+    )
+
+
+def _untrusted(data: bytes, allowed: Sequence[str]) -> list[str]:
+    return [name for name in _skops_io().get_untrusted_types(data=data) if name not in allowed]
+
+
 def _load_skops(files: dict[str, bytes], path: str | Path, trusted: Sequence[str]) -> Any:
     require(ESTIMATOR_FILE in files, f"{path} has no saved estimator.")
     data = files[ESTIMATOR_FILE]
-    skops_io = _skops_io()
-    allowed = [*TRUSTED_TYPES, *trusted]
+    skops_io, allowed = _skops_io(), [*TRUSTED_TYPES, *trusted]
     try:
         open_stored_zip(data, Path(path) / ESTIMATOR_FILE).close()
-        unknown = [name for name in skops_io.get_untrusted_types(data=data) if name not in allowed]
+        unknown = _untrusted(data, allowed)
         require(
             not unknown,
-            f"{path} holds types that are not trusted: {', '.join(unknown)}. "
-            "If you know where the file comes from, allow them with load(path, trusted=[...]).",
+            f"{path} holds types that are not trusted: {', '.join(unknown)}. If you know where the file comes from, "
+            f"allow them with load(path, trusted={[*trusted, *unknown]!r}).",
         )
         return skops_io.loads(data, trusted=allowed)
     except FileFormatError:

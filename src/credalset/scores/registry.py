@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from credalset.scores.base import Score
-
-#: every registered score, by name
-REGISTRY: dict[str, type[Score]] = {}
-
+from credalset.scores.base import REGISTRY, Score
 
 ScoreType = TypeVar("ScoreType", bound=type[Score])
 
@@ -48,7 +44,10 @@ def register_score(score: ScoreType) -> ScoreType:
 
 
 def get_score(score: str | Score) -> Score:
-    """Return a score object from a name (``tv ws kl inner so density hellinger brier normalized``) or from a score.
+    """Return a score object from a name or from a score.
+
+    The names are ``tv ws kl inner so density hellinger brier normalized prototypes``, and those of scores that you
+    registered.
 
     Examples
     --------

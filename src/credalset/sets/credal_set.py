@@ -5,17 +5,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from credalset._parallel import for_each_block
 from credalset._typing import AnyArray, BoolArray, FloatArray, Prediction
-from credalset._validation import as_numbers
+from credalset._validation import as_numbers, refuse_texts
 from credalset.annotations.labels import Labels
+from credalset.persistence.bundle import write_bundle
 from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame
+from credalset.sets.html import to_html
 from credalset.sets.questions import Questions
 from credalset.sets.queue import Queue, QueueRules, build_queue
+from credalset.sets.saved import sets_to_bundle
 from credalset.simplex import grid
 
 if TYPE_CHECKING:
@@ -116,6 +120,7 @@ class CredalSet(Questions):
         """
         if not hasattr(distribution, "shape") and not hasattr(distribution, "distributions"):
             # Arrays and frames keep their dtype, which says how exact they are.
+            refuse_texts(distribution, "distribution")
             distribution = as_numbers(distribution, "distribution", f"Pass rows of {self.n_classes} probabilities.")
         shape: tuple[int, ...] = np.shape(distribution) if hasattr(distribution, "shape") else ()
         if len(shape) == 3 and not broadcast:
@@ -236,6 +241,23 @@ class CredalSet(Questions):
         """
         return to_frame(self, items, ask, kind, alpha)
 
+    def save(self, path: str | Path) -> None:
+        """Write the sets, with the names of classes and items, to a directory; read them with `credalset.load`.
+
+        Score, predictions and thresholds are written as plain numbers (JSON and ``.npz``, no pickle); everything else
+        follows from them, to the last bit.
+
+        Examples
+        --------
+        >>> import tempfile, credalset as cs
+        >>> sets = cs.get_score("kl").region([[0.7, 0.2, 0.1]], threshold=0.1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     sets.save(f"{folder}/sets")
+        ...     cs.load(f"{folder}/sets")
+        CredalSet: 1 Kullback–Leibler ball over 3 classes, threshold 0.1 (score kl)
+        """
+        write_bundle(path, sets_to_bundle(self))
+
     def to_dict(self) -> dict[str, Any]:
         """Return one column per attribute, ready for a data frame: ``pandas.DataFrame(sets.to_dict())``.
 
@@ -255,6 +277,9 @@ class CredalSet(Questions):
         """Return one plain dictionary per set, ready for JSON or CSV."""
         columns = {name: np.asarray(values).tolist() for name, values in self.to_dict().items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
 
     def __repr__(self) -> str:
         noun = self.shape if len(self) == 1 else f"{self.shape}s"

@@ -13,6 +13,7 @@ from credalset.scores import (
     KullbackLeibler,
     NegativeLogDensity,
     Normalized,
+    Prototypes,
     RelativeLikelihood,
     Score,
     TotalVariation,
@@ -40,6 +41,7 @@ SCORES: dict[str, Score] = {
     "normalized-ws": Normalized(Wasserstein(), offset=0.1),
     "normalized-kl": Normalized(KullbackLeibler(), offset=0.1),
     "normalized-inner": Normalized(InnerProduct(), offset=0.05),
+    "prototypes": Prototypes(),
 }
 
 

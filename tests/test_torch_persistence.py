@@ -23,7 +23,13 @@ from credalset.predictors.saved import ESTIMATOR_FILE, WEIGHTS_FILE
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from credalset.predictors import DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork, TorchPredictor  # noqa: E402
+from credalset.predictors import (  # noqa: E402
+    DirichletMixtureNetwork,
+    FirstOrderNetwork,
+    PrototypeNetwork,
+    SecondOrderNetwork,
+    TorchPredictor,
+)
 from credalset.predictors.torch.saving import dump_weights  # noqa: E402
 
 from .saved_objects import DATA, classify, forge  # noqa: E402
@@ -44,6 +50,8 @@ ESTIMATORS: dict[str, tuple[Any, str]] = {
     "second order": (SecondOrderNetwork((5,), link="softplus", **SMALL), "density"),
     "mixture": (DirichletMixtureNetwork((5,), n_components=2, **SMALL), "density"),
     "three mixtures": (DirichletMixtureNetwork((5,), n_components=2, n_networks=3, **SMALL), "density"),
+    "prototypes": (PrototypeNetwork((5,), n_components=2, offsets=True, **SMALL), "prototypes"),
+    "three of one prototype": (PrototypeNetwork((5,), n_networks=3, **SMALL), "prototypes"),
     "pipeline, mixture of counts": (
         make_pipeline(StandardScaler(), DirichletMixtureNetwork((5,), n_components=3, likelihood="counts", **SMALL)),
         "density",
@@ -289,6 +297,9 @@ OTHER_LEGAL = LEGAL | {
     "output_l2": [0, 1.5],
     "label_clip": [],
     "pull": [1.5],
+    "offsets": [True],
+    "max_precision": [1.5],
+    "width": [0, 1.5],
     "n_networks": [],
     "n_components": [],
 }
@@ -299,6 +310,10 @@ OTHER_LEGAL = LEGAL | {
     [
         *[(SecondOrderNetwork, name) for name in ("link", "label_clip", "output_l2")],
         *[(DirichletMixtureNetwork, name) for name in ("n_components", "n_networks", "pull", "likelihood", "hidden")],
+        *[
+            (PrototypeNetwork, name)
+            for name in ("n_components", "offsets", "likelihood", "max_precision", "floor", "width")
+        ],
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )

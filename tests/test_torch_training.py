@@ -12,7 +12,13 @@ import credalset as cs
 
 torch = pytest.importorskip("torch")
 
-from credalset.predictors import DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork, fit_many  # noqa: E402
+from credalset.predictors import (  # noqa: E402
+    DirichletMixtureNetwork,
+    FirstOrderNetwork,
+    PrototypeNetwork,
+    SecondOrderNetwork,
+    fit_many,
+)
 from credalset.predictors.torch import stacked, training  # noqa: E402
 
 DATA = cs.datasets.make_synthetic(61, n_classes=3, n_votes=20, random_state=0)
@@ -35,6 +41,8 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "second order, exp, adamw": (SecondOrderNetwork, {"link": "exp", "optimizer": "adamw", "weight_decay": 0.1}),
     "mixture": (DirichletMixtureNetwork, {"n_components": 3}),
     "mixture, counts": (DirichletMixtureNetwork, {"n_components": 3, "likelihood": "counts"}),
+    "prototypes": (PrototypeNetwork, {"n_components": 2}),
+    "prototypes, counts": (PrototypeNetwork, {"likelihood": "counts"}),
     "sgd, tanh": (FirstOrderNetwork, {"optimizer": "sgd", "learning_rate": 0.05, "activation": "tanh"}),
     "no dropout, one layer, gelu": (FirstOrderNetwork, {"dropout": 0.0, "hidden": (7,), "activation": "gelu"}),
     "softmax regression": (FirstOrderNetwork, {"hidden": ()}),

@@ -110,17 +110,17 @@ class Constant:
         mean = y.mean(axis=0, keepdims=True)
         prediction = mean / mean.sum() if score.order == "first" else _dirichlet(y, mean)
         try:
-            score.check_prediction(prediction)
+            rows = Checked(score.check_prediction(np.repeat(prediction, len(y), axis=0)), labels.items)
         except (TypeError, ValueError):
             return None
-        rows = Checked(np.repeat(prediction, len(y), axis=0), labels.items)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CredalSetWarning)  # the model's calibration has said it
             return cls(prediction, conformalize(rows, labels, score, noise=noise, groups=groups, weights=weights))
 
     def evaluate(self, labels: Labels, alpha: Any, groups: Any, weights: Any, volume: bool | None) -> dict[str, Any]:
         """Return the row of the constant prediction at one level; nothing was promised of it."""
-        checked: Any = Checked(np.repeat(self.prediction, len(labels), axis=0), labels.items)
+        same = self.calibration.score.check_prediction(np.repeat(self.prediction, len(labels), axis=0))
+        checked: Any = Checked(same, labels.items)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CredalSetWarning)
             sets = self.calibration.predict_set(checked, alpha, groups=groups, weights=weights)

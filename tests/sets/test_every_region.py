@@ -258,7 +258,7 @@ def test_degenerate_sets(score: Score, n_classes: int) -> None:
     """Corners, zeros, points, everything and nothing: finite answers where there are members, NaN where not."""
     first = np.stack([np.eye(n_classes)[0], np.full(n_classes, 1 / n_classes), np.eye(n_classes)[:2].mean(axis=0)])
     prediction = first if score.order == "first" else np.concatenate([1 + 4 * first[[0, 2]], np.ones((1, n_classes))])
-    best = score(prediction, score.best_fit(prediction))
+    best = score(prediction, score.best_fit(score.check_prediction(prediction)))
     for threshold in (best, best + 1e-12, best + 0.05, best + 1e6, np.full(3, np.inf)):
         sets = score.region(prediction, threshold)
         assert not sets.is_empty().any()

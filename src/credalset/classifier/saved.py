@@ -107,7 +107,7 @@ def _constant(bundle: Bundle, score: Score, noise: Noise, classes: AnyArray, pat
     made = Calibration.from_bundle(Bundle(Calibration.kind, bundle.values["constant"], arrays), path)
     prediction = read_array(arrays, "prediction", np.float64, (1, len(classes)), wrong)
     with refusing(wrong):
-        prediction = score.check_prediction(prediction)
+        score.check_prediction(prediction)
     _check_calibration(made, score, noise, classes, path)
     return Constant(prediction, made)
 

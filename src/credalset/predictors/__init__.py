@@ -5,19 +5,28 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from credalset.predictors.precision import PrecisionHead
 from credalset.predictors.soft_label import SoftLabelClassifier
 
 if TYPE_CHECKING:
     from credalset.predictors.torch import (
         DirichletMixtureNetwork,
         FirstOrderNetwork,
+        PrototypeNetwork,
         SecondOrderNetwork,
         TorchPredictor,
         fit_many,
     )
 
 # PyTorch is an extra, and takes seconds to import: only who asks for a network waits for it.
-_TORCH = ("DirichletMixtureNetwork", "FirstOrderNetwork", "SecondOrderNetwork", "TorchPredictor", "fit_many")
+_TORCH = (
+    "DirichletMixtureNetwork",
+    "FirstOrderNetwork",
+    "PrototypeNetwork",
+    "SecondOrderNetwork",
+    "TorchPredictor",
+    "fit_many",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -35,6 +44,8 @@ def __dir__() -> list[str]:
 __all__ = [
     "DirichletMixtureNetwork",
     "FirstOrderNetwork",
+    "PrecisionHead",
+    "PrototypeNetwork",
     "SecondOrderNetwork",
     "SoftLabelClassifier",
     "TorchPredictor",

@@ -10,6 +10,7 @@ from credalset.scores.hellinger import Hellinger
 from credalset.scores.inner_product import InnerProduct
 from credalset.scores.kullback_leibler import KullbackLeibler
 from credalset.scores.normalized import Normalized
+from credalset.scores.prototypes import PrototypePrediction, Prototypes
 from credalset.scores.registry import get_score, register_score
 from credalset.scores.total_variation import TotalVariation
 from credalset.scores.wasserstein import Wasserstein
@@ -24,6 +25,7 @@ for _score in (
     Hellinger,
     Brier,
     Normalized,
+    Prototypes,
 ):
     register_score(_score)
 
@@ -35,6 +37,8 @@ __all__ = [
     "KullbackLeibler",
     "NegativeLogDensity",
     "Normalized",
+    "PrototypePrediction",
+    "Prototypes",
     "RelativeLikelihood",
     "Score",
     "TotalVariation",

@@ -44,7 +44,10 @@ def register_score(score: ScoreType) -> ScoreType:
 
 
 def get_score(score: str | Score) -> Score:
-    """Return a score object from a name (``tv ws kl inner so density hellinger brier normalized``) or from a score.
+    """Return a score object from a name or from a score.
+
+    The names are ``tv ws kl inner so density hellinger brier normalized prototypes``, and those of scores that you
+    registered.
 
     Examples
     --------

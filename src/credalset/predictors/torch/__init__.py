@@ -11,7 +11,15 @@ except ImportError:
 
 from credalset.predictors.torch.estimators import FirstOrderNetwork, SecondOrderNetwork
 from credalset.predictors.torch.mixture import DirichletMixtureNetwork
+from credalset.predictors.torch.prototypes import PrototypeNetwork
 from credalset.predictors.torch.stacked import fit_many
 from credalset.predictors.torch.torch_predictor import TorchPredictor
 
-__all__ = ["DirichletMixtureNetwork", "FirstOrderNetwork", "SecondOrderNetwork", "TorchPredictor", "fit_many"]
+__all__ = [
+    "DirichletMixtureNetwork",
+    "FirstOrderNetwork",
+    "PrototypeNetwork",
+    "SecondOrderNetwork",
+    "TorchPredictor",
+    "fit_many",
+]

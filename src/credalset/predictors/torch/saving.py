@@ -16,13 +16,15 @@ from credalset.persistence.plain import is_whole, refusing, require
 from credalset.predictors.torch.base import TorchEstimator
 from credalset.predictors.torch.estimators import FirstOrderNetwork, NetworkEstimator, SecondOrderNetwork
 from credalset.predictors.torch.mixture import DirichletMixtureNetwork
+from credalset.predictors.torch.prototypes import PrototypeNetwork
 from credalset.predictors.torch.torch_predictor import TorchPredictor
 
 #: estimators that can be saved; a new learner adds itself here
 SAVEABLE: dict[str, type[TorchEstimator]] = {
-    kind.__name__: kind for kind in (DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork, TorchPredictor)
+    kind.__name__: kind
+    for kind in (DirichletMixtureNetwork, FirstOrderNetwork, PrototypeNetwork, SecondOrderNetwork, TorchPredictor)
 }
-FLAGS = ("early_stopping", "warm_start", "verbose", "prefit")
+FLAGS = ("early_stopping", "warm_start", "verbose", "prefit", "offsets")
 
 
 def dump_network(estimator: TorchEstimator) -> tuple[dict[str, Any], bytes]:

@@ -91,3 +91,12 @@ def test_the_sets_hold_neither_nothing_nor_everything(geometry, name, n_classes)
 @pytest.mark.parametrize(("value", "text"), [(0.113, "0.113"), (41, "41"), (999.9, "1k"), (1.25e6, "1.25M")])
 def test_counts_have_three_digits_and_a_unit(geometry, value, text):
     assert geometry.count(value) == text
+
+
+def test_the_benchmark_of_noise_keeps_its_promises(capsys):
+    noise = load("noise")
+    words = "--classes 2 --votes 3 --scores brier --items 100 --predictors good --repetitions 1 --columns plain average"
+    assert noise.main(words.split()) == 0
+    printed = capsys.readouterr().out
+    assert "every promise kept" in printed
+    assert "longest calibration, seconds:  plain" in printed

@@ -13,14 +13,13 @@ out until none is negative ends at the answer after a few rounds (as Michelot's 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.special import wrightomega
 
 from credalset._typing import BoolArray, FloatArray
+from credalset.sets.roots import false_position
 
-MAX_STEPS = 100
+MAX_STEPS, ROOT_STEPS = 100, 24
 SMALLEST = 1e-24  # squared distance below which entropy changes by less than 1e-10
 
 
@@ -143,7 +142,7 @@ def _flattest_on_edge(center: FloatArray, radius: FloatArray, weights: FloatArra
         near, f_near = np.where(short, x, near), np.where(short, value, f_near)
         far, f_far = np.where(long, x, far), np.where(long, value, f_far)
         stride *= 2.0
-    _false_position(excess, far, near, f_far, f_near)
+    excess(false_position(excess, near, far, steps=ROOT_STEPS))  # which leaves its point
     return point
 
 
@@ -220,24 +219,3 @@ def _distance_below(center: FloatArray, weights: FloatArray, cap: FloatArray) ->
     reached = price < np.column_stack([np.zeros(len(room)), theta[:, :-1]])
     rows, last = np.arange(len(center)), np.maximum(reached.sum(axis=1), 1) - 1
     return np.cumsum(price**2 / weight, axis=1)[rows, last] + (theta**2 * room)[rows, last]
-
-
-def _false_position(
-    f: Callable[[FloatArray], FloatArray], far: FloatArray, near: FloatArray, f_far: FloatArray, f_near: FloatArray
-) -> FloatArray:
-    """Solve f = 0 between ends of different sign; the last call of f is at the answer (Illinois)."""
-    side = np.zeros(len(far))
-    for _ in range(MAX_STEPS):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            x = (near * f_far - far * f_near) / (f_far - f_near)
-        x = np.where((x > far) & (x < near), x, 0.5 * (near + far))
-        value = f(x)
-        good = value <= 0
-        f_far = np.where(good & (side > 0), 0.5 * f_far, f_far)
-        f_near = np.where(~good & (side < 0), 0.5 * f_near, f_near)
-        near, f_near = np.where(good, x, near), np.where(good, value, f_near)
-        far, f_far = np.where(good, far, x), np.where(good, f_far, value)
-        side = np.where(good, 1.0, -1.0)
-        if ((np.abs(value) <= 1e-12) | (near - far <= 1e-14)).all():
-            break
-    return x

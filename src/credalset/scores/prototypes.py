@@ -93,7 +93,6 @@ class Prototypes(Score):
     offsets: bool = True
     name: ClassVar[str] = "prototypes"
     order: ClassVar[Literal["first", "second"]] = "first"
-    is_convex: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         base = KullbackLeibler(math.e) if isinstance(self.base, str) and self.base == "kl" else get_score(self.base)
@@ -153,6 +152,16 @@ class Prototypes(Score):
     def _cost(self, prediction: PrototypePrediction, c: int, raw: FloatArray) -> FloatArray:
         cost = prediction.precisions[..., c] * raw
         return prediction.offsets[..., c] + cost if self.offsets else cost
+
+    @property
+    def is_convex(self) -> bool:  # type: ignore[override]
+        """As far as the score can tell without predictions; `is_convex_at` tells one prototype from several."""
+        return self.distance.is_convex
+
+    @property
+    def has_convex_regions(self) -> bool:
+        """Unions are not; `largest_above` and `largest_within` know what to do with several prototypes."""
+        return False
 
     def is_convex_at(self, prediction: Prediction) -> bool:
         """One prototype of a convex base is; the smallest of several convex functions need not be."""

@@ -58,6 +58,8 @@ def models_for(score: Score, n_folds: int, n: int, rng: np.random.Generator) -> 
 
 
 def test_balls_enclose_balls(score: Score) -> None:
+    if score.name == "prototypes":
+        pytest.skip("no enclosing balls are known for prototypes, and calibration says so")
     rng = np.random.default_rng(0)
     models = models_for(score, 4, 30, rng)
     center = score.common_center(list(models))

@@ -307,10 +307,10 @@ def test_predictions_of_classifiers_are_validated_once(checks: list[int]) -> Non
     for ask, expected in (
         (lambda: clf.conformalize(DATA.X[70:], DATA.counts[70:]), [50, 1]),  # and the constant one
         (lambda: clf.predict_set(DATA.X[:30]), [30]),
-        (lambda: clf.evaluate(DATA.X[:30], DATA.counts[:30]), [30]),
+        (lambda: clf.evaluate(DATA.X[:30], DATA.counts[:30]), [30, 1, 1, 1]),
         (lambda: clf.cross_conformalize(DATA.X, DATA.counts, 3, random_state=0), [40, 40, 40, 1]),
         (lambda: clf.predict_set(DATA.X[:30]), [30, 30, 30]),
-        (lambda: clf.evaluate(DATA.X[:30], DATA.counts[:30]), [30, 30, 30]),
+        (lambda: clf.evaluate(DATA.X[:30], DATA.counts[:30]), [30, 30, 30, 1, 1, 1]),
     ):
         checks.clear()
         ask()

@@ -132,7 +132,8 @@ def test_the_limits_are_clopper_pearson() -> None:
 @pytest.mark.parametrize("region", REGIONS)
 def test_no_member_of_a_region_scores_higher(region: str, score: Score) -> None:
     rng = np.random.default_rng(3)
-    prediction = random_predictions(score, 15, 3, rng)
+    plain = random_predictions(score, 15, 3, rng)
+    prediction = score.check_prediction(plain)
     counts = rng.multinomial(30, [0.5, 0.3, 0.2], 15).astype(float)
     bound = largest_score(score, prediction, counts, 0.1, region)
     assert (bound <= score.largest_score(prediction) + 1e-12).all()
@@ -154,10 +155,10 @@ def test_no_member_of_a_region_scores_higher(region: str, score: Score) -> None:
     for i in range(15):
         members = candidates[inside[i]]
         assert len(members) > 10
-        found = score(np.tile(prediction[i], (len(members), 1)), members).max()
+        found = score(np.tile(plain[i], (len(members), 1)), members).max()
         assert found <= bound[i] * (1 + 1e-9) + 1e-9
         if region == "exact" and np.isfinite(bound[i]):
-            corner_scores = score(np.tile(prediction[i], (3, 1)), _corners(lower_limits(counts, 0.1)[i]))
+            corner_scores = score(np.tile(plain[i], (3, 1)), _corners(lower_limits(counts, 0.1)[i]))
             assert bound[i] == pytest.approx(corner_scores.max(), rel=1e-9)
 
 

@@ -110,7 +110,7 @@ class Constant:
         mean = y.mean(axis=0, keepdims=True)
         prediction = mean / mean.sum() if score.order == "first" else _dirichlet(y, mean)
         try:
-            rows = Checked(score.check_prediction(np.repeat(prediction, len(y), axis=0)), labels.items)
+            rows = Checked(score.check_prediction(prediction)[np.zeros(len(y), dtype=int)], labels.items)
         except (TypeError, ValueError):
             return None
         with warnings.catch_warnings():
@@ -119,7 +119,7 @@ class Constant:
 
     def evaluate(self, labels: Labels, alpha: Any, groups: Any, weights: Any, volume: bool | None) -> dict[str, Any]:
         """Return the row of the constant prediction at one level; nothing was promised of it."""
-        same = self.calibration.score.check_prediction(np.repeat(self.prediction, len(labels), axis=0))
+        same = self.calibration.score.check_prediction(self.prediction)[np.zeros(len(labels), dtype=int)]
         checked: Any = Checked(same, labels.items)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CredalSetWarning)

@@ -50,6 +50,12 @@ def deviations(value: np.ndarray, error: np.ndarray, expected: np.ndarray, noise
     return (value - expected) / np.sqrt(error**2 + noise**2)
 
 
+@pytest.fixture(autouse=True)
+def compiled_where_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The readable form takes twenty times as long, and has a test of its own that says that both agree."""
+    monkeypatch.setattr(wasserstein_rays, "kernels", lambda *_: _compiled._load(wasserstein_rays.KERNELS))
+
+
 @pytest.fixture
 def always_tilted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw in the shape of the ball even where uniform rays would do."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -545,3 +546,29 @@ def test_the_example_is_worth_looking_at() -> None:
     assert report.verdict.status == "kept"
     assert all(count >= 5 for count in report.queue.counts().values())
     assert len(report.html.encode()) < 400_000
+
+
+def test_texts_go_by_name_and_tables_by_their_suffix(tmp_path: Path) -> None:
+    """A series of texts in another order went to the wrong items, and .csv held Parquet."""
+    prediction, counts = make(n=120)
+    names = [f"m{i}" for i in range(60)]
+    calibration = cs.conformalize(prediction[:60], counts[:60], "tv")
+    frame = pd.DataFrame(prediction[60:120], index=names)
+    texts = pd.Series([f"text of {name}" for name in names], index=names).sample(frac=1.0, random_state=0)
+    table = tmp_path / "all.parquet"
+    cs.report(calibration, frame, counts[60:120], path=None, texts=texts, table=table)
+    rows = pd.read_parquet(table)
+    assert (rows["text"] == "text of " + rows["item"]).all()
+    with pytest.raises(ValueError, match="texts"):
+        cs.report(calibration, frame, counts[60:120], path=None, texts=texts.rename(index={"m0": "other"}))
+    with pytest.raises(ValueError, match=r"ends in \.parquet"):
+        cs.report(calibration, frame, counts[60:120], path=None, table=tmp_path / "all.csv")
+
+
+def test_names_of_sets_are_on_every_export() -> None:
+    prediction, counts = make(n=80)
+    frame = pd.DataFrame(prediction[60:80], index=[f"m{i}" for i in range(20)])
+    sets = cs.conformalize(prediction[:60], counts[:60], "tv").predict_set(frame, 0.2)
+    assert sets.to_frame()["item"].tolist() == list(frame.index)
+    assert list(sets.queue().items) == list(frame.index)
+    assert sets[3:5].to_frame()["item"].tolist() == ["m3", "m4"]

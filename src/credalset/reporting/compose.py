@@ -159,6 +159,10 @@ def report(
     """
     options = _given(locals())
     limit = as_positive_int(max_items, "max_items")
+    if table is not None and Path(table).suffix != ".parquet":
+        raise ValueError(
+            f"table is written as Parquet: give it a name that ends in .parquet, not {Path(table).name!r}."
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CredalSetWarning)  # the page says what these would
         origin, sets, level = _sets(source, prediction, groups, weights, classes, alpha)

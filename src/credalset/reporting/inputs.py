@@ -10,7 +10,15 @@ import numpy as np
 
 from credalset._typing import AnyArray, BoolArray, FloatArray
 from credalset._validation import as_matrix, as_probability
-from credalset.annotations.labels import Labels, column_names, order_by_name, plain_names, row_names, shown
+from credalset.annotations.labels import (
+    Labels,
+    column_names,
+    order_by_name,
+    order_of_items,
+    plain_names,
+    row_names,
+    shown,
+)
 from credalset.sets import CredalSet
 
 ALPHA = 0.1
@@ -146,6 +154,10 @@ def read_items(
         raise ValueError(f"classes must name each of the {k} classes, but holds {len(own)} names: {list(own)}.")
     known = sets.items if items is None else items
     keys = None if known is None else _per_item(known, "items", n)
+    texts, images, groups = (
+        _by_name(given, name, keys) for given, name in ((texts, "texts"), (images, "images"), (groups, "groups"))
+    )
+    slices = {name: _by_name(values, f"slices[{name!r}]", keys) for name, values in (slices or {}).items()}
     found = read_votes(votes, n, own, keys, k)
     names = keys if keys is not None else row_names(votes) if votes is not None else None
     return Items(
@@ -156,7 +168,7 @@ def read_items(
         links=None if images is None else [safe_link(link) for link in _per_item(images, "images", n)],
         truth=None if truth is None else _rows(Labels.read(truth, "truth", n_classes=k).distributions, "truth", n),
         groups=None if groups is None else _per_item(groups, "groups", n),
-        features={plain(name): np.asarray(_per_item(v, f"slices[{name!r}]", n)) for name, v in (slices or {}).items()},
+        features={plain(name): np.asarray(_per_item(v, f"slices[{name!r}]", n)) for name, v in slices.items()},
     )
 
 
@@ -198,6 +210,15 @@ def _rows(array: FloatArray, name: str, n: int) -> FloatArray:
     if len(array) != n:
         raise ValueError(f"{name} has {len(array)} rows, but there are {n} items. Pass one row per item.")
     return array
+
+
+def _by_name(values: Any, name: str, keys: list[Any] | None) -> Any:
+    """Put a series into the order of the items, where both have names; 0, 1, 2, … are positions."""
+    index = row_names(values)
+    if keys is None or index is None or plain_names(index) == tuple(range(len(index))):
+        return values
+    rows = order_of_items(index, keys, name, "prediction")
+    return values if rows is None else values.iloc[rows]
 
 
 def _per_item(values: Any, name: str, n: int) -> list[Any]:

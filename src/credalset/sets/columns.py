@@ -122,7 +122,8 @@ def to_frame(sets: CredalSet, items: Any, ask: Iterable[str], kind: str, alpha: 
     """Build a data frame of the answers; see `CredalSet.to_frame`."""
     if kind not in ("pandas", "polars", "pyarrow"):
         raise ValueError(f"kind must be 'pandas', 'polars' or 'pyarrow', but is {kind!r}.")
-    names = list(range(len(sets))) if items is None else list(items)
+    own = range(len(sets)) if sets.items is None else sets.items
+    names = list(own if items is None else items)
     if len(names) != len(sets):
         raise ValueError(f"items must name each of the {len(sets)} sets, but holds {len(names)} names.")
     head: dict[str, Any] = {"item": names} | ({} if alpha is None else {"alpha": np.full(len(sets), alpha)})

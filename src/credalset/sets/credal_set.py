@@ -220,7 +220,7 @@ class CredalSet(Questions):
         Parameters
         ----------
         items : iterable of N names, optional
-            Names of the items, such as ``votes.items``; 0, 1, 2, … by default.
+            Names of the items, such as ``votes.items``; by default those of the sets, or 0, 1, 2, ….
         ask : iterable of str
             ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"`` (both bounds, normalised
             to [0, 1]), ``"labels"`` (those that some member makes the most probable one, and their number),

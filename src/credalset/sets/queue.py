@@ -186,14 +186,15 @@ def build_queue(
     actions : iterable of A names, optional
         Names of the actions of a utility. Without a utility, the choices are the classes.
     items : iterable of N names, optional
-        Names of the items, 0, 1, 2, … by default.
+        Names of the items; by default those of the sets, or 0, 1, 2, ….
     """
     rules = QueueRules() if rules is None else rules
     if not isinstance(rules, QueueRules):
         raise TypeError(f"rules must be QueueRules or None, but is a {type(rules).__name__}.")
     possible = sets.decide(rules.decision, utility)
     choices = _choices(sets, utility, actions, possible.shape[1])
-    names = tuple(range(len(sets))) if items is None else tuple(items)
+    own = range(len(sets)) if sets.items is None else sets.items
+    names = tuple(own if items is None else items)
     if len(names) != len(sets):
         raise ValueError(f"items must name each of the {len(sets)} sets, but holds {len(names)} names.")
     entropies = sets.entropy_bounds("K")

@@ -14,7 +14,10 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 pytest.importorskip("typer")
 
+from typer.testing import CliRunner  # noqa: E402
+
 import credalset as cs  # noqa: E402
+from credalset.commands import app  # noqa: E402
 
 CLASSES = ["no", "perhaps", "yes"]
 N = 160
@@ -53,6 +56,43 @@ def run(folder: Path, *words: str, code: int = 0) -> str:
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout
+
+
+def test_the_python_that_is_shown_does_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Odd column names, a class order of its own, numbers that are no classes, and an item without votes."""
+    monkeypatch.chdir(tmp_path)
+    data = cs.datasets.make_synthetic(N, n_votes=6, random_state=0)
+    items = [f"t{i}" for i in range(N)]
+    votes = [
+        (items[i], j, CLASSES[k]) for i, row in enumerate(data.counts) for j, k in enumerate(np.repeat(range(3), row))
+    ]
+    pd.DataFrame(votes, columns=["The Item", "Who", "Said"]).to_csv("votes.csv", index=False)
+    said = ["--task", "The Item", "--worker", "Who", "--label", "Said"]
+    predictions = pd.DataFrame(data.distributions[:, ::-1], columns=CLASSES[::-1]).assign(task=items)
+    predictions.to_json("p.jsonl", orient="records", lines=True)
+    pd.DataFrame(data.X, columns=[f"x{i}" for i in range(data.X.shape[1])]).assign(task=items).to_csv(
+        "f.csv", index=False
+    )
+    commands = {
+        "calibrate": ["p.jsonl", "votes.csv", "-o", "cal", "--score", "tv", *said],
+        "fit": ["f.csv", "votes.csv", "-o", "model", *said],
+        "predict": ["cal", "p.jsonl", "-o", "sets.csv", "--ask", "lower,labels"],
+        "check": ["cal", "p.jsonl", "votes.csv", *said],
+        "report": ["cal", "p.jsonl", "votes.csv", "-o", "page.html", *said],
+        "agree": ["votes.csv", *said],
+    }
+    for command, words in commands.items():
+        result = CliRunner().invoke(app, [command, *words, "--show-python"])
+        assert result.exit_code == 0, result.output
+        exec(compile(result.stdout, command, "exec"), {})
+    assert cs.load("cal").threshold(0.1) == pytest.approx(
+        cs.conformalize(data.distributions, data.counts, "tv").threshold(0.1)
+    )
+    by_python = pd.read_csv("sets.csv")
+    assert CliRunner().invoke(app, ["predict", *commands["predict"]]).exit_code == 0
+    pd.testing.assert_frame_equal(by_python, pd.read_csv("sets.csv"))
+    assert Path("page.html").exists()
+    assert list(cs.load("model").classes_) == CLASSES
 
 
 @pytest.mark.parametrize("kind", WRITE)

@@ -24,7 +24,8 @@ def agree(
 ) -> None:
     """Measure how much annotators agree: percent, Fleiss' kappa, Krippendorff's alpha, Gwet's AC1."""
     if show_python:
-        shared.show_python(f"votes = cs.Annotations.read({votes!r})", "print(votes.agreement())")
+        read = shared.call("cs.Annotations.read", votes, task=task, worker=worker, label=label)
+        shared.show_python(f"votes = {read}", "print(votes.agreement())")
         return
     found = shared.read_votes(votes, task, worker, label)
     agreement = found.agreement(level=level, n_resamples=resamples, random_state=seed)

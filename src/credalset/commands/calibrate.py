@@ -41,10 +41,17 @@ def calibrate(
 ) -> None:
     """Calibrate a score on predictions and votes that the model has not been trained on."""
     if show_python:
+        extra = [name for name in (groups, weights) if name is not None]
+        numbers = {"format": format, "id": id, "columns": shared.split_names(columns), "logits": logits}
+        model = NOISES.get(noise)
+        how = "" if model is None else f", noise={model!r}" if isinstance(model, str) else f", noise=cs.{model!r}"
+        for name, column in (("groups", groups), ("weights", weights)):
+            how += "" if column is None else f", {name}=both.table.extra[{column!r}]"
         shared.show_python(
-            f"votes = cs.Annotations.read({votes!r})",
-            f"predictions = pandas.read_parquet({predictions!r}).set_index({id!r})",
-            f"cs.conformalize(predictions, votes, {score!r}).save({out!r})",
+            "from credalset.tables import match, read_numbers",
+            "votes = " + shared.call("cs.Annotations.read", votes, task=task, worker=worker, label=label),
+            f"both = match({shared.call('read_numbers', predictions, **numbers, extra=extra)}, votes)",
+            f"cs.conformalize(both.table.values, both.votes, {score!r}{how}).save({out!r})",
         )
         return
     if noise not in NOISES:

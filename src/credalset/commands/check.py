@@ -53,8 +53,11 @@ def check(
     """Compare promised and observed coverage; exit code 1 if the observed one lies below its band."""
     if show_python:
         shared.show_python(
-            f"sets = cs.load({calibration!r}).predict_set(predictions, alpha={(alpha or [0.1])[0]})",
-            "cs.metrics.coverage(sets, votes)",
+            "from credalset.tables import match, read_numbers",
+            "votes = " + shared.call("cs.Annotations.read", votes, task=task, worker=worker, label=label),
+            *shared.read_as(calibration, predictions, format, id=id, columns=columns, logits=logits),
+            f"sets = made.predict_set(predictions, alpha={(alpha or [0.1])[0]})",
+            "print(cs.metrics.coverage(sets, both.votes))",
         )
         return
     model = load(calibration)

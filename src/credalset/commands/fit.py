@@ -42,9 +42,18 @@ def fit(
 ) -> None:
     """Train a learner on one part of the items, calibrate it on the other, and save both."""
     if show_python:
+        numbers = {"format": format, "id": id, "columns": shared.split_names(columns), "what": "features"}
+        size = f"calibration_size={calibration_size}, random_state={seed}"
         shared.show_python(
-            f"clf = cs.ConformalCredalClassifier(estimator, {score or 'kl'!r})  # {learner}",
-            f"clf.fit_conformalize(X, votes, calibration_size={calibration_size}, random_state={seed}).save({out!r})",
+            "from credalset.commands.fit import make_learner",
+            "from credalset.tables import match, read_numbers",
+            "votes = " + shared.call("cs.Annotations.read", votes, task=task, worker=worker, label=label),
+            f"both = match({shared.call('read_numbers', features, **numbers)}, votes, by_class=False)",
+            f"estimator, score = make_learner({learner!r}, {seed})",
+            f"clf = cs.ConformalCredalClassifier(estimator, {score!r})"
+            if score
+            else "clf = cs.ConformalCredalClassifier(estimator, score)",
+            f"clf.fit_conformalize(both.table.features(), both.votes, {size}).save({out!r})",
         )
         return
     estimator, suited = make_learner(learner, seed)

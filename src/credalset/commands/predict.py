@@ -41,9 +41,28 @@ def predict(
     """Predict one credal set per row and write what is asked of it."""
     names, kept = shared.split_names(columns), shared.split_names(keep) or ()
     if show_python:
+        made = shared.call(
+            *("cs.Scorer", calibration),
+            alpha=alpha,
+            ask=ask.split(","),
+            id=id or None,
+            columns=names,
+            logits=logits,
+            groups=groups,
+            weights=weights,
+            keep=tuple(kept),
+        )
+        if _is_folder(out):
+            shared.show_python(f"scorer = {made}", f"cs.distributed.score_parquet({new!r}, {out!r}, scorer)")
+            return
+        text = [name for name in (id, groups) if name]
         shared.show_python(
-            f"scorer = cs.Scorer({calibration!r}, alpha={alpha}, ask={ask.split(',')!r}, id={id!r})",
-            f"cs.distributed.score_parquet({new!r}, {out!r}, scorer)",
+            "from credalset.tables.files import read_table, table_writer",
+            f"table = {shared.call('read_table', new, format, text=text)}",
+            f"scorer = {made}.for_input(table.schema)",
+            f"with table_writer({out!r}, scorer.schema{'' if out_format is None else f', {out_format!r}'}) as write:",
+            "    for batch in scorer.map_batches(table.batches):",
+            "        write(batch)",
         )
         return
     if not Path(calibration).is_dir():

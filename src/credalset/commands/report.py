@@ -37,7 +37,10 @@ def report(
     """Write one HTML page to send round: verdict, coverage by slice, map, items, what to do."""
     if show_python:
         shared.show_python(
-            f"made = cs.load({calibration!r})", f"cs.report(made, predictions, votes, {out!r}, alpha={alpha})"
+            "from credalset.tables import match, read_numbers",
+            "votes = " + shared.call("cs.Annotations.read", votes, task=task, worker=worker, label=label),
+            *shared.read_as(calibration, predictions, format, id=id, columns=columns, logits=logits),
+            f"cs.report(made, predictions, both.votes, {out!r}, alpha={alpha}, items=both.table.items)",
         )
         return
     shared.check_output(out)

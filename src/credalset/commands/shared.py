@@ -18,7 +18,9 @@ from rich.console import Console
 
 from credalset._progress import progress as bar
 from credalset.annotations import Annotations
+from credalset.calibration import Calibration
 from credalset.exceptions import CredalSetWarning
+from credalset.persistence.load import load
 from credalset.tables.matching import Matched, NumberTable, match, read_numbers
 
 SCHEMA_VERSION = 1
@@ -93,6 +95,12 @@ def show_python(*lines: str) -> None:
     typer.echo("\n".join(["import credalset as cs", *lines]))
 
 
+def call(function: str, *arguments: Any, **options: Any) -> str:
+    """Write a call down, without options that are left at None, False or nothing."""
+    given = [f"{name}={value!r}" for name, value in options.items() if value not in (None, False, (), [])]
+    return f"{function}({', '.join([*map(repr, arguments), *given])})"
+
+
 def print_json(kind: str, **values: Any) -> None:
     """Print a JSON object that says what it is and which version of its schema it follows."""
     typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "kind": kind, **values}, indent=2, allow_nan=False))
@@ -119,6 +127,23 @@ def read_for(
     if names is None and (known := getattr(model, "feature_names_in_", None)) is not None:
         names = [str(name) for name in known]
     return read_numbers(path, format, id=id, columns=names, logits=logits, extra=extra)
+
+
+def read_as(
+    folder: str, path: str, format: str | None, *, id: str, columns: str | None, logits: bool
+) -> tuple[str, str, str]:
+    """Write down how a calibration or model, and what it takes, are read."""
+    model = load(folder)
+    by_class = isinstance(model, Calibration)
+    names = split_names(columns)
+    if names is None and (known := getattr(model, "feature_names_in_", None)) is not None:
+        names = [str(name) for name in known]
+    numbers = call("read_numbers", path, format=format, id=id, columns=names, logits=logits)
+    return (
+        f"made = cs.load({folder!r})",
+        f"both = match({numbers}, votes{'' if by_class else ', by_class=False'})",
+        f"predictions = both.table.{'values' if by_class else 'features()'}",
+    )
 
 
 def read_matched(numbers: NumberTable, votes: Annotations, *, by_class: bool = True) -> Matched:

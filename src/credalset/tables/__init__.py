@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from credalset.tables.matching import match, read_numbers
 from credalset.tables.scorer import Scorer
 
-__all__ = ["Scorer"]
+__all__ = ["Scorer", "match", "read_numbers"]

@@ -87,6 +87,8 @@ def open_votes(
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"delimiter must be one character, but is {delimiter!r}.")
     source = Source.open(path, encoding=encoding, delimiter=delimiter, empty=tuple(empty))
+    if kind is None and None not in (task, label) and {task, label} <= set(source.columns or ()):
+        kind = "long"  # whoever names these columns has said what it is
     recognised = recognise(source) if kind is None else None
     reader = find_reader(recognised.kind if recognised is not None else str(kind))
     for role, name in zip(ROLES, (task, worker, label, time, weight), strict=True):

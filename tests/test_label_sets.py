@@ -31,22 +31,22 @@ def crowd(n: int, seed: int, n_classes: int = 3, n_votes: int = 10) -> tuple[Any
 
 
 @pytest.mark.parametrize("target", ["annotator", "majority", 0.7])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 def test_no_population_of_five_items_breaks_the_promise(target, seed):
-    """Every order of the items is as likely as any other: the coverage of the last one's label is a finite sum."""
+    """Each item is as likely as any other to be the new one: the coverage of its label is a mean over five cases."""
     rng = np.random.default_rng(seed)
     prediction = rng.dirichlet(np.ones(3), 5)
     prediction[4] = prediction[3]  # ties
     counts = rng.multinomial(4, rng.dirichlet(np.full(3, 0.6), 5))
     covered = dict.fromkeys((0.2, 0.3, 0.4, 0.5), 0.0)
-    orders = list(permutations(range(5)))
-    for *items, last in orders:
+    for last in range(5):
+        items = np.delete(np.arange(5), last)  # their order changes nothing
         calibration = cs.labels.conformalize(prediction[items], counts[items], target=target)
         for alpha in covered:
             covered[alpha] += reached(calibration.predict_set(prediction[[last]], alpha), counts[[last]], target)
-    assert all(total / len(orders) >= 1 - alpha - 1e-12 for alpha, total in covered.items())
+    assert all(total / 5 >= 1 - alpha - 1e-12 for alpha, total in covered.items())
     if target == "annotator":
-        assert covered[0.5] / len(orders) < 0.8  # and little beyond
+        assert covered[0.5] / 5 < 0.8  # and little beyond
 
 
 def reached(sets: LabelSets, counts: Any, target: Any) -> float:
@@ -307,7 +307,7 @@ def test_messages():
     prediction, counts, _ = crowd(20, 0)
     with pytest.raises(ValueError, match=r"target must be 'annotator', 'majority' or a share .* but is 'all'"):
         cs.labels.conformalize(prediction, counts, target="all")
-    with pytest.raises(ValueError, match="target must lie strictly between 0 and 1, but is 1.0"):
+    with pytest.raises(ValueError, match="target must lie strictly between 0 and 1"):
         cs.labels.conformalize(prediction, counts, target=1.0)
     with pytest.raises(ValueError, match="n_samples was given, but target='majority' draws no labels"):
         cs.labels.conformalize(prediction, counts, target="majority", n_samples=3)

@@ -277,11 +277,12 @@ def conformalize(
 
 def as_target(target: Any) -> Target:
     """Check whose label is to be covered."""
-    if isinstance(target, str):
-        if target == "annotator" or target == "majority":
-            return target
+    if not isinstance(target, str):
+        return as_probability(target, "target")
+    names: dict[str, Target] = {"annotator": "annotator", "majority": "majority"}
+    if target not in names:
         raise ValueError(f"target must be 'annotator', 'majority' or a share such as 0.8, but is {target!r}.")
-    return as_probability(target, "target")
+    return names[target]
 
 
 def labels_that_count(shares: FloatArray, scores: FloatArray, target: Target) -> FloatArray:

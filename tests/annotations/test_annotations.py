@@ -609,9 +609,7 @@ def test_iteration_ends_after_the_last_item(five):
 def test_select_by_name(five):
     assert five.select(["d", "b"]) == five[[3, 1]]
     assert len(five.select([])) == 0
-    with pytest.raises(
-        ValueError, match=r"items has 2 name\(s\) that are not among the 5 annotated items \(first: 'x'"
-    ):
+    with pytest.raises(ValueError, match=r"items has 2 name\(s\) that are not among the 5 known items \(first: 'x'"):
         five.select(["a", "x", "y"])
     with pytest.raises(TypeError, match=r"items must be a list of names, but is 'abc'"):
         five.select("abc")

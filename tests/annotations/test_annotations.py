@@ -587,8 +587,8 @@ def test_indexing_by_position(five, key, items):
 @pytest.mark.parametrize(
     ("key", "error", "message"),
     [
-        ("a", TypeError, r"Use .select\(items\)"),
-        (["a", "b"], TypeError, r"Use .select\(items\)"),
+        (["a", "x"], ValueError, r"1 name\(s\) that are not among the 5 known items"),
+        (("a", "b"), TypeError, r"Use .select\(items\)"),
         (1.5, TypeError, r"but got 1.5"),
         ([[0, 1]], TypeError, r"1-d array"),
         ([True, False], ValueError, r"mask has length 2, but there are 5 items"),

@@ -9,7 +9,8 @@ import numpy as np
 
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset.annotations.labels import Labels, plain_names, shown
-from credalset.sets.columns import label_lists, need
+from credalset.exceptions import need
+from credalset.sets.columns import label_lists
 
 
 @dataclass(frozen=True, eq=False, repr=False)

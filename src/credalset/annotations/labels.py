@@ -18,6 +18,7 @@ from credalset.annotations.votes import Annotations
 from credalset.annotations.wide import refuse_wide
 
 Names = tuple[Any, ...]
+SELECTING = {"items": " (votes.select(items), frame.loc[items])"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +215,8 @@ def order_by_name(own: Names | None, wanted: Names | None, name: str, like: str,
         has = f"{like} has no {shown(more)}" if more else ""
         raise ValueError(
             f"{name} and {like} name different {what} ({len(missing) + len(more)} in all): "
-            f"{' and '.join(filter(None, (lacks, has)))}. Give both the same {what}, or arrays without names."
+            f"{' and '.join(filter(None, (lacks, has)))}. Give both the same {what}{SELECTING.get(what, '')}, or "
+            "arrays without names."
         )
     if len(position) < len(own) or len(known) < len(wanted):
         raise ValueError(

@@ -191,6 +191,27 @@ def positions(values: Iterable[Any], names: Iterable[Hashable]) -> IntArray:
     return np.array([position.get(value, -1) for value in values], dtype=np.int64)
 
 
+def rows_of(names: Names, items: tuple[Hashable, ...], what: str) -> IntArray:
+    """Return the rows of items that are given by name, in the order given; ``what`` they are rows of."""
+    if len(set(items)) < len(items):
+        raise ValueError(f"items repeat here, so names do not tell them apart. Take positions: {what}[...].")
+    wanted = as_names(names, "items")
+    rows = positions(wanted, items)
+    if (rows < 0).any():
+        raise ValueError(
+            f"items has {(rows < 0).sum()} name(s) that are not among the {len(items)} known items "
+            f"(first: {wanted[int(rows.argmin())]!r}). For positions or a mask use {what}[...]."
+        )
+    return rows
+
+
+def is_text(key: Any) -> bool:
+    """Tell whether an index can only be a name: a text, or a list or array of texts."""
+    if isinstance(key, str) or not hasattr(key, "__len__"):
+        return isinstance(key, str)
+    return len(key) > 0 and not isinstance(key, tuple) and all(isinstance(name, str) for name in key)
+
+
 def align(own: Names | None, wanted: Names | None, argument: str, size: int) -> tuple[tuple[Hashable, ...], IntArray]:
     """Settle on names, and on the order that brings the names a table has into theirs."""
     default = tuple(range(size))

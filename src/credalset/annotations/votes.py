@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray, RandomState
+from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
 from credalset.annotations.agreement import measure_agreement
 from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.building import Building
 from credalset.annotations.counting import Duplicates, Fault
-from credalset.annotations.table import Names, as_names, check_option
+from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of
 from credalset.annotations.table import positions as places_of
+from credalset.exceptions import need
 
 __all__ = ["Annotations"]
 
@@ -246,16 +247,7 @@ class Annotations(Building):
         >>> votes.select(["b"]).counts
         array([[0, 3]])
         """
-        if len(set(self.items)) < len(self):
-            raise ValueError("items repeat here, so names do not tell them apart. Take positions: votes[...].")
-        wanted = as_names(items, "items")
-        rows = places_of(wanted, self.items)
-        if (rows < 0).any():
-            raise ValueError(
-                f"items has {(rows < 0).sum()} name(s) that are not among the {len(self)} annotated items "
-                f"(first: {wanted[int(rows.argmin())]!r}). For positions or a mask use votes[...]."
-            )
-        return self[rows]
+        return self[rows_of(items, self.items, "votes")]
 
     def reorder(self, classes: Iterable[Hashable]) -> Annotations:
         """Put the classes, and with them the columns, into the order given.
@@ -296,11 +288,63 @@ class Annotations(Building):
         matrix = self.counts if values == "counts" else self.distributions
         return {item: list(self.items), **dict(zip(self.classes, matrix.T.tolist(), strict=True))}
 
+    def to_frame(self, values: Literal["counts", "distributions"] | None = None) -> Any:
+        """Return a pandas frame: the items as index, a column per class; `from_counts` reads it back.
+
+        Parameters
+        ----------
+        values : {"counts", "distributions"}, optional
+            By default the counts where they are known, else the distributions.
+
+        Examples
+        --------
+        >>> Annotations.from_counts([[3, 1], [0, 2]], classes=["no", "yes"], items=["a", "b"]).to_frame()
+              no  yes
+        item
+        a      3    1
+        b      0    2
+        """
+        check_option(values or "counts", "values", ("counts", "distributions"))
+        matrix, pandas = getattr(self, values or "_numbers"), need("pandas")
+        # Tuples are names too, not levels of an index.
+        index = pandas.Index(list(self.items), name="item", tupleize_cols=False)
+        return pandas.DataFrame(matrix, index, pandas.Index(list(self.classes), tupleize_cols=False))
+
+    def to_pandas(self, values: Literal["counts", "distributions"] | None = None) -> Any:
+        """Return the frame of `to_frame`."""
+        return self.to_frame(values)
+
+    @property
+    def _numbers(self) -> AnyArray:
+        """What stands for the annotations where numbers are wanted: counts where they are known, else shares."""
+        return self.counts if self.has_counts else self.distributions
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """Return the counts where they are known, else the distributions: what takes one takes the other."""
+        return np.asarray(self._numbers, dtype=dtype)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of items and classes, (n, K)."""
+        return len(self), self.n_classes
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, 2."""
+        return 2
+
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, key: int | slice | ArrayLike) -> Annotations:
-        """Take items by position: an int (one item), a slice, a boolean mask or an array of ints."""
+    def __iter__(self) -> Iterator[Annotations]:
+        return (self[row] for row in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Annotations:
+        """Take items by position (an int, a slice, a boolean mask, an array of ints), or by names that are texts."""
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:  # as scikit-learn takes rows of arrays
+            key = key[0]
+        if is_text(key):
+            return self.select([key] if isinstance(key, str) else key)
         rows: AnyArray = np.arange(len(self))
         if isinstance(key, slice):
             rows = rows[key]

@@ -1,0 +1,123 @@
+"""What a newcomer tries first: the guess works, or the message names the call that does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+
+import credalset as cs
+from credalset import Annotations, ConformalCredalClassifier, SoftLabelClassifier
+
+RNG = np.random.default_rng(0)
+WORDS = ["good", "nice", "bad", "ugly", "so", "what"]
+TEXTS = pd.Series([" ".join(RNG.choice(WORDS, 5)) for _ in range(120)], index=[f"t{i}" for i in range(120)])
+SHARES = np.array([[sum(text.count(w) for w in WORDS[k : k + 2]) + 0.5 for k in (0, 2, 4)] for text in TEXTS]) / 6.5
+COUNTS = np.array([RNG.multinomial(10, p) for p in SHARES])
+VOTES = Annotations.from_counts(COUNTS, classes=["pos", "neg", "neu"], items=TEXTS.index)
+SHUFFLED = VOTES[RNG.permutation(120)]
+PREDICTED = pd.DataFrame(SHARES, index=TEXTS.index, columns=["pos", "neg", "neu"])
+
+
+def text_model(last: Any) -> Any:
+    return make_pipeline(CountVectorizer(), last)
+
+
+# --- annotations where arrays are wanted ---
+
+
+def test_annotations_are_arrays_of_counts_or_of_shares() -> None:
+    np.testing.assert_array_equal(np.asarray(VOTES), COUNTS)
+    assert np.asarray(VOTES, dtype=float).dtype == float
+    assert (VOTES.shape, VOTES.ndim) == ((120, 3), 2)
+    np.testing.assert_array_equal(np.asarray(Annotations.from_distributions(SHARES)), SHARES)
+    weighted = Annotations.from_counts([[0.5, 1.5]], weighted=True)
+    np.testing.assert_array_equal(np.asarray(weighted), [[0.25, 0.75]])
+    np.testing.assert_array_equal(pd.DataFrame(VOTES), COUNTS)
+
+
+def test_a_frame_of_annotations_is_read_back() -> None:
+    assert Annotations.from_counts(VOTES.to_frame()) == VOTES
+    assert Annotations.from_distributions(VOTES.to_pandas("distributions"), n_votes=10) == VOTES
+    with pytest.raises(ValueError, match="values must be one of 'counts', 'distributions', but is 'shares'"):
+        VOTES.to_frame("shares")  # type: ignore[arg-type]
+
+
+def test_annotations_are_split_as_arrays_are() -> None:
+    X_train, X_test, Y_train, Y_test = train_test_split(TEXTS, VOTES, random_state=0)
+    assert isinstance(Y_train, Annotations)
+    assert Y_train.items == tuple(X_train.index)
+    assert Y_test.items == tuple(X_test.index)
+    for train, test in KFold(3).split(TEXTS, VOTES):
+        assert VOTES[test] == VOTES[list(test)] == VOTES[~np.isin(np.arange(120), train)]
+
+
+@pytest.mark.parametrize("make", [SoftLabelClassifier, ConformalCredalClassifier])
+def test_annotations_go_through_model_selection(make: Any) -> None:
+    model = make(text_model(LogisticRegression()))
+    found = cross_val_score(model, TEXTS, VOTES, cv=2, error_score="raise")
+    np.testing.assert_allclose(found, cross_val_score(model, TEXTS, COUNTS, cv=2), rtol=1e-12)
+
+
+# --- names in scikit-learn's pipelines ---
+
+
+@pytest.mark.parametrize("make", [SoftLabelClassifier, ConformalCredalClassifier])
+def test_names_are_matched_behind_the_steps_of_a_pipeline(make: Any) -> None:
+    model = text_model(make(LogisticRegression()))
+    by_position = model.fit(TEXTS, COUNTS).predict_proba(TEXTS)
+    np.testing.assert_allclose(model.fit(TEXTS, SHUFFLED).predict_proba(TEXTS), by_position, rtol=1e-12)
+    assert model.score(TEXTS, SHUFFLED) == pytest.approx(model.score(TEXTS, COUNTS), rel=1e-12)
+
+
+def test_a_search_in_a_pipeline_refuses_items_in_another_order() -> None:
+    search = GridSearchCV(SoftLabelClassifier(), {"base": [LogisticRegression()]}, cv=2, error_score="raise")
+    text_model(search).fit(TEXTS, VOTES)
+    with pytest.raises(ValueError, match=r"same items in different orders.*y\.select\(X\.index\)"):
+        text_model(search).fit(TEXTS, SHUFFLED)
+
+
+def test_a_search_over_items_in_another_order_says_how_to_select_them() -> None:
+    search = GridSearchCV(text_model(SoftLabelClassifier()), {"countvectorizer__min_df": [1]}, error_score="raise")
+    with pytest.raises(ValueError, match=r"name different items.*votes\.select\(items\)"):
+        search.fit(TEXTS, SHUFFLED)
+
+
+# --- sets and votes by name, and out into files ---
+
+
+def test_items_are_taken_by_name() -> None:
+    sets = cs.conformalize(PREDICTED, VOTES).predict_set(PREDICTED)
+    for found in (sets[["t5", "t3"]], sets.select(["t5", "t3"]), sets[np.array(["t5", "t3"])]):
+        np.testing.assert_array_equal(found.prediction, sets.prediction[[5, 3]])
+        assert found.items is not None
+        assert found.items.tolist() == ["t5", "t3"]
+    assert (sets["t7"].to_pandas()["item"].tolist(), VOTES["t7"].items) == (["t7"], ("t7",))
+    assert VOTES[["t5", "t3"]] == VOTES[[5, 3]]
+    with pytest.raises(ValueError, match=r"1 name\(s\) that are not among the 120 known items \(first: 'x'\).*sets\["):
+        sets["x"]
+    with pytest.raises(ValueError, match="items have no names here: predict for a frame whose index"):
+        cs.conformalize(SHARES, COUNTS).predict_set(SHARES)["t7"]
+
+
+def test_sets_are_written_as_tables(tmp_path: Path) -> None:
+    sets = cs.conformalize(PREDICTED, VOTES).predict_set(PREDICTED)
+    frame = sets.to_frame(alpha=0.1)
+    pd.testing.assert_frame_equal(sets.to_pandas(alpha=0.1), frame)
+    sets.to_parquet(tmp_path / "new" / "sets.parquet", alpha=0.1)
+    back = pd.read_parquet(tmp_path / "new" / "sets.parquet")
+    assert back["labels"].map(list).tolist() == frame["labels"].tolist()
+    pd.testing.assert_frame_equal(back.drop(columns="labels"), frame.drop(columns="labels"))
+    sets.to_csv(tmp_path / "sets.csv", ask=["labels", "width"])
+    back = pd.read_csv(tmp_path / "sets.csv")
+    assert back["labels"].str.split("|").tolist() == frame["labels"].tolist()
+    assert back["width"].tolist() == frame["width"].tolist()
+    sets.to_csv(tmp_path / "width.csv", ask="width")
+    assert list(pd.read_csv(tmp_path / "width.csv")) == ["item", "threshold", "empty", "width"]

@@ -9,7 +9,7 @@ from credalset.scores.dirichlet import RelativeLikelihood
 from credalset.scores.hellinger import Hellinger
 from credalset.scores.inner_product import InnerProduct
 from credalset.scores.kullback_leibler import KullbackLeibler
-from credalset.scores.normalized import Normalized
+from credalset.scores.normalized import Normalized, ScaledPrediction
 from credalset.scores.prototypes import PrototypePrediction, Prototypes
 from credalset.scores.registry import get_score, register_score
 from credalset.scores.total_variation import TotalVariation
@@ -40,6 +40,7 @@ __all__ = [
     "PrototypePrediction",
     "Prototypes",
     "RelativeLikelihood",
+    "ScaledPrediction",
     "Score",
     "TotalVariation",
     "Wasserstein",

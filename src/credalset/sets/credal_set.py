@@ -109,9 +109,10 @@ class CredalSet(Questions):
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 
-    def rescored(self, score: Score, threshold: FloatArray) -> Self:
+    def rescored(self, score: Score, threshold: FloatArray, prediction: Prediction | None = None) -> Self:
         """Return the same sets with membership decided by another score, whose level sets they also are."""
-        return dataclasses.replace(self, score=score, threshold=threshold)
+        read = self.prediction if prediction is None else prediction
+        return dataclasses.replace(self, score=score, threshold=threshold, prediction=read)
 
     def contains(self, distribution: Any, broadcast: bool = False) -> BoolArray:
         """Tell which distributions belong to which sets.

@@ -217,8 +217,8 @@ def as_distributions(
     return _normalise_rows(array, sums)
 
 
-def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
-    """Check that every row holds non-negative whole numbers, at least one of them positive."""
+def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None, may_be_none: bool = False) -> FloatArray:
+    """Check that every row holds non-negative whole numbers, at least one of them positive unless there may be none."""
     array = as_matrix(value, name, n_classes=n_classes)
     _check_finite(array, name)
     _check_non_negative(array, name)
@@ -229,7 +229,7 @@ def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None) -> F
             "contain fractions. Pass the raw counts, not frequencies."
         )
     empty = ~array.any(axis=1)
-    if empty.any():
+    if empty.any() and not may_be_none:
         raise ValueError(
             f"{name} has no annotation at all in {_describe_rows(empty)}. "
             "An item without votes has no label distribution: drop it."

@@ -304,8 +304,8 @@ class Building:
             raise ValueError(f"counts holds {matrix.max():.6g}, too large for a number of votes. Check the units.")
         if len(columns) == 0 and classes is None and items is None and (empty := (matrix == 0).all(axis=1)).any():
             warn(
-                f"counts has no votes at all in {empty.sum()} of {len(matrix)} rows. If its columns are annotators and 0 "
-                "is the code of a label, use Annotations.from_wide; items without votes are left out by .drop_empty()."
+                f"counts has no votes at all in {empty.sum()} of {len(matrix)} rows. If its columns are annotators and "
+                "0 is the code of a label, use Annotations.from_wide; .drop_empty() leaves such items out."
             )
         values = matrix if weighted else matrix.astype(np.int64)
         return cls._named(counts, values, classes, items, ordered, positions, weighted)

@@ -39,6 +39,7 @@ LAYERS = [
     ["scores.base"],
     ["scores"],
     ["calibration"],
+    ["labels"],
     ["predictors"],
     ["metrics", "outline"],
     ["slices", "verdict"],

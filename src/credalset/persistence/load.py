@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from credalset.calibration import Calibration, CrossCalibration, Stream
 from credalset.classifier import ConformalCredalClassifier
 from credalset.exceptions import FileFormatError
+from credalset.labels import LabelCalibration
 from credalset.persistence.bundle import Bundle, read_bundle
 from credalset.persistence.versions import check_versions
 from credalset.predictors.saved import SavedEstimator, load_estimator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 WITHOUT_NETWORK: dict[str, Callable[..., Any]] = {
     Calibration.kind: Calibration.from_bundle,
     CrossCalibration.kind: CrossCalibration.from_bundle,
+    LabelCalibration.kind: LabelCalibration.from_bundle,
     "stream": Stream.from_bundle,
     "sets": sets_from_bundle,
 }
@@ -31,7 +33,9 @@ WITHOUT_NETWORK: dict[str, Callable[..., Any]] = {
 
 def load(
     path: str | Path, *, trusted: Sequence[str] = (), module: nn.Module | None = None
-) -> Calibration | CrossCalibration | Stream | CredalSet | ConformalCredalClassifier | TorchEstimator:
+) -> (
+    Calibration | CrossCalibration | LabelCalibration | Stream | CredalSet | ConformalCredalClassifier | TorchEstimator
+):
     """Load what the ``save`` of a calibration, a stream, sets, a classifier or a network wrote.
 
     Parameters
@@ -47,7 +51,7 @@ def load(
 
     Returns
     -------
-    Calibration, CrossCalibration, Stream, CredalSet, ConformalCredalClassifier or estimator
+    Calibration, CrossCalibration, LabelCalibration, Stream, CredalSet, ConformalCredalClassifier or estimator
 
     Examples
     --------

@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils import all_estimators
 
 from credalset._progress import progress
-from credalset.classifier import ConformalCredalClassifier
 from credalset.commands import shared
 from credalset.commands.inputs import Features, Pair, Votes
 from credalset.commands.shared import ShowPython
-from credalset.predictors import SoftLabelClassifier
 
 #: learners by a name of their own, with the score that suits them
 NETWORKS = {
@@ -40,6 +34,10 @@ def fit(
     show_python: ShowPython = False,
 ) -> None:
     """Train a learner on one part of the items, calibrate it on the other, and save both."""
+    from credalset.classifier import (
+        ConformalCredalClassifier,
+    )  # with scikit-learn, which other commands need not wait for
+
     pair = Pair(features, table, votes)
     estimator, suited = make_learner(learner, seed)
     if show_python:
@@ -63,9 +61,14 @@ def fit(
 
 def make_learner(name: str, seed: int) -> tuple[Any, str]:
     """Return a learner by its name, and the score that suits it."""
-    if name in NETWORKS:
-        from credalset import predictors
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.utils import all_estimators
 
+    from credalset import predictors
+
+    if name in NETWORKS:
         network, score = NETWORKS[name]
         return make_pipeline(StandardScaler(), getattr(predictors, network)(random_state=seed)), score
     known: dict[str, Any] = {"logistic": LogisticRegression}
@@ -78,4 +81,4 @@ def make_learner(name: str, seed: int) -> tuple[Any, str]:
             f"{' such as ' + ', '.join(close[:3]) if close else ''}."
         )
     options = {"random_state": seed} if "random_state" in known[name]().get_params() else {}
-    return make_pipeline(StandardScaler(), SoftLabelClassifier(known[name](**options))), "kl"
+    return make_pipeline(StandardScaler(), predictors.SoftLabelClassifier(known[name](**options))), "kl"

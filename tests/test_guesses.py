@@ -250,9 +250,13 @@ def test_scores_are_known_by_their_letters(tried: str, name: str) -> None:
         (
             lambda: cs.conformalize(SHARES, COUNTS).threshold([0.1, 0.2]),
             TypeError,
-            "one level, but is .*evaluate takes",
+            "one level at a time.*evaluate takes",
         ),
-        (lambda: cs.conformalize(SHARES, COUNTS).predict_set(SHARES, np.array(LEVELS)), TypeError, "one at a time"),
+        (
+            lambda: cs.conformalize(SHARES, COUNTS).predict_set(SHARES, np.array(LEVELS)),
+            TypeError,
+            "one level at a time",
+        ),
     ],
     ids=range(5),
 )

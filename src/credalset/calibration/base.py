@@ -174,9 +174,9 @@ def _with_names(value: Any, classes: Sequence[Any] | None, name: str) -> tuple[A
 
 def as_level(alpha: Any) -> Fraction:
     """Check a miscoverage rate and return the fraction that it stands for; warn of one that looks like a coverage."""
-    if isinstance(alpha, list | tuple) or np.ndim(alpha) > 0:
+    if isinstance(alpha, list | tuple) or getattr(alpha, "ndim", 0) > 0:
         raise TypeError(
-            f"alpha must be one level, but is {alpha!r}. Ask for one at a time, "
+            f"alpha must be a number strictly between 0 and 1, but is {alpha!r}. Ask for one level at a time, "
             "{alpha: predict_set(..., alpha) for alpha in levels}; evaluate takes several."
         )
     number = as_probability(alpha, "alpha")

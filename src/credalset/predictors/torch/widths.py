@@ -39,7 +39,7 @@ def _widths(center: Tensor, radius: Tensor) -> Tensor:
             within = _binary_divergence(middle, g) <= r
             inside, outside = torch.where(within, middle, inside), torch.where(within, outside, middle)
     root = inside.clamp(EDGE, 1.0 - EDGE)
-    slope = (torch.log(root / g) - torch.log((1.0 - root) / (1.0 - g))).detach()
+    slope = (torch.log(root / g) - torch.log((1.0 - root) / _rest(g))).detach()
     free = (slope.abs() > 1e-3) & (inside > EDGE) & (inside < 1.0 - EDGE)
     step = (_binary_divergence(root, g) - r) / torch.where(free, slope, torch.ones_like(slope))
     ends = inside - torch.where(free, step - step.detach(), torch.zeros_like(step))
@@ -47,4 +47,9 @@ def _widths(center: Tensor, radius: Tensor) -> Tensor:
 
 
 def _binary_divergence(p: Tensor, g: Tensor) -> Tensor:
-    return torch.xlogy(p, p / g) + torch.xlogy(1.0 - p, (1.0 - p) / (1.0 - g))
+    return torch.xlogy(p, p / g) + torch.xlogy(1.0 - p, (1.0 - p) / _rest(g))
+
+
+def _rest(g: Tensor) -> Tensor:
+    """1 − g, which single precision rounds to zero where the other classes have next to nothing."""
+    return (1.0 - g).clamp_min(1e-7)

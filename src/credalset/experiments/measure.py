@@ -68,7 +68,8 @@ def measure(
     -------
     list of dict
         Coverage of the labels and of the truth, threshold, efficiency (three classes), mean volume with its error, mean
-        width, number of labels that stay possible and share of items decided, mean uncertainties in base K and how far they may be off, and the share of empty sets.
+        width, number of labels that stay possible and share of items decided, mean uncertainties in base K and how far
+        they may be off, and the share of empty sets.
     """
     families = [calibrated.predict_set(test.inputs, alpha) for alpha in alphas]
     thresholds = [calibrated.threshold(alpha) for alpha in alphas]

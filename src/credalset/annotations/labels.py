@@ -14,6 +14,7 @@ import numpy as np
 
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._validation import Checked, as_counts, as_distributions, as_matrix, sequential_row_sums
+from credalset.annotations.naming import refuse_item_column
 from credalset.annotations.votes import Annotations
 from credalset.annotations.wide import refuse_wide
 
@@ -164,6 +165,7 @@ def column_names(value: Any, name: str) -> Names | None:
         names = value.column_names if is_arrow else getattr(value, "columns", None)
     if names is None or callable(names):
         return None
+    refuse_item_column(list(names), name)
     plain = distinct_names(names, name)
     return None if _is_unnamed(plain) else plain
 

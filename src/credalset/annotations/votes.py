@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -14,7 +14,7 @@ from credalset.annotations.agreement import measure_agreement
 from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.building import Building
 from credalset.annotations.counting import Duplicates, Fault
-from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of
+from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of, way_for
 from credalset.annotations.table import positions as places_of
 from credalset.exceptions import need
 
@@ -53,6 +53,12 @@ class Annotations(Building):
     array([[0.67, 0.33],
            [0.  , 1.  ]])
     """
+
+    def __new__(cls, *data: Any, **fields: Any) -> Self:
+        """Refuse data: what it holds must be said."""
+        if data:
+            raise TypeError(f"Annotations are not made of a {type(data[0]).__name__} directly. {way_for(data[0])}")
+        return super().__new__(cls)
 
     @classmethod
     def read(
@@ -112,6 +118,8 @@ class Annotations(Building):
         >>> print(votes.origin)
         votes.csv, probably long: its columns have names of tasks and labels, and of workers; task from 'item', ...
         """
+        if hasattr(path, "__len__") and not isinstance(path, str):
+            raise TypeError(f"path must name a file, but is a {type(path).__name__}. {way_for(path)}")
         from credalset.annotations.readers.counting import count_file
         from credalset.annotations.readers.reading import open_votes
 
@@ -261,7 +269,7 @@ class Annotations(Building):
         if set(names) != set(self.classes):
             raise ValueError(
                 f"classes must be the names {list(self.classes)} in some order, but is {list(names)}. "
-                "To rename classes, pass the counts to Annotations.from_counts."
+                "To rename classes, use .rename({old: new})."
             )
         order = places_of(names, self.classes)
         return replace(
@@ -271,6 +279,33 @@ class Annotations(Building):
             _positions=None if self._positions is None else tuple(self._positions[old] for old in order),
             _ballots=None if self._ballots is None else self._ballots.relabel(np.argsort(order)),
         )
+
+    def rename(self, names: Mapping[Any, Hashable] | Callable[[Any], Hashable]) -> Annotations:
+        """Give classes other names; the votes of classes that get the same name are added up.
+
+        Parameters
+        ----------
+        names : mapping or function
+            New names by old ones; those that a mapping leaves out stay.
+
+        Examples
+        --------
+        >>> votes = Annotations.from_counts([[3, 1, 0], [0, 1, 2]], classes=["Yes", "no", "yes "])
+        >>> votes.rename(lambda label: label.strip().lower()).to_dict()
+        {'item': [0, 1], 'yes': [3, 2], 'no': [1, 1]}
+        """
+        if isinstance(names, Mapping) and not set(names) <= set(self.classes):
+            raise ValueError(f"names must rename some of {list(self.classes)}, but is {dict(names)}.")
+        renamed = [names.get(old, old) if isinstance(names, Mapping) else names(old) for old in self.classes]
+        classes = as_names(dict.fromkeys(renamed), "names")
+        if self._positions is not None and len(classes) < self.n_classes:
+            raise ValueError("levels of a scale have places of their own and cannot be merged. Rename them before.")
+        if len(classes) < 2:
+            raise ValueError(f"names leave one class only: {list(classes)}. At least 2 are needed.")
+        new = places_of(renamed, classes)
+        matrix = np.stack([self._matrix[:, new == column].sum(axis=1) for column in range(len(classes))], axis=1)
+        ballots = None if self._ballots is None else self._ballots.relabel(new)
+        return replace(self, classes=classes, _matrix=matrix, _ballots=ballots)
 
     def to_dict(
         self, values: Literal["counts", "distributions"] = "counts", *, item: str = "item"

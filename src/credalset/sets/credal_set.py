@@ -25,6 +25,7 @@ from credalset.simplex import grid
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
+    from credalset.sets.updated import UpdatedSet
 
 PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
 
@@ -212,6 +213,48 @@ class CredalSet(Questions):
 
         for_each_block(one_block, len(self), points.shape[1], block_size=PAIRS_PER_BLOCK)
         return result
+
+    def update(self, votes: Any, delta: float = 0.01) -> UpdatedSet:
+        r"""Return what the sets become when votes of their items arrive: what also lies in the region of the votes.
+
+        A set that holds the distribution behind the votes with probability 1 − α becomes one that holds it with
+        probability at least 1 − α − δ, on average over all items that are updated: **the error is α + δ**. It does not
+        matter when voting stops or why, as the region holds at all numbers of votes at once
+        (`credalset.scores.anytime`; Lindon and Malek, 2022). What matters is that votes are independent draws from the
+        item's distribution, that neither the prediction nor the calibration has used them, and that the calibration
+        is about such distributions: from many votes per item, or with a noise model.
+
+        Parameters
+        ----------
+        votes : array of shape (N, K) or Annotations
+            Counts of votes; rows of zeros are items without votes. Matched by name where both sides have names, in
+            which case items may be missing. Sets that were updated before add them to the votes they have; δ is spent
+            once, however often.
+        delta : float
+            Probability with which the region of the votes may miss their distribution.
+
+        Returns
+        -------
+        UpdatedSet
+            Sets like others. Membership is exact, envelopes and other answers are certified from outside.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> sets = cs.get_score("tv").region([[0.6, 0.3, 0.1]], threshold=0.4)
+        >>> after = sets.update([[38, 2, 0]], delta=0.01)
+        >>> print(repr(after).replace(", ", "\n"))
+        CredalSet: 1 vote-cut total-variation ball over 3 classes
+        threshold 0.4 (score tv); 40 votes
+        error alpha + 0.01
+        >>> sets.decide(), after.decide()
+        (array([[ True,  True,  True]]), array([[ True, False, False]]))
+        >>> after.lower().round(2), after.upper().round(2)
+        (array([[0.7, 0. , 0. ]]), array([[1.  , 0.3 , 0.18]]))
+        """
+        from credalset.sets.updated import update
+
+        return update(self, votes, delta)
 
     def queue(self, rules: QueueRules | None = None, **options: Any) -> Queue:
         """Tell what to do with each item: annotate again, escalate, accept as ambiguous, or nothing.

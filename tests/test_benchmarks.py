@@ -100,3 +100,12 @@ def test_the_benchmark_of_noise_keeps_its_promises(capsys):
     printed = capsys.readouterr().out
     assert "every promise kept" in printed
     assert "longest calibration, seconds:  plain" in printed
+
+
+def test_the_benchmark_of_labels_keeps_its_promises(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("CREDALSET_DATA", str(tmp_path))
+    labels = load("labels")
+    assert labels.main(["--quick", "--only", "K = 3"]) == 0
+    printed = capsys.readouterr().out
+    assert "credal kl, E-admissible" in printed
+    assert "every promise kept" in printed

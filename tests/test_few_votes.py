@@ -19,7 +19,8 @@ from credalset.calibration.ladder import Evidence, Ladder
 from credalset.calibration.majorants import Majorants, tables
 from credalset.calibration.noise import DELTAS
 from credalset.scores import Brier, Normalized
-from credalset.scores.confidence import anytime_radius, lower_limits
+from credalset.scores.anytime import anytime_radius
+from credalset.scores.confidence import lower_limits
 
 ALPHA = 0.1
 

@@ -80,7 +80,8 @@ def test_bounds_are_attained_where_components_agree() -> None:
 
 def ball(counts: np.ndarray, region: str, points: np.ndarray) -> np.ndarray:
     """Those of the points, pulled towards the votes, that lie in the confidence region."""
-    from credalset.scores.confidence import anytime_radius, relative_entropy_radius, total_variation_radius
+    from credalset.scores.anytime import anytime_radius
+    from credalset.scores.confidence import relative_entropy_radius, total_variation_radius
 
     shares, votes = counts / counts.sum(), np.array([float(counts.sum())])
     near = np.vstack([shares + step * (points - shares) for step in (1.0, 0.5, 0.2)])

@@ -15,9 +15,9 @@ from scipy import stats
 import credalset as cs
 from credalset.calibration.noise import DELTAS, set_aside
 from credalset.scores import Score
+from credalset.scores.anytime import anytime_radius
 from credalset.scores.confidence import (
     REGIONS,
-    anytime_radius,
     largest_score,
     lower_limits,
     relative_entropy_radius,

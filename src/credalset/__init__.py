@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from credalset import datasets, metrics, scores, simplex
+from credalset import datasets, labels, metrics, scores, simplex
 from credalset._version import __version__
 from credalset.annotations import Annotations
 from credalset.calibration import (
@@ -98,6 +98,7 @@ __all__ = [
     "datasets",
     "epsilon_from_counts",
     "get_score",
+    "labels",
     "load",
     "metrics",
     "predictors",

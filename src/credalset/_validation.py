@@ -85,9 +85,11 @@ def as_matrix(value: ArrayLike, name: str, *, n_classes: int | None = None) -> F
         hint = _remedy_for_one_axis(array) if array.ndim == 1 else ""
         raise ValueError(f"{name} must have shape (n_items, n_classes), but has shape {array.shape}.{hint}")
     if array.shape[1] < 2:
+        codes = array.size > 0 and (array == np.floor(array)).all()
+        hint = "For class labels, one per item, pass a vote each: np.eye(n_classes)[labels.ravel()]. " if codes else ""
         raise ValueError(
             f"{name} must have at least 2 classes (columns), but has shape {array.shape}. "
-            "For a binary problem pass both columns, e.g. np.column_stack([1 - p, p])."
+            f"{hint}For a binary problem pass both columns, e.g. np.column_stack([1 - p, p])."
         )
     if n_classes is not None and array.shape[1] != n_classes:
         raise ValueError(
@@ -215,8 +217,8 @@ def as_distributions(
     return _normalise_rows(array, sums)
 
 
-def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
-    """Check that every row holds non-negative whole numbers, at least one of them positive."""
+def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None, may_be_none: bool = False) -> FloatArray:
+    """Check that every row holds non-negative whole numbers, at least one of them positive unless there may be none."""
     array = as_matrix(value, name, n_classes=n_classes)
     _check_finite(array, name)
     _check_non_negative(array, name)
@@ -227,7 +229,7 @@ def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None) -> F
             "contain fractions. Pass the raw counts, not frequencies."
         )
     empty = ~array.any(axis=1)
-    if empty.any():
+    if empty.any() and not may_be_none:
         raise ValueError(
             f"{name} has no annotation at all in {_describe_rows(empty)}. "
             "An item without votes has no label distribution: drop it."

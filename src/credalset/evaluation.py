@@ -110,9 +110,10 @@ class Constant:
         mean = y.mean(axis=0, keepdims=True)
         prediction = mean / mean.sum() if score.order == "first" else _dirichlet(y, mean)
         try:
-            rows = Checked(score.check_prediction(prediction)[np.zeros(len(y), dtype=int)], labels.items)
+            same = score.check_prediction(prediction, n_classes=labels.n_classes)[np.zeros(len(y), dtype=int)]
         except (TypeError, ValueError):
             return None
+        rows = Checked(same, labels.items)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CredalSetWarning)  # the model's calibration has said it
             return cls(prediction, conformalize(rows, labels, score, noise=noise, groups=groups, weights=weights))

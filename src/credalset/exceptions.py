@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -25,6 +27,14 @@ class MissingExtraError(ImportError):
 
 class FileFormatError(ValueError):
     """A saved file is damaged, foreign, or of a newer format."""
+
+
+def need(package: str, feature: str = "A table of this kind") -> Any:
+    """Import a package of the extra ``tables``, or say that it is missing."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError:
+        raise MissingExtraError(feature, package, "tables") from None
 
 
 def warn(message: str) -> None:

@@ -343,13 +343,13 @@ def test_a_wide_table_is_told_where_to_go():
         Annotations.from_table({"ann": ["a"], "bob": ["b"]})
 
 
-@pytest.mark.parametrize("table", [None, 3, "votes.csv", iter([("t", "w", "a")]), pl.DataFrame(CROWD).lazy()])
+@pytest.mark.parametrize("table", [None, 3, iter([("t", "w", "a")]), pl.DataFrame(CROWD).lazy()])
 def test_what_is_no_table(table):
     with pytest.raises(TypeError, match=r"table cannot be a \w+. Pass a pandas, polars or pyarrow table"):
         Annotations.from_table(table)
 
 
-@pytest.mark.parametrize("rows", [["abc", "def"], [("t", "w", "a"), ("t", "a")], [1, 2], [("t",)], [CROWD]])
+@pytest.mark.parametrize("rows", [["abc", "def"], [("t", "w", "a"), ("t", "a")], [1, 2], [("t",)]])
 def test_what_are_no_rows(rows):
     with pytest.raises(ValueError, match=r"table is a list whose elements are not all rows of 3"):
         Annotations.from_table(rows)
@@ -587,8 +587,8 @@ def test_indexing_by_position(five, key, items):
 @pytest.mark.parametrize(
     ("key", "error", "message"),
     [
-        ("a", TypeError, r"Use .select\(items\)"),
-        (["a", "b"], TypeError, r"Use .select\(items\)"),
+        (["a", "x"], ValueError, r"1 name\(s\) that are not among the 5 known items"),
+        (("a", "b"), TypeError, r"Use .select\(items\)"),
         (1.5, TypeError, r"but got 1.5"),
         ([[0, 1]], TypeError, r"1-d array"),
         ([True, False], ValueError, r"mask has length 2, but there are 5 items"),
@@ -609,9 +609,7 @@ def test_iteration_ends_after_the_last_item(five):
 def test_select_by_name(five):
     assert five.select(["d", "b"]) == five[[3, 1]]
     assert len(five.select([])) == 0
-    with pytest.raises(
-        ValueError, match=r"items has 2 name\(s\) that are not among the 5 annotated items \(first: 'x'"
-    ):
+    with pytest.raises(ValueError, match=r"items has 2 name\(s\) that are not among the 5 known items \(first: 'x'"):
         five.select(["a", "x", "y"])
     with pytest.raises(TypeError, match=r"items must be a list of names, but is 'abc'"):
         five.select("abc")

@@ -14,10 +14,12 @@ import numpy as np
 
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._validation import Checked, as_counts, as_distributions, as_matrix, sequential_row_sums
+from credalset.annotations.naming import refuse_item_column
 from credalset.annotations.votes import Annotations
 from credalset.annotations.wide import refuse_wide
 
 Names = tuple[Any, ...]
+SELECTING = {"items": " (votes.select(items), frame.loc[items])"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +165,7 @@ def column_names(value: Any, name: str) -> Names | None:
         names = value.column_names if is_arrow else getattr(value, "columns", None)
     if names is None or callable(names):
         return None
+    refuse_item_column(list(names), name)
     plain = distinct_names(names, name)
     return None if _is_unnamed(plain) else plain
 
@@ -214,7 +217,8 @@ def order_by_name(own: Names | None, wanted: Names | None, name: str, like: str,
         has = f"{like} has no {shown(more)}" if more else ""
         raise ValueError(
             f"{name} and {like} name different {what} ({len(missing) + len(more)} in all): "
-            f"{' and '.join(filter(None, (lacks, has)))}. Give both the same {what}, or arrays without names."
+            f"{' and '.join(filter(None, (lacks, has)))}. Give both the same {what}{SELECTING.get(what, '')}, or "
+            "arrays without names."
         )
     if len(position) < len(own) or len(known) < len(wanted):
         raise ValueError(

@@ -6,15 +6,17 @@ import re
 from array import array
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from credalset._typing import BoolArray, IntArray
+from credalset.annotations.naming import complete
 
 Names = Iterable[Hashable]
 
-TABLES = "a pandas, polars or pyarrow table, a dict of columns, or a list of (task, worker, label) tuples"
+TABLES = "a pandas, polars or pyarrow table, a dict of columns, or a list of (task, worker, label) tuples or dicts"
 NUMBER_TEXT = re.compile(r"-?\d+(\.\d+)?")
 SEVERAL = (list, set, frozenset, np.ndarray)
 
@@ -86,12 +88,14 @@ def check_option(value: object, name: str, options: tuple[str, ...]) -> None:
 
 def find_columns(table: Any, names: dict[str, Hashable | None]) -> dict[str, Any]:
     """Pick columns by name: ``names`` says which one is the task, worker, label, time or weight; None is left out."""
-    if isinstance(table, str) or not hasattr(table, "__len__"):
+    if isinstance(table, str | PathLike):
+        raise TypeError(f"table cannot be a path. Files are read by Annotations.read({str(table)!r}).")
+    if not hasattr(table, "__len__"):
         raise TypeError(f"table cannot be a {type(table).__name__}. Pass {TABLES}; collect a lazy frame first.")
     if not (isinstance(table, Mapping) or hasattr(table, "columns")):
         table = columns_of_rows(table, *(names[role] for role in ("task", "worker", "label")))
     available = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
-    wanted = {role: name for role, name in names.items() if name is not None}
+    wanted = {role: name for role, name in complete(available, names).items() if name is not None}
     if wanted.get("worker") == "worker" and "worker" not in available:
         del wanted["worker"]
     for argument, name in wanted.items():
@@ -112,12 +116,14 @@ def find_columns(table: Any, names: dict[str, Hashable | None]) -> dict[str, Any
 
 
 def columns_of_rows(rows: Any, *names: Hashable) -> dict[Hashable, Any]:
-    """Turn a list of tuples into columns."""
+    """Turn a list of tuples or dicts into columns."""
+    if len(rows) > 0 and all(isinstance(row, Mapping) for row in rows):
+        return {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
     widths = {len(row) if isinstance(row, tuple | list | np.ndarray) else 0 for row in rows} or {3}
     if widths not in ({2}, {3}):
         raise ValueError(
             f"table is a {type(rows).__name__} whose elements are not all rows of 3 (or 2, without worker) values. "
-            f"Pass {TABLES}; dicts go to Annotations.from_records."
+            f"Pass {TABLES}."
         )
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     return dict(zip(names if len(columns) == 3 else names[::2], columns, strict=True))
@@ -189,6 +195,41 @@ def positions(values: Iterable[Any], names: Iterable[Hashable]) -> IntArray:
     """Place each value among the names, at -1 where it is none of them."""
     position = {name: number for number, name in enumerate(names)}
     return np.array([position.get(value, -1) for value in values], dtype=np.int64)
+
+
+def way_for(data: Any) -> str:
+    """Say which constructor takes data of this kind."""
+    if isinstance(data, str | PathLike):
+        return f"Files are read by Annotations.read({str(data)!r})."
+    if isinstance(data, np.ndarray):
+        return "A matrix of items by classes is read by Annotations.from_counts or Annotations.from_distributions."
+    if isinstance(data, Mapping) and any(isinstance(value, Mapping) for value in data.values()):
+        return "Counts by item are read by Annotations.from_records."
+    return (
+        "Use Annotations.from_table for a vote per row, from_wide for a column per annotator, from_counts for a column "
+        "of counts per class, from_records for dicts."
+    )
+
+
+def rows_of(names: Names, items: tuple[Hashable, ...], what: str) -> IntArray:
+    """Return the rows of items that are given by name, in the order given; ``what`` they are rows of."""
+    if len(set(items)) < len(items):
+        raise ValueError(f"items repeat here, so names do not tell them apart. Take positions: {what}[...].")
+    wanted = as_names(names, "items")
+    rows = positions(wanted, items)
+    if (rows < 0).any():
+        raise ValueError(
+            f"items has {(rows < 0).sum()} name(s) that are not among the {len(items)} known items "
+            f"(first: {wanted[int(rows.argmin())]!r}). For positions or a mask use {what}[...]."
+        )
+    return rows
+
+
+def is_text(key: Any) -> bool:
+    """Tell whether an index can only be a name: a text, or a list or array of texts."""
+    if isinstance(key, str) or not hasattr(key, "__len__"):
+        return isinstance(key, str)
+    return len(key) > 0 and not isinstance(key, tuple) and all(isinstance(name, str) for name in key)
 
 
 def align(own: Names | None, wanted: Names | None, argument: str, size: int) -> tuple[tuple[Hashable, ...], IntArray]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray, RandomState
+from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
 from credalset.annotations.agreement import measure_agreement
 from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.building import Building
 from credalset.annotations.counting import Duplicates, Fault
-from credalset.annotations.table import Names, as_names, check_option
+from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of, way_for
 from credalset.annotations.table import positions as places_of
+from credalset.exceptions import need
 
 __all__ = ["Annotations"]
 
@@ -52,6 +53,12 @@ class Annotations(Building):
     array([[0.67, 0.33],
            [0.  , 1.  ]])
     """
+
+    def __new__(cls, *data: Any, **fields: Any) -> Self:
+        """Refuse data: what it holds must be said."""
+        if data:
+            raise TypeError(f"Annotations are not made of a {type(data[0]).__name__} directly. {way_for(data[0])}")
+        return super().__new__(cls)
 
     @classmethod
     def read(
@@ -111,6 +118,8 @@ class Annotations(Building):
         >>> print(votes.origin)
         votes.csv, probably long: its columns have names of tasks and labels, and of workers; task from 'item', ...
         """
+        if hasattr(path, "__len__") and not isinstance(path, str):
+            raise TypeError(f"path must name a file, but is a {type(path).__name__}. {way_for(path)}")
         from credalset.annotations.readers.counting import count_file
         from credalset.annotations.readers.reading import open_votes
 
@@ -246,16 +255,7 @@ class Annotations(Building):
         >>> votes.select(["b"]).counts
         array([[0, 3]])
         """
-        if len(set(self.items)) < len(self):
-            raise ValueError("items repeat here, so names do not tell them apart. Take positions: votes[...].")
-        wanted = as_names(items, "items")
-        rows = places_of(wanted, self.items)
-        if (rows < 0).any():
-            raise ValueError(
-                f"items has {(rows < 0).sum()} name(s) that are not among the {len(self)} annotated items "
-                f"(first: {wanted[int(rows.argmin())]!r}). For positions or a mask use votes[...]."
-            )
-        return self[rows]
+        return self[rows_of(items, self.items, "votes")]
 
     def reorder(self, classes: Iterable[Hashable]) -> Annotations:
         """Put the classes, and with them the columns, into the order given.
@@ -269,7 +269,7 @@ class Annotations(Building):
         if set(names) != set(self.classes):
             raise ValueError(
                 f"classes must be the names {list(self.classes)} in some order, but is {list(names)}. "
-                "To rename classes, pass the counts to Annotations.from_counts."
+                "To rename classes, use .rename({old: new})."
             )
         order = places_of(names, self.classes)
         return replace(
@@ -279,6 +279,33 @@ class Annotations(Building):
             _positions=None if self._positions is None else tuple(self._positions[old] for old in order),
             _ballots=None if self._ballots is None else self._ballots.relabel(np.argsort(order)),
         )
+
+    def rename(self, names: Mapping[Any, Hashable] | Callable[[Any], Hashable]) -> Annotations:
+        """Give classes other names; the votes of classes that get the same name are added up.
+
+        Parameters
+        ----------
+        names : mapping or function
+            New names by old ones; those that a mapping leaves out stay.
+
+        Examples
+        --------
+        >>> votes = Annotations.from_counts([[3, 1, 0], [0, 1, 2]], classes=["Yes", "no", "yes "])
+        >>> votes.rename(lambda label: label.strip().lower()).to_dict()
+        {'item': [0, 1], 'yes': [3, 2], 'no': [1, 1]}
+        """
+        if isinstance(names, Mapping) and not set(names) <= set(self.classes):
+            raise ValueError(f"names must rename some of {list(self.classes)}, but is {dict(names)}.")
+        renamed = [names.get(old, old) if isinstance(names, Mapping) else names(old) for old in self.classes]
+        classes = as_names(dict.fromkeys(renamed), "names")
+        if self._positions is not None and len(classes) < self.n_classes:
+            raise ValueError("levels of a scale have places of their own and cannot be merged. Rename them before.")
+        if len(classes) < 2:
+            raise ValueError(f"names leave one class only: {list(classes)}. At least 2 are needed.")
+        new = places_of(renamed, classes)
+        matrix = np.stack([self._matrix[:, new == column].sum(axis=1) for column in range(len(classes))], axis=1)
+        ballots = None if self._ballots is None else self._ballots.relabel(new)
+        return replace(self, classes=classes, _matrix=matrix, _ballots=ballots)
 
     def to_dict(
         self, values: Literal["counts", "distributions"] = "counts", *, item: str = "item"
@@ -296,11 +323,63 @@ class Annotations(Building):
         matrix = self.counts if values == "counts" else self.distributions
         return {item: list(self.items), **dict(zip(self.classes, matrix.T.tolist(), strict=True))}
 
+    def to_frame(self, values: Literal["counts", "distributions"] | None = None) -> Any:
+        """Return a pandas frame: the items as index, a column per class; `from_counts` reads it back.
+
+        Parameters
+        ----------
+        values : {"counts", "distributions"}, optional
+            By default the counts where they are known, else the distributions.
+
+        Examples
+        --------
+        >>> Annotations.from_counts([[3, 1], [0, 2]], classes=["no", "yes"], items=["a", "b"]).to_frame()
+              no  yes
+        item
+        a      3    1
+        b      0    2
+        """
+        check_option(values or "counts", "values", ("counts", "distributions"))
+        matrix, pandas = getattr(self, values or "_numbers"), need("pandas")
+        # Tuples are names too, not levels of an index.
+        index = pandas.Index(list(self.items), name="item", tupleize_cols=False)
+        return pandas.DataFrame(matrix, index, pandas.Index(list(self.classes), tupleize_cols=False))
+
+    def to_pandas(self, values: Literal["counts", "distributions"] | None = None) -> Any:
+        """Return the frame of `to_frame`."""
+        return self.to_frame(values)
+
+    @property
+    def _numbers(self) -> AnyArray:
+        """What stands for the annotations where numbers are wanted: counts where they are known, else shares."""
+        return self.counts if self.has_counts else self.distributions
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """Return the counts where they are known, else the distributions: what takes one takes the other."""
+        return np.asarray(self._numbers, dtype=dtype)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of items and classes, (n, K)."""
+        return len(self), self.n_classes
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, 2."""
+        return 2
+
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, key: int | slice | ArrayLike) -> Annotations:
-        """Take items by position: an int (one item), a slice, a boolean mask or an array of ints."""
+    def __iter__(self) -> Iterator[Annotations]:
+        return (self[row] for row in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Annotations:
+        """Take items by position (an int, a slice, a boolean mask, an array of ints), or by names that are texts."""
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:  # as scikit-learn takes rows of arrays
+            key = key[0]
+        if is_text(key):
+            return self.select([key] if isinstance(key, str) else key)
         rows: AnyArray = np.arange(len(self))
         if isinstance(key, slice):
             rows = rows[key]

@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+Covered = Literal["votes", "truth", "annotator", "majority", "share"]
+COVERED: dict[Covered, str] = {
+    "votes": "the distribution of the recorded votes",
+    "truth": "the true distribution",
+    "annotator": "the label of an annotator asked at random",
+    "majority": "the label with most votes",
+    "share": "the labels of the wanted share of the item's annotators",
+}
+
 
 @dataclass(frozen=True)
 class Promise:
@@ -12,8 +21,9 @@ class Promise:
 
     Attributes
     ----------
-    covers : {"votes", "truth"}
-        The distribution of the votes that would be recorded for a new item, or the one they are drawn from.
+    covers : {"votes", "truth", "annotator", "majority", "share"}
+        The distribution of the votes that would be recorded for a new item, or the one they are drawn from; for label
+        sets, the label of an annotator asked at random, the one with most votes, or those of a share of the annotators.
     delta : float or None
         None: coverage is at least 1 − α on average over calibration sets. A number: it is so on average, and moreover
         for all but a share δ of calibration sets.
@@ -31,14 +41,14 @@ class Promise:
 share 0.01 of them, for the set at hand; if items are independent, votes are independent draws
     """
 
-    covers: Literal["votes", "truth"] = "votes"
+    covers: Covered = "votes"
     delta: float | None = None
     items: str = "exchangeable"
     votes: str = ""
     within: str = ""
 
     def __str__(self) -> str:
-        what = "the true distribution" if self.covers == "truth" else "the distribution of the recorded votes"
+        what = COVERED[self.covers]
         sure = "with probability at least 1 - alpha on average over calibration sets"
         if self.delta is not None:
             sure += f" and, for all but a share {self.delta:g} of them, for the set at hand"

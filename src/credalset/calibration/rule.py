@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,9 @@ class Rule:
     reason : str
         Why this noise model, where it was left to the items set aside.
     """
+
+    #: what a set holds when its threshold is infinite
+    everything: ClassVar[str] = "the whole simplex"
 
     scores: FloatArray
     noise: Noise = field(default_factory=NoNoise)
@@ -218,9 +221,9 @@ class Rule:
         n_infinite, n = int(np.isposinf(thresholds).sum()), int((~self.tuning).sum())
         if not n_infinite:
             return
-        head = f"{n_infinite} of {len(thresholds)} thresholds are infinite and their sets the whole simplex"
+        head = f"{n_infinite} of {len(thresholds)} thresholds are infinite and their sets {self.everything}"
         if n_infinite == len(thresholds):
-            head = "The threshold is infinite and every set is the whole simplex"
+            head = f"The threshold is infinite and every set is {self.everything}"
         unbounded = int(np.isposinf(self.bounds[0]).sum())
         if self.is_uniform and n + 1 < self.noise.min_items(alpha, n):
             reason = (

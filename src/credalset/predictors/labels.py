@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _num_samples, validate_data
 
 from credalset._typing import AnyArray
-from credalset.annotations.labels import Labels, plain_names, row_names
+from credalset.annotations.labels import Labels, order_of_items, plain_names, row_names
 
 
 def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> Labels:
@@ -43,8 +45,27 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
         array = np.asarray(Y)
         if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
             Y = replace(_one_hot(array, name, classes), items=row_names(Y))
-    found = Labels.read(Y, name, classes=classes, like="the fitted estimator").matching(row_names(X), name, "X")
+    found = Labels.read(Y, name, classes=classes, like="the fitted estimator").matching(_item_names(X), name, "X")
     return replace(found, classes=tuple(range(found.n_classes))) if found.classes is None else found
+
+
+def _item_names(X: Any) -> Any:
+    """Return the names of the items of X; if it has none and comes out of a pipeline, those of what went in.
+
+    scikit-learn's steps make arrays of frames, and would leave labels with names to be matched by position.
+    """
+    names, frame = row_names(X), sys._getframe(1)
+    while names is None and frame.f_back is not None:
+        frame = frame.f_back
+        if not isinstance(frame.f_locals.get("self"), Pipeline):
+            continue
+        names, others = (row_names(frame.f_locals.get(name)) for name in ("X", "y"))
+        if names is not None and len(names) != _num_samples(X) and order_of_items(others, names, "y", "X") is not None:
+            raise ValueError(
+                "the pipeline's X and y have the same items in different orders, and one of its steps takes a part of "
+                "them by position. Bring y into the order of X: y.select(X.index) for Annotations, y.loc[X.index]."
+            )
+    return names
 
 
 def note_features(estimator: Any, X: Any, *, reset: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from credalset.scores.anytime import vote_region
 from credalset.scores.base import REGISTRY, Score
 from credalset.scores.brier import Brier
 from credalset.scores.density import NegativeLogDensity
@@ -9,7 +10,7 @@ from credalset.scores.dirichlet import RelativeLikelihood
 from credalset.scores.hellinger import Hellinger
 from credalset.scores.inner_product import InnerProduct
 from credalset.scores.kullback_leibler import KullbackLeibler
-from credalset.scores.normalized import Normalized
+from credalset.scores.normalized import Normalized, ScaledPrediction
 from credalset.scores.prototypes import PrototypePrediction, Prototypes
 from credalset.scores.registry import get_score, register_score
 from credalset.scores.total_variation import TotalVariation
@@ -40,9 +41,11 @@ __all__ = [
     "PrototypePrediction",
     "Prototypes",
     "RelativeLikelihood",
+    "ScaledPrediction",
     "Score",
     "TotalVariation",
     "Wasserstein",
     "get_score",
     "register_score",
+    "vote_region",
 ]

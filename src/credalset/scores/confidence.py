@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import betaincinv, gammaln, xlogy
 
 from credalset._typing import FloatArray, Prediction
+from credalset.scores.anytime import anytime_radius, vote_region
 from credalset.scores.base import Score
 from credalset.scores.density import NegativeLogDensity
 from credalset.scores.total_variation import TotalVariation
@@ -83,25 +84,6 @@ def relative_entropy_radius(votes: FloatArray, n_classes: int, delta: float) -> 
     return np.minimum(high, outcomes + surprise) / votes
 
 
-def anytime_radius(counts: FloatArray, delta: float) -> FloatArray:
-    r"""Return ρ(n), in nats, with $P(\exists m : KL(\hat\lambda_m \| \lambda) > \rho(n_m)) \le \delta$ for every λ.
-
-    The likelihood of votes under a uniform mixture of distributions, over that under λ, is a martingale with mean one;
-    it exceeds 1 / δ at any time with probability at most δ (Ville). Hence
-    $\lambda^{n} \ge \delta \, \Gamma(K) \prod_k n_k! \, / \, (m + K - 1)!$ for all m at once (Lindon and Malek,
-    *Anytime-valid inference for multinomial count data*, 2022).
-
-    Examples
-    --------
-    >>> anytime_radius(np.array([[1.0, 0.0, 0.0], [90.0, 10.0, 0.0]]), 0.05).round(3)
-    array([4.094, 0.095])
-    """
-    votes, n_classes = counts.sum(axis=1), counts.shape[1]
-    mixture = gammaln(n_classes) + gammaln(counts + 1.0).sum(axis=1) - gammaln(votes + n_classes)
-    best = xlogy(counts, counts / votes[:, None]).sum(axis=1)
-    return (best - mixture - np.log(delta)) / votes
-
-
 def _divergence_exponent(x: float, freedom: float) -> float:
     """Return x − (K−1) log(e x / (K−1)), which rises from 0 at x = K − 1."""
     return x - freedom - float(xlogy(freedom, x / freedom))
@@ -136,8 +118,12 @@ def largest_score(score: Score, prediction: Prediction, counts: FloatArray, delt
     if region == "tv":
         radius = total_variation_radius(votes, n_classes, delta)
         return score.largest_within(prediction, TotalVariation().region(shares, radius), radius)
-    anytime = region == "anytime"
-    divergence = anytime_radius(counts, delta) if anytime else relative_entropy_radius(votes, n_classes, delta)
+    if region == "anytime":
+        # Pinsker's inequality, here and below
+        return score.largest_within(
+            prediction, vote_region(counts, delta), np.sqrt(0.5 * anytime_radius(counts, delta))
+        )
+    divergence = relative_entropy_radius(votes, n_classes, delta)
     density = NegativeLogDensity()
     ball = density.region(1.0 + counts, density(1.0 + counts, shares) + votes * divergence)
-    return score.largest_within(prediction, ball, np.sqrt(0.5 * divergence))  # Pinsker's inequality
+    return score.largest_within(prediction, ball, np.sqrt(0.5 * divergence))

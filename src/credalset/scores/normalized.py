@@ -1,4 +1,4 @@
-"""A first-order score divided by the entropy of the prediction ("adaptive" in the published notebooks)."""
+"""A score divided by how hard the item is: by the entropy of the prediction, or by a scale that comes with it."""
 
 from __future__ import annotations
 
@@ -8,28 +8,65 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from credalset._typing import FloatArray
-from credalset._validation import as_finite
+from credalset._predictions import PredictionBatch
+from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset._validation import as_finite, as_numbers
 from credalset.scores.base import Score
 from credalset.scores.registry import get_score
 from credalset.scores.total_variation import TotalVariation
 from credalset.sets.credal_set import CredalSet
 
 
+@dataclass(frozen=True, eq=False)
+class ScaledPrediction(PredictionBatch):
+    """Predictions (N, K) and a scale for each, (N,): how far off the model expects to be, in any unit.
+
+    ``np.asarray(prediction)`` is the array (N, K + 1) with the scale as its last column.
+
+    Examples
+    --------
+    >>> two = ScaledPrediction(np.array([[0.7, 0.3], [0.5, 0.5]]), np.array([0.1, 2.0]))
+    >>> len(two), two.n_classes, np.asarray(two)[0]
+    (2, 2, array([0.7, 0.3, 0.1]))
+    """
+
+    rows: FloatArray
+    scale: FloatArray
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(np.shape(self.rows)[-1])
+
+    def mean(self) -> FloatArray:
+        """Return the predicted distribution, or the mean of the predicted Dirichlet, (N, K)."""
+        return np.asarray(self.rows / self.rows.sum(axis=-1, keepdims=True))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        whole = np.concatenate([self.rows, np.asarray(self.scale)[..., None]], axis=-1)
+        return whole if dtype is None else whole.astype(dtype)
+
+
 @dataclass(frozen=True)
 class Normalized(Score):
-    r"""A score relative to how ambiguous the prediction is: $f / (H_K(g) + c)$.
+    r"""A score relative to how hard the item is: $f / (H_K(g) + c)$, or $f / (\sigma(x) + c)$.
 
-    $H_K$ is the entropy of the prediction in base K, between 0 and 1. Sets around confident predictions get
-    smaller, sets around ambiguous ones larger. A one-hot prediction with ``offset=0`` fits only itself: its score is
-    0 there and ``+inf`` everywhere else.
+    $H_K$ is the entropy of the prediction in base K, between 0 and 1: sets around confident predictions get smaller,
+    sets around ambiguous ones larger. With ``scale="predicted"`` a difficulty $\sigma(x) \ge 0$ comes with each
+    prediction instead, from wherever you have it. The region is that of the inner score with its threshold multiplied
+    by the scale, so that every answer stays as exact as it was. An item of scale 0 with ``offset=0`` (with entropies: a
+    one-hot prediction) accepts only what the inner score gives 0, and scores ``+inf`` everywhere else.
 
     Parameters
     ----------
-    score : Score
-        Any first-order score.
+    score : Score or str
+        Any first-order score; any score with one row per prediction if the scale is predicted.
     offset : float
         c ≥ 0; the published experiments use 0 on ChaosNLI and 0.1 on CIFAR-10H.
+    scale : {None, "predicted"}
+        None divides by the entropy. With ``"predicted"``, predictions are a `ScaledPrediction`, an array (N, K + 1)
+        with the scale as its last column, or single prototypes, whose scale is one over the precision:
+        `PrecisionHead` and `PrototypeNetwork` serve as estimators.
 
     Examples
     --------
@@ -37,21 +74,34 @@ class Normalized(Score):
     >>> score = Normalized(TotalVariation(), offset=0.1)
     >>> score(np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])).round(4)
     array([0.4545])
+    >>> easy_and_hard = ScaledPrediction(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([0.1, 1.0]))
+    >>> Normalized("tv", scale="predicted").region(easy_and_hard, 0.25).upper()
+    array([[0.525, 0.525],
+           [0.75 , 0.75 ]])
     """
 
     score: Score = field(default_factory=TotalVariation)
     offset: float = 0.0
+    scale: str | None = None
     name: ClassVar[str] = "normalized"
     order: ClassVar[Literal["first", "second"]] = "first"
 
     def __post_init__(self) -> None:
         score = get_score(self.score)
-        if score.order != "first" or isinstance(score, Normalized):
+        if not (self.scale is None or (isinstance(self.scale, str) and self.scale == "predicted")):
             raise ValueError(
-                f"Normalized needs a first-order score (tv, ws, kl, inner, hellinger) that is not normalised yet, but "
-                f"got {score!r}. Second-order scores adapt to the instance by themselves."
+                f"scale must be None, for the entropy of the prediction, or 'predicted', but is {self.scale!r}. "
+                "Numbers of your own go with the predictions: ScaledPrediction(predictions, scale)."
+            )
+        if isinstance(score, Normalized) or "predict_prototypes" in score.prediction_methods:
+            raise ValueError(f"Normalized needs a score that is not normalised yet, but got {score!r}.")
+        if score.order != "first" and self.scale is None:
+            raise ValueError(
+                f"Normalized needs a first-order score (tv, ws, kl, inner, hellinger), but got {score!r}. Second-order "
+                "scores adapt to the instance by themselves; scale='predicted' takes them."
             )
         object.__setattr__(self, "score", score)
+        object.__setattr__(self, "order", score.order)
         object.__setattr__(self, "offset", as_finite(self.offset, "offset", minimum=0.0))
 
     @property
@@ -59,71 +109,120 @@ class Normalized(Score):
         """Dividing by a number that depends only on the prediction keeps the score's convexity."""
         return self.score.is_convex
 
-    def ambiguity(self, prediction: FloatArray) -> FloatArray:
-        """H_K(g) + c of predictions (…, K): what the score is divided by."""
+    @property
+    def prediction_methods(self) -> tuple[str, ...]:
+        """Those of the inner score; prototypes, which have precisions, if the scale is predicted."""
+        return self.score.prediction_methods if self.scale is None else ("predict_prototypes",)
+
+    def check_prediction(
+        self, prediction: ArrayLike, name: str = "prediction", n_classes: int | None = None
+    ) -> Prediction:
+        """Validate predictions of the inner score, with a scale each if that is predicted."""
+        if self.scale is None:
+            return self.score.check_prediction(prediction, name, n_classes)
+        scaled = prediction if isinstance(prediction, ScaledPrediction) else _read(prediction, name, self.order)
+        rows = np.asarray(self.score.check_prediction(scaled.rows, name, n_classes))
+        scale = as_numbers(scaled.scale, f"the scale of {name}")
+        if scale.shape != (len(rows),) or not (np.isfinite(scale).all() and (scale >= 0).all()):
+            raise ValueError(
+                f"{name} must have a finite scale of at least 0 for each of its {len(rows)} items, but has scales of "
+                f"shape {scale.shape}, the smallest {scale.min(initial=np.inf):.4g}."
+            )
+        return ScaledPrediction(rows, scale)
+
+    def ambiguity(self, prediction: Prediction) -> FloatArray:
+        """What the score of predictions (…, K) is divided by, (…): H_K(g) + c, or the predicted scale + c."""
+        if isinstance(prediction, ScaledPrediction):
+            return np.asarray(prediction.scale + self.offset)
         terms = -prediction * np.log(np.where(prediction > 0, prediction, 1.0))
         return np.maximum(terms.sum(axis=-1), 0.0) / np.log(prediction.shape[-1]) + self.offset
 
     def params(self) -> dict[str, Any]:
-        """Return the inner score and the offset."""
-        return {"score": self.score, "offset": self.offset}
+        """Return the inner score, the offset, and the scale if it is predicted."""
+        return {"score": self.score, "offset": self.offset} | ({} if self.scale is None else {"scale": self.scale})
 
     def _check_classes(self, n_classes: int) -> None:
         self.score._check_classes(n_classes)
 
-    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+    def formula(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
         """The inner score over the ambiguity of the prediction."""
-        raw = self.score.formula(prediction, distribution)
-        return np.where(raw > 0, raw / self.ambiguity(prediction), 0.0)
+        return self._rescaled(self.score.formula(_rows(prediction), distribution), prediction)
 
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> CredalSet:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scaled = threshold * self.ambiguity(prediction)
-        # A negative threshold means empty and an infinite one everything, also where the scale is zero.
-        inner = np.where((threshold < 0) | np.isinf(threshold), threshold, scaled)
-        return self.score._region(prediction, inner).rescored(self, threshold)
+    def _region(self, prediction: Prediction, threshold: FloatArray) -> CredalSet:
+        rows = _rows(prediction)
+        best = self.score.evaluate_rows(rows, self.score.best_fit(rows))
+        with np.errstate(invalid="ignore"):
+            inner = np.where(np.isinf(threshold), threshold, threshold * self.ambiguity(prediction))
+        # A set is there if and only if its best fit is a member, whatever the rounding.
+        there = self._rescaled(best, prediction) <= threshold
+        inner = np.where(there, np.maximum(inner, best), np.minimum(inner, best - 1e-9 * (1.0 + np.abs(best))))
+        return self.score._region(rows, inner).rescored(self, threshold, prediction)
 
-    def best_fit(self, prediction: FloatArray) -> FloatArray:
+    def best_fit(self, prediction: Prediction) -> FloatArray:
         """Where the inner score is smallest."""
-        return self.score.best_fit(prediction)
+        return self.score.best_fit(_rows(prediction))
 
     @property
     def has_convex_regions(self) -> bool:
         """Whether those of the inner score are: they are the same sets."""
         return self.score.has_convex_regions
 
-    def largest_above(self, prediction: FloatArray, lower: FloatArray) -> FloatArray:
+    def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
         """Return that of the inner score, on this scale."""
-        return self._rescaled(self.score.largest_above(prediction, lower), prediction)
+        return self._rescaled(self.score.largest_above(_rows(prediction), lower), prediction)
 
-    def estimate_from_votes(self, prediction: FloatArray, counts: FloatArray) -> FloatArray | None:
+    def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
         """Return that of the inner score, on this scale."""
-        raw = self.score.estimate_from_votes(prediction, counts)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return None if raw is None else np.where(raw != 0, raw / self.ambiguity(prediction), 0.0)
+        raw = self.score.estimate_from_votes(_rows(prediction), counts)
+        return None if raw is None else self._rescaled(raw, prediction)
 
-    def unscaled(self, prediction: FloatArray) -> tuple[Score, FloatArray]:
-        """Return the inner score and the scale."""
-        return self.score, self.ambiguity(prediction)
+    def unscaled(self, prediction: Prediction) -> tuple[Score, FloatArray]:
+        """Return the inner score and the scale, if that is a function of the distribution."""
+        return super().unscaled(prediction) if self.scale else (self.score, self.ambiguity(prediction))
 
-    def largest_within(self, prediction: FloatArray, ball: CredalSet, radius: FloatArray) -> FloatArray:
+    def largest_within(self, prediction: Prediction, ball: CredalSet, radius: FloatArray) -> FloatArray:
         """Return that of the inner score, on this scale."""
-        return self._rescaled(self.score.largest_within(prediction, ball, radius), prediction)
+        return self._rescaled(self.score.largest_within(_rows(prediction), ball, radius), prediction)
 
-    def has_enclosing_balls(self, prediction: FloatArray) -> bool:
+    def has_enclosing_balls(self, prediction: Prediction) -> bool:
         """Tell whether the inner score has them."""
-        return self.score.has_enclosing_balls(prediction)
+        return self.score.has_enclosing_balls(_rows(prediction))
 
-    def common_center(self, models: Sequence[FloatArray]) -> FloatArray:
-        """Return that of the inner score."""
-        return self.score.common_center(models)
+    def common_center(self, models: Sequence[Prediction]) -> Prediction:
+        """Return that of the inner score, with the mean of the scales."""
+        center = self.score.common_center([_rows(model) for model in models])
+        return center if self.scale is None else ScaledPrediction(center, np.mean([m.scale for m in models], axis=0))
 
-    def enclosing_threshold(self, model: FloatArray, center: FloatArray, threshold: FloatArray) -> FloatArray:
+    def enclosing_threshold(self, model: Prediction, center: Prediction, threshold: FloatArray) -> FloatArray:
         """Return that of the inner score, from the scale of the model to that of the centre."""
         with np.errstate(invalid="ignore"):
-            raw = self.score.enclosing_threshold(model, center, threshold * self.ambiguity(model))
+            raw = self.score.enclosing_threshold(_rows(model), _rows(center), threshold * self.ambiguity(model))
         return self._rescaled(np.where(np.isnan(raw), np.inf, raw), center)
 
-    def _rescaled(self, raw: FloatArray, prediction: FloatArray) -> FloatArray:
+    def _rescaled(self, raw: FloatArray, prediction: Prediction) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(raw > 0, raw / self.ambiguity(prediction), 0.0)
+            return np.where(raw != 0, raw / self.ambiguity(prediction), 0.0)
+
+
+def _rows(prediction: Prediction) -> FloatArray:
+    """Predictions as the inner score takes them."""
+    return np.asarray(prediction.rows if isinstance(prediction, ScaledPrediction) else prediction)
+
+
+def _read(prediction: ArrayLike, name: str, order: str) -> ScaledPrediction:
+    """Take arrays apart: rows with a scale each, (N, K + 1), or single prototypes, (N, 1, K + 2)."""
+    array = as_numbers(prediction, name)
+    if array.ndim == 3 and array.shape[1] == 1 and array.shape[2] > 3:
+        with np.errstate(divide="ignore"):
+            return ScaledPrediction(array[:, 0, :-2], 1.0 / array[:, 0, -2])
+    if array.ndim != 2 or array.shape[1] < 3 or (order == "first" and len(array) and _sum_to_one(array)):
+        seen = f"has shape {array.shape}" if array.ndim != 2 or array.shape[1] < 3 else "holds plain distributions"
+        raise ValueError(
+            f"{name} must come with a scale for each item, as ScaledPrediction(predictions, scale), as an array (N, "
+            f"classes + 1) whose last column is the scale, or as single prototypes (N, 1, classes + 2), but {seen}."
+        )
+    return ScaledPrediction(array[:, :-1], array[:, -1])
+
+
+def _sum_to_one(array: FloatArray) -> bool:
+    return bool(np.allclose(array.sum(axis=1), 1.0, atol=1e-3))

@@ -96,8 +96,10 @@ class Prototypes(Score):
 
     def __post_init__(self) -> None:
         base = KullbackLeibler(math.e) if isinstance(self.base, str) and self.base == "kl" else get_score(self.base)
-        if not base.has_convex_regions:
-            raise ValueError(f"base must be a score with convex regions, such as 'kl' or 'tv', but is {base!r}.")
+        if not base.has_convex_regions or "predict_prototypes" in base.prediction_methods:
+            raise ValueError(
+                f"base must be a score with convex regions and plain predictions, such as 'kl' or 'tv', not {base!r}."
+            )
         if not isinstance(self.offsets, bool):
             raise TypeError(f"offsets must be True or False, but is {self.offsets!r}.")
         object.__setattr__(self, "base", base)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from credalset._files import staged, write_file
 from credalset._typing import AnyArray, BoolArray, FloatArray
-from credalset.exceptions import MissingExtraError
+from credalset.exceptions import need
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,12 +139,19 @@ def to_frame(sets: CredalSet, items: Any, ask: Iterable[str], kind: str, alpha: 
     return table if kind == "pyarrow" else package.from_arrow(table)
 
 
-def need(package: str, feature: str = "A table of this kind") -> Any:
-    """Import a package of the extra ``tables``, or say that it is missing."""
-    try:
-        return import_module(package)
-    except ModuleNotFoundError:
-        raise MissingExtraError(feature, package, "tables") from None
+def write_csv(frame: Any, path: str | Path) -> None:
+    """Write a pandas frame of answers; CSV has no lists, so labels are joined by ``|``, as on the command line."""
+    texts = {"labels": ["|".join(map(str, labels)) for labels in frame["labels"]]} if "labels" in frame else {}
+    write_file(Path(path), frame.assign(**texts).to_csv(index=False, lineterminator="\n").encode())
+
+
+def write_parquet(table: pa.Table, path: str | Path) -> None:
+    """Write an Arrow table of answers."""
+    from pyarrow import parquet
+
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with staged(Path(path)) as staging:
+        parquet.write_table(table, staging)
 
 
 def label_lists(labels: BoolArray, names: Iterable[Any]) -> list[list[Any]]:

@@ -14,8 +14,9 @@ from credalset._parallel import for_each_block
 from credalset._typing import AnyArray, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers, refuse_texts
 from credalset.annotations.labels import Labels
+from credalset.annotations.table import is_text, rows_of
 from credalset.persistence.bundle import write_bundle
-from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame
+from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame, write_csv, write_parquet
 from credalset.sets.html import to_html
 from credalset.sets.questions import Questions
 from credalset.sets.queue import Queue, QueueRules, build_queue
@@ -24,6 +25,7 @@ from credalset.simplex import grid
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
+    from credalset.sets.updated import UpdatedSet
 
 PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
 
@@ -71,8 +73,10 @@ class CredalSet(Questions):
     items: AnyArray | None = field(default=None, kw_only=True)
 
     def __getitem__(self, rows: Any) -> Self:
-        """Select sets by index, slice, index array or mask; the result is a batch again."""
-        if rows is None or isinstance(rows, tuple | bool | str | float):
+        """Select sets by index, slice, index array or mask, or by names that are texts; the result is a batch again."""
+        if is_text(rows):
+            return self.select([rows] if isinstance(rows, str) else rows)
+        if rows is None or isinstance(rows, tuple | bool | float):
             raise TypeError(
                 f"a batch of sets has one axis and takes an index, a slice, a list or a mask, not {rows!r}."
             )
@@ -86,12 +90,30 @@ class CredalSet(Questions):
         changed = {name: getattr(self, name)[rows] for name in ("prediction", "threshold", "center", "radius")}
         return dataclasses.replace(self, **changed, items=None if self.items is None else self.items[rows])
 
+    def select(self, items: Iterable[Any]) -> Self:
+        """Take sets by the names of their items, in the order given; ``sets[...]`` takes them by position.
+
+        Examples
+        --------
+        >>> import pandas as pd, credalset as cs
+        >>> votes = pd.DataFrame([[3, 1], [0, 4], [2, 2]], index=["a", "b", "c"])
+        >>> calibration = cs.conformalize([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], votes)
+        >>> calibration.predict_set(votes / 4, alpha=0.5).select(["c", "a"]).items
+        array(['c', 'a'], dtype=object)
+        """
+        if self.items is None:
+            raise ValueError(
+                "items have no names here: predict for a frame whose index names them. Take positions: sets[...]."
+            )
+        return self[rows_of(items, tuple(self.items), "sets")]
+
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 
-    def rescored(self, score: Score, threshold: FloatArray) -> Self:
+    def rescored(self, score: Score, threshold: FloatArray, prediction: Prediction | None = None) -> Self:
         """Return the same sets with membership decided by another score, whose level sets they also are."""
-        return dataclasses.replace(self, score=score, threshold=threshold)
+        read = self.prediction if prediction is None else prediction
+        return dataclasses.replace(self, score=score, threshold=threshold, prediction=read)
 
     def contains(self, distribution: Any, broadcast: bool = False) -> BoolArray:
         """Tell which distributions belong to which sets.
@@ -192,6 +214,48 @@ class CredalSet(Questions):
         for_each_block(one_block, len(self), points.shape[1], block_size=PAIRS_PER_BLOCK)
         return result
 
+    def update(self, votes: Any, delta: float = 0.01) -> UpdatedSet:
+        r"""Return what the sets become when votes of their items arrive: what also lies in the region of the votes.
+
+        A set that holds the distribution behind the votes with probability 1 − α becomes one that holds it with
+        probability at least 1 − α − δ, on average over all items that are updated: **the error is α + δ**. It does not
+        matter when voting stops or why, as the region holds at all numbers of votes at once
+        (`credalset.scores.anytime`; Lindon and Malek, 2022). What matters is that votes are independent draws from the
+        item's distribution, that neither the prediction nor the calibration has used them, and that the calibration
+        is about such distributions: from many votes per item, or with a noise model.
+
+        Parameters
+        ----------
+        votes : array of shape (N, K) or Annotations
+            Counts of votes; rows of zeros are items without votes. Matched by name where both sides have names, in
+            which case items may be missing. Sets that were updated before add them to the votes they have; δ is spent
+            once, however often.
+        delta : float
+            Probability with which the region of the votes may miss their distribution.
+
+        Returns
+        -------
+        UpdatedSet
+            Sets like others. Membership is exact, envelopes and other answers are certified from outside.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> sets = cs.get_score("tv").region([[0.6, 0.3, 0.1]], threshold=0.4)
+        >>> after = sets.update([[38, 2, 0]], delta=0.01)
+        >>> print(repr(after).replace(", ", "\n"))
+        CredalSet: 1 vote-cut total-variation ball over 3 classes
+        threshold 0.4 (score tv); 40 votes
+        error alpha + 0.01
+        >>> sets.decide(), after.decide()
+        (array([[ True,  True,  True]]), array([[ True, False, False]]))
+        >>> after.lower().round(2), after.upper().round(2)
+        (array([[0.7, 0. , 0. ]]), array([[1.  , 0.3 , 0.18]]))
+        """
+        from credalset.sets.updated import update
+
+        return update(self, votes, delta)
+
     def queue(self, rules: QueueRules | None = None, **options: Any) -> Queue:
         """Tell what to do with each item: annotate again, escalate, accept as ambiguous, or nothing.
 
@@ -240,6 +304,18 @@ class CredalSet(Questions):
            b       0.15  False [0, 1, 2]         3  0.450
         """
         return to_frame(self, items, ask, kind, alpha)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Return the pandas frame of `to_frame`, which takes the options."""
+        return self.to_frame(**options)
+
+    def to_csv(self, path: str | Path, **options: Any) -> None:
+        """Write the table of `to_frame`, which takes the options; labels are joined by ``|``."""
+        write_csv(self.to_frame(**options), path)
+
+    def to_parquet(self, path: str | Path, **options: Any) -> None:
+        """Write the table of `to_frame`, which takes the options."""
+        write_parquet(self.to_frame(kind="pyarrow", **options), path)
 
     def save(self, path: str | Path) -> None:
         """Write the sets, with the names of classes and items, to a directory; read them with `credalset.load`.

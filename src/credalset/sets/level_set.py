@@ -46,9 +46,9 @@ class LevelSet(CredalSet):
         picked = super().__getitem__(rows)
         return replace(picked, origin=np.atleast_1d(self.origin[rows]))
 
-    def rescored(self, score: Score, threshold: FloatArray) -> Self:
+    def rescored(self, score: Score, threshold: FloatArray, prediction: Prediction | None = None) -> Self:
         """Return the level sets of the other score, in whose units the radius is then measured."""
-        return self.build(score, self.prediction, threshold)
+        return self.build(score, self.prediction if prediction is None else prediction, threshold)
 
     @cached_property
     def _lowest(self) -> FloatArray:

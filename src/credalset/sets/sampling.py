@@ -97,7 +97,8 @@ def sample_on_faces(sets: Any, allowed: BoolArray, n: int, generator: np.random.
     for i, face in enumerate(faces):
         rows, classes = np.flatnonzero(which.reshape(-1) == i), np.flatnonzero(face)
         part = sets[rows]
-        part = dataclasses.replace(part, prediction=part.prediction[:, classes], center=part.center[:, classes])
+        center = part.center[:, classes]
+        part = dataclasses.replace(part, prediction=center, center=center)
         drawn = np.ones((len(rows), n, 1)) if len(classes) == 1 else sample_members(part, n, generator)
         result[np.ix_(rows, np.arange(n), classes)] = drawn
     return result

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from credalset._files import staged
-from credalset.sets.columns import need
+from credalset.exceptions import need
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.annotations import Annotations
-from credalset.sets.columns import need
+from credalset.exceptions import need
 from credalset.tables.arrow import PREDICTION, is_list, matrix, prediction_columns
 from credalset.tables.files import read_table
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from credalset._files import UNFINISHED, write_file
-from credalset.sets.columns import need
+from credalset.exceptions import need
 from credalset.tables.files import BATCH_ROWS, find_files, open_parquet, table_writer
 from credalset.tables.scorer import Scorer
 

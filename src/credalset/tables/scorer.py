@@ -14,8 +14,8 @@ from scipy.special import softmax
 
 from credalset._validation import as_probability
 from credalset.calibration import Calibration
-from credalset.exceptions import CredalSetWarning
-from credalset.sets.columns import arrow_columns, check_questions, columns, need
+from credalset.exceptions import CredalSetWarning, need
+from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.sets.credal_set import CredalSet
 from credalset.tables.arrow import matrix, name_in
 from credalset.tables.matching import named_frame

@@ -1,0 +1,219 @@
+"""What a newcomer tries first: the guess works, or the message names the call that does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+
+import credalset as cs
+from credalset import Annotations, ConformalCredalClassifier, SoftLabelClassifier
+
+RNG = np.random.default_rng(0)
+WORDS = ["good", "nice", "bad", "ugly", "so", "what"]
+TEXTS = pd.Series([" ".join(RNG.choice(WORDS, 5)) for _ in range(120)], index=[f"t{i}" for i in range(120)])
+SHARES = np.array([[sum(text.count(w) for w in WORDS[k : k + 2]) + 0.5 for k in (0, 2, 4)] for text in TEXTS]) / 6.5
+COUNTS = np.array([RNG.multinomial(10, p) for p in SHARES])
+VOTES = Annotations.from_counts(COUNTS, classes=["pos", "neg", "neu"], items=TEXTS.index)
+SHUFFLED = VOTES[RNG.permutation(120)]
+PREDICTED = pd.DataFrame(SHARES, index=TEXTS.index, columns=["pos", "neg", "neu"])
+
+
+def text_model(last: Any) -> Any:
+    return make_pipeline(CountVectorizer(), last)
+
+
+# --- annotations where arrays are wanted ---
+
+
+def test_annotations_are_arrays_of_counts_or_of_shares() -> None:
+    np.testing.assert_array_equal(np.asarray(VOTES), COUNTS)
+    assert np.asarray(VOTES, dtype=float).dtype == float
+    assert (VOTES.shape, VOTES.ndim) == ((120, 3), 2)
+    np.testing.assert_array_equal(np.asarray(Annotations.from_distributions(SHARES)), SHARES)
+    weighted = Annotations.from_counts([[0.5, 1.5]], weighted=True)
+    np.testing.assert_array_equal(np.asarray(weighted), [[0.25, 0.75]])
+    np.testing.assert_array_equal(pd.DataFrame(VOTES), COUNTS)
+
+
+def test_a_frame_of_annotations_is_read_back() -> None:
+    assert Annotations.from_counts(VOTES.to_frame()) == VOTES
+    assert Annotations.from_distributions(VOTES.to_pandas("distributions"), n_votes=10) == VOTES
+    with pytest.raises(ValueError, match="values must be one of 'counts', 'distributions', but is 'shares'"):
+        VOTES.to_frame("shares")  # type: ignore[arg-type]
+
+
+def test_annotations_are_split_as_arrays_are() -> None:
+    X_train, X_test, Y_train, Y_test = train_test_split(TEXTS, VOTES, random_state=0)
+    assert isinstance(Y_train, Annotations)
+    assert Y_train.items == tuple(X_train.index)
+    assert Y_test.items == tuple(X_test.index)
+    for train, test in KFold(3).split(TEXTS, VOTES):
+        assert VOTES[test] == VOTES[list(test)] == VOTES[~np.isin(np.arange(120), train)]
+
+
+@pytest.mark.parametrize("make", [SoftLabelClassifier, ConformalCredalClassifier])
+def test_annotations_go_through_model_selection(make: Any) -> None:
+    model = make(text_model(LogisticRegression()))
+    found = cross_val_score(model, TEXTS, VOTES, cv=2, error_score="raise")
+    np.testing.assert_allclose(found, cross_val_score(model, TEXTS, COUNTS, cv=2), rtol=1e-12)
+
+
+# --- names in scikit-learn's pipelines ---
+
+
+@pytest.mark.parametrize("make", [SoftLabelClassifier, ConformalCredalClassifier])
+def test_names_are_matched_behind_the_steps_of_a_pipeline(make: Any) -> None:
+    model = text_model(make(LogisticRegression()))
+    by_position = model.fit(TEXTS, COUNTS).predict_proba(TEXTS)
+    np.testing.assert_allclose(model.fit(TEXTS, SHUFFLED).predict_proba(TEXTS), by_position, rtol=1e-12)
+    assert model.score(TEXTS, SHUFFLED) == pytest.approx(model.score(TEXTS, COUNTS), rel=1e-12)
+
+
+def test_a_search_in_a_pipeline_refuses_items_in_another_order() -> None:
+    search = GridSearchCV(SoftLabelClassifier(), {"base": [LogisticRegression()]}, cv=2, error_score="raise")
+    text_model(search).fit(TEXTS, VOTES)
+    with pytest.raises(ValueError, match=r"same items in different orders.*y\.select\(X\.index\)"):
+        text_model(search).fit(TEXTS, SHUFFLED)
+
+
+def test_a_search_over_items_in_another_order_says_how_to_select_them() -> None:
+    search = GridSearchCV(text_model(SoftLabelClassifier()), {"countvectorizer__min_df": [1]}, error_score="raise")
+    with pytest.raises(ValueError, match=r"name different items.*votes\.select\(items\)"):
+        search.fit(TEXTS, SHUFFLED)
+
+
+# --- sets and votes by name, and out into files ---
+
+
+def test_items_are_taken_by_name() -> None:
+    sets = cs.conformalize(PREDICTED, VOTES).predict_set(PREDICTED)
+    for found in (sets[["t5", "t3"]], sets.select(["t5", "t3"]), sets[np.array(["t5", "t3"])]):
+        np.testing.assert_array_equal(found.prediction, sets.prediction[[5, 3]])
+        assert found.items is not None
+        assert found.items.tolist() == ["t5", "t3"]
+    assert (sets["t7"].to_pandas()["item"].tolist(), VOTES["t7"].items) == (["t7"], ("t7",))
+    assert VOTES[["t5", "t3"]] == VOTES[[5, 3]]
+    with pytest.raises(ValueError, match=r"1 name\(s\) that are not among the 120 known items \(first: 'x'\).*sets\["):
+        sets["x"]
+    with pytest.raises(ValueError, match="items have no names here: predict for a frame whose index"):
+        cs.conformalize(SHARES, COUNTS).predict_set(SHARES)["t7"]
+
+
+def test_sets_are_written_as_tables(tmp_path: Path) -> None:
+    sets = cs.conformalize(PREDICTED, VOTES).predict_set(PREDICTED)
+    frame = sets.to_frame(alpha=0.1)
+    pd.testing.assert_frame_equal(sets.to_pandas(alpha=0.1), frame)
+    sets.to_parquet(tmp_path / "new" / "sets.parquet", alpha=0.1)
+    back = pd.read_parquet(tmp_path / "new" / "sets.parquet")
+    assert back["labels"].map(list).tolist() == frame["labels"].tolist()
+    pd.testing.assert_frame_equal(back.drop(columns="labels"), frame.drop(columns="labels"))
+    sets.to_csv(tmp_path / "sets.csv", ask=["labels", "width"])
+    back = pd.read_csv(tmp_path / "sets.csv")
+    assert back["labels"].str.split("|").tolist() == frame["labels"].tolist()
+    assert back["width"].tolist() == frame["width"].tolist()
+    sets.to_csv(tmp_path / "width.csv", ask="width")
+    assert list(pd.read_csv(tmp_path / "width.csv")) == ["item", "threshold", "empty", "width"]
+
+
+# --- what people pass to make annotations ---
+
+LABELS = ["Yes", "yes ", "yes", "no", "No", "yes"]
+MESSY = pd.DataFrame({"task": list("aaabbb"), "worker": list("xyzxyz"), "label": LABELS})
+
+
+def test_labels_that_differ_in_case_or_spaces_are_warned_of_and_merged(tmp_path: Path) -> None:
+    MESSY.to_csv(tmp_path / "votes.csv", index=False)
+    wide = MESSY.pivot(index="task", columns="worker", values="label")
+    counts = pd.crosstab(MESSY["task"], MESSY["label"])
+    ways: list[Any] = [
+        lambda: Annotations.from_table(MESSY),
+        lambda: Annotations.read(tmp_path / "votes.csv"),
+        lambda: Annotations.from_wide(wide),
+        lambda: Annotations.from_records(MESSY.to_dict("records")),
+        lambda: Annotations.from_counts(counts),
+    ]
+    for way in ways:
+        with pytest.warns(cs.CredalSetWarning, match="'No', 'no'; 'Yes', 'yes', 'yes '.*votes.rename") as seen:
+            votes = way()
+        assert (len(seen), seen[0].filename) == (1, __file__)
+        merged = votes.rename(lambda label: label.strip().lower())
+        assert (merged.classes, merged.counts.tolist()) == (("no", "yes"), [[0, 3], [2, 1]])
+    assert len(Annotations.from_table(MESSY, classes=list(dict.fromkeys(MESSY["label"]))).classes) == 5
+
+
+def test_renamed_annotations_keep_who_voted() -> None:
+    votes = Annotations.from_table(MESSY, classes=["Yes", "yes ", "yes", "no", "No"])
+    clean = Annotations.from_table(MESSY.assign(label=MESSY["label"].str.strip().str.lower()), classes=["yes", "no"])
+    merged = votes.rename({"Yes": "yes", "yes ": "yes", "No": "no"})
+    assert merged == clean
+    assert repr(merged.agreement(n_resamples=0)) == repr(clean.agreement(n_resamples=0))
+    scale = Annotations.from_counts([[1, 2, 3]], classes=["a", "b", "c"], ordered=True)
+    assert scale.rename({"a": "A"}).positions == scale.positions
+    for model, names, message in (
+        (votes, {"x": "y"}, "names must rename some of"),
+        (votes, lambda _: "all", "leave one class only"),
+        (scale, {"a": "b"}, "levels of a scale"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.rename(names)
+
+
+@pytest.mark.parametrize("names", [("item_id", "annotator", "rating"), ("Doc ID", "rater", "answer")], ids=str)
+def test_usual_names_of_columns_are_known(names: tuple[str, ...]) -> None:
+    table = MESSY.assign(label=MESSY["label"].str.strip().str.lower())
+    expected = Annotations.from_table(table)
+    renamed = table.rename(columns=dict(zip(["task", "worker", "label"], names, strict=True)))
+    for found in (Annotations.from_table(renamed), Annotations.from_records(renamed.to_dict("records"))):
+        assert found == expected
+        assert found.workers == expected.workers
+    assert Annotations.from_table(table.to_dict("records")) == expected
+    double = renamed.assign(unit=1, item=2)  # whichever of them is meant must be said
+    with pytest.raises(ValueError, match=r"no column 'task'.*task="):
+        Annotations.from_table(double.drop(columns=names[0]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Annotations(MESSY), "not made of a DataFrame directly. Use Annotations.from_table for a vote per row"),
+        (lambda: Annotations(COUNTS), "not made of a ndarray directly. A matrix .* Annotations.from_counts"),
+        (lambda: Annotations("votes.csv"), r"Annotations.read\('votes.csv'\)"),
+        (lambda: Annotations({"a": {"x": 1}}), "Annotations.from_records"),
+        (lambda: Annotations.read(MESSY), "path must name a file, but is a DataFrame. Use Annotations.from_table"),
+        (lambda: Annotations.from_table("votes.csv"), r"Annotations.read\('votes.csv'\)"),
+        (lambda: Annotations.from_records(MESSY), "Annotations.from_table"),
+    ],
+    ids=range(7),
+)
+def test_data_at_the_wrong_door_are_told_the_right_one(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_codes_of_labels_are_not_counts() -> None:
+    with pytest.warns(cs.CredalSetWarning, match=r"no votes at all in 2 of 4 rows.*Annotations.from_wide.*drop_empty"):
+        Annotations.from_counts([[0, 1, 0], [0, 0, 0], [2, 1, 1], [0, 0, 0]])
+    for codes, message in (([0, 1, 2], r"np.eye\(n_classes\)\[labels\]"), ([[0], [1]], r"\[labels.ravel\(\)\]")):
+        with pytest.raises(ValueError, match=message):
+            Annotations.from_counts(np.array(codes))
+
+
+@pytest.mark.parametrize("name", ["item", "ID", "task_id"])
+def test_a_column_of_item_names_is_not_a_class(name: str) -> None:
+    counts = pd.DataFrame(COUNTS, columns=["pos", "neg", "neu"]).assign(**{name: range(120)})
+    for call in (
+        lambda: Annotations.from_counts(counts),
+        lambda: cs.conformalize(SHARES, counts),
+        lambda: cs.conformalize(PREDICTED.assign(**{name: TEXTS.index}), VOTES),
+    ):
+        with pytest.raises(ValueError, match=rf"has the column '{name}'.*\.set_index\('{name}'\)"):
+            call()
+    assert Annotations.from_counts(counts.set_index(name)).items == tuple(range(120))

@@ -74,6 +74,12 @@ def test_heavy_packages_are_not_imported() -> None:
     assert run(f"import sys, credalset; print([name for name in {HEAVY} if name in sys.modules])") == "[]"
 
 
+def test_commands_do_not_wait_for_scikit_learn() -> None:
+    """Half of the time that a command on a calibration takes would be spent there."""
+    pytest.importorskip("typer")
+    assert run("import sys, credalset.commands; print('sklearn' in sys.modules)") == "False"
+
+
 def test_the_check_for_heavy_packages_works() -> None:
     assert run(f"import sys, pandas; print([name for name in {HEAVY} if name in sys.modules])") != "[]"
 

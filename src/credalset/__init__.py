@@ -36,6 +36,8 @@ from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtra
 from credalset.scores import Score, get_score
 from credalset.sets import CredalSet, QueueRules
 
+calibrate = conformalize  # the name of the command
+
 if TYPE_CHECKING:
     from credalset import distributed as distributed
     from credalset import plotting as plotting

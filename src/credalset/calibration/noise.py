@@ -146,6 +146,10 @@ class Noise:
         """Return which row of the bounds to take, and at which level; items set aside may help to choose."""
         return 0, self.level(alpha, len(part))
 
+    def why_infinite(self, alpha: Fraction, n: int) -> str:
+        """Say why a threshold from n items is infinite, and what helps, if the model knows better than others."""
+        return ""
+
     def params(self) -> dict[str, Any]:
         """Return the parameters as plain values, enough to build the model again."""
         return asdict(self)  # type: ignore[call-overload]

@@ -255,6 +255,8 @@ class Rule:
                 f"{n} calibration items are too few for alpha={float(alpha):g}; the smallest level they support is "
                 f"{self.noise.smallest_alpha(n):.4g}. Add calibration data"
             )
+        elif why := self.noise.why_infinite(alpha, n):
+            reason = why
         elif unbounded:
             reason = (
                 f"{unbounded} of {len(self)} calibration scores are infinite, as their labels lie where the prediction "
@@ -265,7 +267,7 @@ class Rule:
                 f"there are too few items for alpha={float(alpha):g} in the group or in weight, or the score has no "
                 "bound for these predictions. Add data, raise alpha, or use a bounded score"
             )
-        warn(f"{head}: {reason}.")
+        warn(f"{head}: {reason}." + (f" {self.reason}." if self.reason else ""))
 
 
 def rows_by_key(keys: list[Any]) -> dict[Any, IntArray]:

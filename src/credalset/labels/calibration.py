@@ -15,7 +15,9 @@ from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.annotations.labels import name_array, row_names
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.checks import uses_mixtures
+from credalset.calibration.conditional import Conditional, check_conditional, with_constant
 from credalset.calibration.groups import Groups, Pool
+from credalset.calibration.noise import NoNoise
 from credalset.calibration.part import ROUNDING, Part, as_weights
 from credalset.calibration.promise import COVERED, Promise
 from credalset.calibration.rule import Rule
@@ -51,7 +53,11 @@ class LabelRule(Rule):
         if key not in self._parts:
             kept = self.members(pool)
             shares = self.shares[kept] if self.weights is None else self.shares[kept] * self.weights[kept, None]
-            self._parts[key] = Part(self.label_scores[kept].reshape(1, -1), np.empty((1, 0)), shares.ravel())
+            features = None
+            if self.conditional is not None:
+                features = np.repeat(with_constant(self.conditional.features[kept]), shares.shape[1], axis=0)
+            scores = self.label_scores[kept].reshape(1, -1)
+            self._parts[key] = Part(scores, np.empty((1, 0)), shares.ravel(), features)
         return self._parts[key]
 
     def new_weights(self, weights: Any, n: int) -> FloatArray | None:
@@ -266,10 +272,14 @@ def conformalize(
             raise ValueError(f"n_samples was given, but target={wanted!r} draws no labels. Leave n_samples out.")
         shares = as_generator(random_state).multinomial(n_draws, shares / shares.sum(axis=1, keepdims=True)) / n_draws
     label_scores = np.where(shares > 0.0, label_scores, 0.0)
+    conditional = groups if isinstance(groups, Conditional) else None
+    if conditional is not None:
+        check_conditional(conditional, NoNoise(), len(shares))
     rule = Rule(
         (shares * label_scores).sum(axis=1),
         weights=None if weights is None else as_weights(weights, len(shares)),
-        groups=None if groups is None else Groups.read(groups, chosen, checked),
+        groups=None if groups is None or conditional else Groups.read(groups, chosen, checked),
+        conditional=conditional,
     )
     n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
     return LabelCalibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures, label_scores, shares, wanted)

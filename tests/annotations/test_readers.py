@@ -167,7 +167,9 @@ def test_label_studio():
     # 1: 10, and 11, listed twice; 2: a user who is gone; 3: skipped; 4: the later word of 10, nothing from 11
     assert votes.counts.tolist() == [[0, 1, 1], [1, 0, 0], [0, 0, 0], [1, 0, 0]]
     assert votes.workers == ("10", "11", "unknown 1")
-    assert votes.origin.endswith("left out: 2 cancelled, 1 ground truth, 1 listed again, 1 without a label")
+    assert votes.origin.endswith(
+        "left out: 2 cancelled, 1 earlier by the same worker, 1 ground truth, 1 listed again, 1 without a label"
+    )
 
 
 def test_label_studio_long_table():

@@ -445,7 +445,7 @@ def test_lists():
     votes = Annotations.read(FILES / "lists.jsonl")
     assert votes.items == ("a", "b", "c", "d")
     assert votes.counts.tolist() == [[1, 2], [0, 0], [0, 0], [0, 1]]
-    assert votes.origin.endswith("left out: 1 without a label")
+    assert votes.origin.endswith("left out: 1 earlier by the same worker, 1 without a label")
     assert Annotations.read(FILES / "lists.jsonl", duplicates="keep").counts.tolist()[3] == [1, 1]
 
 
@@ -502,7 +502,7 @@ def test_prodigy_choices():
         [0, 1, 0],
         [0, 0, 0],
     ]  # 102: the later answer, though earlier in the file
-    assert votes.origin.endswith("left out: 1 ignored, 1 rejected, 1 without a label")
+    assert votes.origin.endswith("left out: 1 earlier by the same worker, 1 ignored, 1 rejected, 1 without a label")
     assert Annotations.read(FILES / "prodigy.jsonl", task="text").items == ("Tor! ⚽", "Wahl", "???")
 
 
@@ -635,7 +635,8 @@ def test_long_table_of_mechanical_turk():
     assert votes.items == ("3A0", "3B1")
     assert votes.counts.tolist() == [[1, 1], [0, 1]]  # the later vote of A1 stands first in the file
     assert votes.origin.endswith(
-        "task from 'HITId', worker from 'WorkerId', label from 'Answer.sentiment', time from 'SubmitTime'"
+        "task from 'HITId', worker from 'WorkerId', label from 'Answer.sentiment', time from 'SubmitTime'; "
+        "left out: 1 earlier by the same worker"
     )
 
 

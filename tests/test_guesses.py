@@ -86,7 +86,7 @@ def test_a_search_in_a_pipeline_refuses_items_in_another_order() -> None:
 
 def test_a_search_over_items_in_another_order_says_how_to_select_them() -> None:
     search = GridSearchCV(text_model(SoftLabelClassifier()), {"countvectorizer__min_df": [1]}, error_score="raise")
-    with pytest.raises(ValueError, match=r"name different items.*votes\.select\(items\)"):
+    with pytest.raises(ValueError, match=r"name different items.*votes\.select\(frame\.index\)"):
         search.fit(TEXTS, SHUFFLED)
 
 
@@ -246,7 +246,7 @@ def test_scores_are_known_by_their_letters(tried: str, name: str) -> None:
     [
         (lambda: cs.conformalize(VOTES, PREDICTED), TypeError, r"annotations. The order is conformalize\(prediction, "),
         (lambda: cs.conformalize(COUNTS, SHARES), ValueError, r"sums to 10.*These are counts.*the order is conf"),
-        (lambda: cs.conformalize(PREDICTED[:90], VOTES), ValueError, r"120 items and prediction 90.*labels.select\("),
+        (lambda: cs.conformalize(PREDICTED[:90], VOTES), ValueError, r"120 items and prediction 90.*votes.select\("),
         (
             lambda: cs.conformalize(SHARES, COUNTS).threshold([0.1, 0.2]),
             TypeError,
@@ -332,3 +332,48 @@ def test_compare_takes_every_usual_score_by_default() -> None:
     assert [row["score"] for row in rows] == ["tv", "kl", "hellinger", "brier", "inner"]
     with pytest.raises(TypeError, match=r"scores must be a list of scores, but is 0.1. A level is passed as alpha=0.1"):
         model.compare(TEXTS, VOTES, 0.1)  # type: ignore[arg-type]
+
+
+# --- arguments by other names, tables of everything ---
+
+
+def test_arguments_may_have_their_usual_names(tmp_path: Path) -> None:
+    table = MESSY.assign(label=MESSY["label"].str.strip().str.lower()).set_axis(["Comment", "By", "Says"], axis=1)
+    names = {"item": "Comment", "annotator": "By", "rating": "Says"}
+    expected = Annotations.from_table(table, task="Comment", worker="By", label="Says")
+    table.to_csv(tmp_path / "votes.csv", index=False)
+    for votes in (Annotations.from_table(table, **names), Annotations.read(tmp_path / "votes.csv", **names)):
+        assert (votes, votes.workers, votes.n_items) == (expected, expected.workers, 2)
+    with pytest.raises(TypeError, match="argument 'item'"):
+        Annotations.from_table(table, task="Comment", item="Comment")
+    model = ConformalCredalClassifier(text_model(LogisticRegression()))
+    assert model.cross_conformalize(TEXTS, VOTES, cv=2).calibration_.n_folds == 2
+    found = model.fit_conformalize(TEXTS, VOTES, test_size=20, random_state=0)
+    assert len(found.calibration_) == 20
+
+
+def test_any_column_that_ends_in_id_may_name_the_items(tmp_path: Path) -> None:
+    table = MESSY.assign(label=MESSY["label"].str.strip().str.lower()).set_axis(
+        ["Message ID", "User ID", "Says"], axis=1
+    )
+    expected = Annotations.from_table(table, task="Message ID", worker="User ID", label="Says")
+    assert Annotations.from_table(table, label="Says") == expected
+    assert Annotations.from_table(table, label="Says").workers == expected.workers
+    table.rename(columns={"Says": "Category"}).to_csv(tmp_path / "votes.csv", index=False)
+    assert Annotations.read(tmp_path / "votes.csv") == expected
+
+
+def test_everything_with_rows_makes_a_frame() -> None:
+    model = ConformalCredalClassifier(text_model(LogisticRegression())).fit_conformalize(TEXTS, VOTES, random_state=0)
+    rows = model.evaluate(TEXTS, VOTES, volume=False)
+    assert rows.to_frame()["alpha"].tolist() == [0.05, 0.1, 0.2]
+    queue = model.predict_set(TEXTS).queue()
+    assert queue.to_frame().to_dict("list") == queue.to_dict()
+    agreement = VOTES.agreement()
+    frame = agreement.to_frame()
+    assert frame.loc["alpha"].tolist() == [agreement.alpha, agreement.alpha.low, agreement.alpha.high]
+    assert "alpha_ordinal" not in frame.index
+
+
+def test_a_split_has_usual_sizes() -> None:
+    assert [len(part) for part in cs.train_conformalize_test_split(TEXTS, VOTES)] == [60, 30, 30] * 2

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from credalset._guessing import also_called
 from credalset._typing import AnyArray, ArrayLike
 from credalset._validation import as_counts, as_distributions, as_matrix
 from credalset.annotations.ballots import Ballots
@@ -54,6 +55,7 @@ class Building:
     origin: str | None = None
 
     @classmethod
+    @also_called
     def from_table(
         cls,
         table: Any,
@@ -144,6 +146,7 @@ class Building:
         return cls._counted(counted, "weight" in columns, ordered, positions, inferred)
 
     @classmethod
+    @also_called
     def from_wide(
         cls,
         table: Any,
@@ -200,6 +203,7 @@ class Building:
         )
 
     @classmethod
+    @also_called
     def from_records(
         cls,
         records: Any,

@@ -19,7 +19,7 @@ from credalset.annotations.votes import Annotations
 from credalset.annotations.wide import refuse_wide
 
 Names = tuple[Any, ...]
-SELECTING = {"items": " (votes.select(items), frame.loc[items])"}
+SELECTING = {"items": " (votes.select(frame.index), frame.loc[list(votes.items)])"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +94,8 @@ class Labels:
         """Put the rows into the order of the items of ``like``, where both have names."""
         if self.items is not None and items is not None and len(self) != len(items):
             raise ValueError(
-                f"{name} has {len(self)} items and {like} {len(items)}. Take the same ones by name: "
-                f"{name}.select(items) for Annotations, {name}.loc[items] for a frame."
+                f"{name} has {len(self)} items and {like} {len(items)}. Take those that both have, by name: "
+                "votes.select(frame.index), or frame.loc[list(votes.items)]."
             )
         rows = order_of_items(self.items, items, name, like)
         return self if rows is None else self[rows]

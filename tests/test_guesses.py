@@ -66,6 +66,20 @@ def test_annotations_go_through_model_selection(make: Any) -> None:
     np.testing.assert_allclose(found, cross_val_score(model, TEXTS, COUNTS, cv=2), rtol=1e-12)
 
 
+def test_items_that_nobody_named_are_taken_by_position_after_a_split_too() -> None:
+    unnamed, model = Annotations.from_counts(COUNTS), SoftLabelClassifier(text_model(LogisticRegression()))
+    X_train, _, Y_train, _ = train_test_split(TEXTS, unnamed, random_state=0)
+    expected = model.fit(X_train.to_numpy(), Y_train.counts).predict_proba(TEXTS)
+    np.testing.assert_allclose(model.fit(X_train, Y_train).predict_proba(TEXTS), expected, rtol=1e-12)
+    numbered = X_train.set_axis(Y_train.items)  # numbers beside numbers do count
+    np.testing.assert_allclose(model.fit(numbered, Y_train[::-1]).predict_proba(TEXTS), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="name different items"):
+        model.fit(X_train.set_axis(range(1000, 1090)), Y_train)
+    split = ConformalCredalClassifier(model).fit_conformalize(TEXTS, unnamed, random_state=0)
+    by_name = ConformalCredalClassifier(model).fit_conformalize(TEXTS, VOTES, random_state=0)
+    assert split.calibration_.threshold() == by_name.calibration_.threshold()
+
+
 # --- names in scikit-learn's pipelines ---
 
 
@@ -377,3 +391,12 @@ def test_everything_with_rows_makes_a_frame() -> None:
 
 def test_a_split_has_usual_sizes() -> None:
     assert [len(part) for part in cs.train_conformalize_test_split(TEXTS, VOTES)] == [60, 30, 30] * 2
+
+
+def test_labels_that_look_like_empty_cells_are_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "votes.csv"
+    path.write_text("item,rater,label\na,1,yes\na,2,n/a\na,3,no\n")
+    with pytest.warns(cs.CredalSetWarning, match=r"votes.csv: 'n/a' is counted as a class.*empty=\('', 'n/a'\)"):
+        Annotations.read(path)
+    assert Annotations.read(path, empty=("", "n/a"), missing="drop").classes == ("no", "yes")
+    assert Annotations.read(path, classes=["n/a", "no", "yes"]).counts.tolist() == [[1, 1, 1]]

@@ -53,6 +53,7 @@ class Building:
     _positions: Positions | None = None
     _ballots: Ballots | None = None
     origin: str | None = None
+    _numbered: bool = False  # a selection of items that nobody had named: their names are where they stood
 
     @classmethod
     @also_called

@@ -409,6 +409,7 @@ class Annotations(Hinting, Building, metaclass=Doors):
             items=tuple(self.items[row] for row in rows),
             _matrix=self._matrix[rows],
             _ballots=None if self._ballots is None else self._ballots.take(rows),
+            _numbered=self._numbered or self.items == tuple(range(len(self))),
         )
 
     def __eq__(self, other: object) -> bool:

@@ -92,6 +92,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
     _hints: ClassVar[dict[str, str]] = {
         "load": "Ask credalset.load(path).",
         "p_values": "Ask calibration_.p_values(predict_proba(X), Y).",
+        "predict_interval": "Ask predict_set(X, alpha), then lower() and upper() of the sets.",
         "threshold": "Ask calibration_.threshold(alpha).",
     }
     _meant: ClassVar[dict[str, str]] = {

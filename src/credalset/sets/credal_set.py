@@ -159,7 +159,11 @@ class CredalSet(Hinting, Questions):
         if not hasattr(distribution, "shape") and not hasattr(distribution, "distributions"):
             # Arrays and frames keep their dtype, which says how exact they are.
             refuse_texts(distribution, "distribution")
-            distribution = as_numbers(distribution, "distribution", f"Pass rows of {self.n_classes} probabilities.")
+            distribution = as_numbers(
+                distribution,
+                "distribution",
+                f"Pass rows of {self.n_classes} probabilities, in the order of the classes.",
+            )
         shape: tuple[int, ...] = np.shape(distribution) if hasattr(distribution, "shape") else ()
         if len(shape) == 3 and not broadcast:
             if shape[0] != len(self):

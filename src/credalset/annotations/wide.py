@@ -175,8 +175,8 @@ def _warn_of_others(long: dict[str, list[Any]]) -> None:
     others = [name for name in names if not ANNOTATOR.fullmatch(plain(name))]
     if len(names) - len(others) >= 2 and others:
         warn(
-            f"the cells of {', '.join(map(repr, others[:3]))} are counted as votes too, beside those of columns that are "
-            "named as annotators. Name the columns that hold votes: worker=[...]."
+            f"the cells of {', '.join(map(repr, others[:3]))} are counted as votes too, beside columns named as "
+            "annotators. Name the columns that hold votes: worker=[...]."
         )
 
 

@@ -217,3 +217,118 @@ def test_a_column_of_item_names_is_not_a_class(name: str) -> None:
         with pytest.raises(ValueError, match=rf"has the column '{name}'.*\.set_index\('{name}'\)"):
             call()
     assert Annotations.from_counts(counts.set_index(name)).items == tuple(range(120))
+
+
+@pytest.mark.parametrize(("tried", "meant"), [("from_pandas", "from_table"), ("from_csv", "read")])
+def test_constructors_under_other_names_are_told_theirs(tried: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=rf"no attribute '{tried}'. Use Annotations.{meant}\."):
+        getattr(Annotations, tried)
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        Annotations.nonsense  # noqa: B018
+
+
+# --- calibration ---
+
+LEVELS: Any = [0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("tried", "name"),
+    [("KL", "kl"), (" tv", "tv"), ("Wasserstein", "ws"), ("total variation", "tv"), ("kullback-leibler", "kl")],
+)
+def test_scores_are_known_by_their_letters(tried: str, name: str) -> None:
+    assert cs.get_score(tried) == cs.get_score(name)
+    assert cs.calibrate(PREDICTED, VOTES, tried).threshold() == cs.conformalize(PREDICTED, VOTES, name).threshold()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: cs.conformalize(VOTES, PREDICTED), TypeError, r"annotations. The order is conformalize\(prediction, "),
+        (lambda: cs.conformalize(COUNTS, SHARES), ValueError, r"sums to 10.*These are counts.*the order is conf"),
+        (lambda: cs.conformalize(PREDICTED[:90], VOTES), ValueError, r"120 items and prediction 90.*labels.select\("),
+        (
+            lambda: cs.conformalize(SHARES, COUNTS).threshold([0.1, 0.2]),
+            TypeError,
+            "one level at a time.*evaluate takes",
+        ),
+        (
+            lambda: cs.conformalize(SHARES, COUNTS).predict_set(SHARES, np.array(LEVELS)),
+            TypeError,
+            "one level at a time",
+        ),
+    ],
+    ids=range(5),
+)
+def test_calls_of_calibration_are_put_right(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("counts", [COUNTS, COUNTS + 0.5], ids=["whole", "fractions"])
+def test_wrong_predictions_with_counts_as_labels_are_not_called_swapped(counts: Any) -> None:
+    with pytest.raises(ValueError, match=r"Normalise the rows, or apply a softmax if these are logits.$"):
+        cs.conformalize(counts, COUNTS)
+
+
+def test_names_that_objects_do_not_have_are_explained() -> None:
+    calibration = cs.conformalize(PREDICTED, VOTES)
+    sets = calibration.predict_set(PREDICTED)
+    tried: list[tuple[Any, str, str]] = [
+        (sets, "plot", "credalset.plotting"),
+        (sets, "loc", "select"),
+        (VOTES, "proportions", ".distributions"),
+        (calibration, "predict", "predict_set"),
+    ]
+    for found, name, meant in tried:
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}'\. .*{meant}"):
+            getattr(found, name)
+        with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+            found.nonsense  # noqa: B018
+    np.testing.assert_allclose(sets.width(), sets.to_frame(ask="width")["width"], rtol=1e-15)
+
+
+# --- the classifier ---
+
+
+def test_parameters_under_other_names_are_told_theirs() -> None:
+    for make, name, message in (
+        (ConformalCredalClassifier, "score", "nonconformity='kl'"),
+        (ConformalCredalClassifier, "alpha", r"predict_set\(X, alpha=0.1\)"),
+        (ConformalCredalClassifier, "base_estimator", "called estimator"),
+        (SoftLabelClassifier, "estimator", "called base"),
+    ):
+        with pytest.raises(TypeError, match=f"{make.__name__} has no parameter '{name}': .*{message}"):
+            make(**{name: "kl"})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        ConformalCredalClassifier(nonsense=1)  # type: ignore[call-arg]
+
+
+def test_nested_parameters_are_told_their_whole_name() -> None:
+    model = ConformalCredalClassifier(text_model(LogisticRegression()))
+    for tried in ("C", "estimator__C", "logisticregression__C"):
+        with pytest.raises(
+            ValueError, match=f"no parameter '{tried}': did you mean 'estimator__logisticregression__C'"
+        ):
+            model.set_params(**{tried: 3})
+    with pytest.raises(ValueError, match=r"no parameter 'score': .*nonconformity"):
+        model.set_params(score="kl")
+    with pytest.raises(ValueError, match="Invalid parameter 'nonsense'"):
+        model.set_params(nonsense=1)
+    assert model.set_params(estimator=LogisticRegression(), estimator__C=3).estimator.C == 3
+
+
+def test_labels_may_be_called_y() -> None:
+    model = ConformalCredalClassifier(text_model(LogisticRegression()))
+    model.fit(TEXTS, y=VOTES).calibrate(TEXTS, y=VOTES)
+    assert len(model.evaluate(TEXTS, y=VOTES, alpha=0.1)) == 1
+    with pytest.raises(TypeError, match="argument 'y'"):
+        model.fit(TEXTS, Y=VOTES, y=VOTES)
+
+
+def test_compare_takes_every_usual_score_by_default() -> None:
+    model = ConformalCredalClassifier(text_model(LogisticRegression())).fit(TEXTS, VOTES)
+    rows = model.compare(TEXTS, VOTES, volume=False, constant=False)
+    assert [row["score"] for row in rows] == ["tv", "kl", "hellinger", "brier", "inner"]
+    with pytest.raises(TypeError, match=r"scores must be a list of scores, but is 0.1. A level is passed as alpha=0.1"):
+        model.compare(TEXTS, VOTES, 0.1)  # type: ignore[arg-type]

@@ -121,6 +121,8 @@ def check_quick_rows(path: Path) -> None:
     for row in rows:
         assert math.isnan(row["efficiency"]) == (row["n_classes"] != 3)
         assert 0.0 <= row["volume"] <= 1.0 + 1e-9
+        assert 0.0 <= row["width"] <= 0.5 * row["n_classes"] + 1e-9
+        assert 2.0 * (1.0 - row["decided"]) - 1e-9 <= row["labels"] <= row["n_classes"]
         assert 0.0 <= row["coverage_true"] <= 1.0
         assert abs(row["total"] - row["aleatoric"] - row["epistemic"]) < 1e-9 or math.isnan(row["total"])
 

@@ -92,6 +92,11 @@ class Labels:
 
     def matching(self, items: Any, name: str, like: str) -> Labels:
         """Put the rows into the order of the items of ``like``, where both have names."""
+        if self.items is not None and items is not None and len(self) != len(items):
+            raise ValueError(
+                f"{name} has {len(self)} items and {like} {len(items)}. Take the same ones by name: "
+                f"{name}.select(items) for Annotations, {name}.loc[items] for a frame."
+            )
         rows = order_of_items(self.items, items, name, like)
         return self if rows is None else self[rows]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -14,15 +14,16 @@ from credalset.annotations.agreement import measure_agreement
 from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.building import Building
 from credalset.annotations.counting import Duplicates, Fault
-from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of, way_for
+from credalset.annotations.doors import Doors, way_for
+from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of
 from credalset.annotations.table import positions as places_of
-from credalset.exceptions import need
+from credalset.exceptions import Hinting, need
 
 __all__ = ["Annotations"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Annotations(Building):
+class Annotations(Hinting, Building, metaclass=Doors):
     r"""Annotation counts of n items over K classes, and the label distributions they estimate.
 
     With $c_{ik}$ votes for class k on item i, the label distribution of the item is the share of votes
@@ -53,6 +54,16 @@ class Annotations(Building):
     array([[0.67, 0.33],
            [0.  , 1.  ]])
     """
+
+    _meant: ClassVar[dict[str, str]] = {
+        "kappa": "Ask agreement().",
+        "labels": "The names of the classes are .classes, the votes .counts and their shares .distributions.",
+        "majority": "Ask distributions.argmax(axis=1), whose numbers are places in .classes.",
+        "probabilities": "Shares of votes are .distributions.",
+        "proportions": "Shares of votes are .distributions.",
+        "to_csv": "Write to_frame().to_csv(path), which Annotations.from_counts reads back from a frame.",
+        "to_df": "Ask to_frame().",
+    }
 
     def __new__(cls, *data: Any, **fields: Any) -> Self:
         """Refuse data: what it holds must be said."""

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from credalset._guessing import also_called
 from credalset._typing import AnyArray, ArrayLike
 from credalset._validation import as_counts, as_distributions, as_matrix
 from credalset.annotations.ballots import Ballots
@@ -52,8 +53,10 @@ class Building:
     _positions: Positions | None = None
     _ballots: Ballots | None = None
     origin: str | None = None
+    _numbered: bool = False  # a selection of items that nobody had named: their names are where they stood
 
     @classmethod
+    @also_called
     def from_table(
         cls,
         table: Any,
@@ -144,6 +147,7 @@ class Building:
         return cls._counted(counted, "weight" in columns, ordered, positions, inferred)
 
     @classmethod
+    @also_called
     def from_wide(
         cls,
         table: Any,
@@ -200,6 +204,7 @@ class Building:
         )
 
     @classmethod
+    @also_called
     def from_records(
         cls,
         records: Any,

@@ -192,7 +192,7 @@ def learn(task: Task, parts: Sequence[Part], quick: bool, wanted: set[str]) -> d
         "narrow": lambda seed: PrototypeNetwork(random_state=seed, **NARROW, **few),
         "one": lambda seed: PrototypeNetwork(offsets=True, random_state=seed, **few),
         "two": lambda seed: PrototypeNetwork(n_components=2, offsets=True, random_state=seed, **few),
-        "eight": lambda seed: PrototypeNetwork(n_components=8, offsets=True, floor=1e-5, random_state=seed, **few),
+        "eight": lambda seed: PrototypeNetwork(n_components=8, offsets=True, random_state=seed, **few),
     }
     methods = {"first": "predict_proba", "second": "predict_concentration", "mixture": "predict_density"}
     methods |= {"counts": "predict_density"}
@@ -315,6 +315,10 @@ def draw_maps(task: Task, path: str) -> None:
     panels = [("KL", first.predict_proba, KullbackLeibler(), 0.1)]
     panels += [("prototypes", narrow.predict_prototypes, Prototypes(), alpha) for alpha in (0.1, 0.3)]
     entropy = cs.simplex.entropy(part.shares(2), base="K")
+
+    def mean_of(chosen: Any) -> str:
+        return f"mean entropy of their votes {entropy[chosen].mean():.3f}" if chosen.any() else "none"
+
     for ax, (name, predict, score, alpha) in zip(axes, panels, strict=True):
         sets = cs.conformalize(predict(part.X[1]), part.counts[1], score).predict_set(predict(part.X[2]), alpha)
         cs.plotting.uncertainty_map(sets, color=entropy, color_label="entropy of the votes", ax=ax)
@@ -322,9 +326,8 @@ def draw_maps(task: Task, path: str) -> None:
         parts = sets.uncertainty()
         known, torn = parts.epistemic < 0.3, parts.aleatoric > 0.02
         print(
-            f"{name}, α = {alpha:g}: {known.mean():.3f} of the items have an epistemic part below 0.3 (mean entropy of "
-            f"their votes {entropy[known].mean():.3f}, of the others {entropy[~known].mean():.3f}); {torn.mean():.3f} "
-            f"have an aleatoric part above 0.02 (theirs {entropy[torn].mean() if torn.any() else np.nan:.3f})"
+            f"{name}, α = {alpha:g}: {known.mean():.3f} of the items have an epistemic part below 0.3 ({mean_of(known)}"
+            f"; others: {mean_of(~known)}); {torn.mean():.3f} have an aleatoric part above 0.02 ({mean_of(torn)})"
         )
     figure.savefig(path, dpi=110)
 

@@ -109,3 +109,10 @@ def test_the_benchmark_of_labels_keeps_its_promises(capsys, monkeypatch, tmp_pat
     printed = capsys.readouterr().out
     assert "credal kl, E-admissible" in printed
     assert "every promise kept" in printed
+
+
+def test_the_benchmark_of_conditional_calibration_covers_every_kind(capsys):
+    assert load("conditional").main(["--quick"]) == 0
+    printed = capsys.readouterr().out
+    assert "thresholds that follow" in printed
+    assert "every kind is covered" in printed

@@ -30,7 +30,7 @@ HEAVY = [
 
 #: what may import what, function bodies included: every module imports from lines above its own, or from its own room
 LAYERS = [
-    ["_typing", "_version", "exceptions", "_files", "_progress", "_text"],
+    ["_typing", "_version", "exceptions", "_files", "_guessing", "_progress", "_text"],
     ["_predictions", "_logarithm", "_parallel", "_compiled", "persistence", "persistence.plain"],
     ["persistence.versions"],
     ["_validation", "persistence.bundle"],
@@ -211,3 +211,14 @@ def test_calibration_names_no_score(file: Path) -> None:
 )
 def test_a_score_that_is_named_is_noticed(source: str, found: set[str]) -> None:
     assert scores_named(source, SCORE_NAMES) == found
+
+
+def test_saving_an_estimator_does_not_wake_pytorch() -> None:
+    code = (
+        "import sys, tempfile, credalset as cs; from sklearn.linear_model import LogisticRegression; "
+        "data = cs.datasets.make_synthetic(30, random_state=0); "
+        "clf = cs.ConformalCredalClassifier(LogisticRegression()).fit(data.X, data.counts); "
+        "clf.conformalize(data.X, data.counts).save(tempfile.mkdtemp() + '/model'); "
+        "print([name for name in sys.modules if name.split('.')[-1] in ('torch', 'dask')])"
+    )
+    assert run(code) == "[]"

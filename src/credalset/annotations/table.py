@@ -197,20 +197,6 @@ def positions(values: Iterable[Any], names: Iterable[Hashable]) -> IntArray:
     return np.array([position.get(value, -1) for value in values], dtype=np.int64)
 
 
-def way_for(data: Any) -> str:
-    """Say which constructor takes data of this kind."""
-    if isinstance(data, str | PathLike):
-        return f"Files are read by Annotations.read({str(data)!r})."
-    if isinstance(data, np.ndarray):
-        return "A matrix of items by classes is read by Annotations.from_counts or Annotations.from_distributions."
-    if isinstance(data, Mapping) and any(isinstance(value, Mapping) for value in data.values()):
-        return "Counts by item are read by Annotations.from_records."
-    return (
-        "Use Annotations.from_table for a vote per row, from_wide for a column per annotator, from_counts for a column "
-        "of counts per class, from_records for dicts."
-    )
-
-
 def rows_of(names: Names, items: tuple[Hashable, ...], what: str) -> IntArray:
     """Return the rows of items that are given by name, in the order given; ``what`` they are rows of."""
     if len(set(items)) < len(items):

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from credalset._guessing import Hinting, also_called
 from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
 from credalset.annotations.agreement import measure_agreement
 from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.building import Building
 from credalset.annotations.counting import Duplicates, Fault
-from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of, way_for
+from credalset.annotations.doors import ATTRIBUTES, Doors, way_for
+from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of
 from credalset.annotations.table import positions as places_of
 from credalset.exceptions import need
 
@@ -22,7 +24,7 @@ __all__ = ["Annotations"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Annotations(Building):
+class Annotations(Hinting, Building, metaclass=Doors):
     r"""Annotation counts of n items over K classes, and the label distributions they estimate.
 
     With $c_{ik}$ votes for class k on item i, the label distribution of the item is the share of votes
@@ -54,6 +56,8 @@ class Annotations(Building):
            [0.  , 1.  ]])
     """
 
+    _hints: ClassVar[dict[str, str]] = ATTRIBUTES
+
     def __new__(cls, *data: Any, **fields: Any) -> Self:
         """Refuse data: what it holds must be said."""
         if data:
@@ -61,6 +65,7 @@ class Annotations(Building):
         return super().__new__(cls)
 
     @classmethod
+    @also_called
     def read(
         cls,
         path: str | Path,
@@ -232,6 +237,11 @@ class Annotations(Building):
         return measure_agreement(self, level, n_resamples, random_state)
 
     @property
+    def n_items(self) -> int:
+        """Number of items n."""
+        return len(self)
+
+    @property
     def n_classes(self) -> int:
         """Number of classes K."""
         return len(self.classes)
@@ -399,6 +409,7 @@ class Annotations(Building):
             items=tuple(self.items[row] for row in rows),
             _matrix=self._matrix[rows],
             _ballots=None if self._ballots is None else self._ballots.take(rows),
+            _numbered=self._numbered or self.items == tuple(range(len(self))),
         )
 
     def __eq__(self, other: object) -> bool:

@@ -33,6 +33,7 @@ class Automatic(Noise):
 
     tuning: float = 0.2
     name: ClassVar[str] = "auto"
+    takes_features: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))

@@ -78,6 +78,7 @@ class FewVotes(Noise):
     largest: tuple[float, ...] = field(default=(), repr=False)
     name: ClassVar[str] = "few-votes"
     needs_counts: ClassVar[bool] = True
+    takes_features: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.delta is not None:

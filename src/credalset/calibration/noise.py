@@ -52,6 +52,8 @@ class Noise:
     varies: ClassVar[bool] = False
     #: whether the model may fail for each fold of a cross-conformal calibration apart, rather than for an item
     fails_by_fold: ClassVar[bool] = False
+    #: whether thresholds may follow features: they are quantiles of bounds
+    takes_features: ClassVar[bool] = True
     #: share of the items set aside to choose a parameter
     tuning: float = 0.0
     #: what is added to the scores that thresholds come from
@@ -379,6 +381,7 @@ class UnbiasedVotes(Noise):
     s: float | None = None
     tuning: float = 0.2
     name: ClassVar[str] = "unbiased-votes"
+    takes_features: ClassVar[bool] = False
     varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

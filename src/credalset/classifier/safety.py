@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from credalset._guessing import also_called
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -24,4 +26,4 @@ def all_or_nothing(method: Callable[P, R]) -> Callable[P, R]:
             state.update(before)
             raise
 
-    return wrapper
+    return also_called(wrapper)

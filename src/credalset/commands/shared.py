@@ -130,7 +130,15 @@ def read_for(
 
 
 def read_as(
-    folder: str, path: str, format: str | None, *, id: str, columns: str | None, logits: bool
+    folder: str,
+    path: str,
+    format: str | None,
+    *,
+    id: str,
+    columns: str | None,
+    logits: bool,
+    extra: Sequence[str] = (),
+    keep_unvoted: bool = False,
 ) -> tuple[str, str, str]:
     """Write down how a calibration or model, and what it takes, are read."""
     model = load(folder)
@@ -138,17 +146,20 @@ def read_as(
     names = split_names(columns)
     if names is None and (known := getattr(model, "feature_names_in_", None)) is not None:
         names = [str(name) for name in known]
-    numbers = call("read_numbers", path, format=format, id=id, columns=names, logits=logits)
+    numbers = call("read_numbers", path, format=format, id=id, columns=names, logits=logits, extra=list(extra))
+    given = ("" if by_class else ", by_class=False") + (", keep_unvoted=True" if keep_unvoted else "")
     return (
         f"made = cs.load({folder!r})",
-        f"both = match({numbers}, votes{'' if by_class else ', by_class=False'})",
+        f"both = match({numbers}, votes{given})",
         f"predictions = both.table.{'values' if by_class else 'features()'}",
     )
 
 
-def read_matched(numbers: NumberTable, votes: Annotations, *, by_class: bool = True) -> Matched:
+def read_matched(
+    numbers: NumberTable, votes: Annotations, *, by_class: bool = True, keep_unvoted: bool = False
+) -> Matched:
     """Match a table with votes and say what was left out."""
-    matched = match(numbers, votes, by_class=by_class)
+    matched = match(numbers, votes, by_class=by_class, keep_unvoted=keep_unvoted)
     for sentence in matched.notes:
         note(sentence)
     return matched

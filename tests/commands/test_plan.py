@@ -17,6 +17,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 import credalset as cs  # noqa: E402
 from credalset.commands import app  # noqa: E402
+from credalset.planning import outlook  # noqa: E402
 
 CLASSES = ("no", "perhaps", "yes")
 NAMES = [f"t{i}" for i in range(60)]
@@ -43,7 +44,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the folder, and with short simulations."""
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(outlook, "REPETITIONS", 3)
+    monkeypatch.setattr(outlook, "BUDGETS", (1.0,))
 
 
 def run(*words: str, code: int = 0) -> Any:

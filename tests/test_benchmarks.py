@@ -126,3 +126,10 @@ def test_the_benchmark_of_plans_hides_votes_and_reveals_them(monkeypatch, capsys
     printed = capsys.readouterr().out
     for title in ("Promised and realised mean width", "Promises kept", "Votes needed", "asked again until they fit"):
         assert title in printed
+
+
+def test_the_benchmark_of_conditional_calibration_covers_every_kind(capsys):
+    assert load("conditional").main(["--quick"]) == 0
+    printed = capsys.readouterr().out
+    assert "thresholds that follow" in printed
+    assert "every kind is covered" in printed

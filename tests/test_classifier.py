@@ -26,19 +26,7 @@ def fitted(estimator: object = None, score: str = "tv") -> ConformalCredalClassi
     return clf.fit(DATA.X[TRAIN], DATA.counts[TRAIN]).conformalize(DATA.X[CALIB], DATA.counts[CALIB])
 
 
-def _why_not(estimator: object) -> dict[str, str]:
-    if isinstance(estimator, SoftLabelClassifier):
-        return {
-            "check_sample_weight_equivalence_on_dense_data": "a solver's path depends on the rows it sees",
-            "check_sample_weight_equivalence_on_sparse_data": "labels are passed as Y, distributions, not as y",
-        }
-    return {}
-
-
-@parametrize_with_checks(
-    [ConformalCredalClassifier(LogisticRegression()), SoftLabelClassifier()],
-    expected_failed_checks=_why_not,
-)
+@parametrize_with_checks([ConformalCredalClassifier(LogisticRegression()), SoftLabelClassifier()])
 def test_scikit_learn_estimator_checks(estimator: object, check: object) -> None:
     check(estimator)  # type: ignore[operator]
 

@@ -121,3 +121,214 @@ def test_sets_are_written_as_tables(tmp_path: Path) -> None:
     assert back["width"].tolist() == frame["width"].tolist()
     sets.to_csv(tmp_path / "width.csv", ask="width")
     assert list(pd.read_csv(tmp_path / "width.csv")) == ["item", "threshold", "empty", "width"]
+
+
+# --- what people pass to make annotations ---
+
+LABELS = ["Yes", "yes ", "yes", "no", "No", "yes"]
+MESSY = pd.DataFrame({"task": list("aaabbb"), "worker": list("xyzxyz"), "label": LABELS})
+
+
+def test_labels_that_differ_in_case_or_spaces_are_warned_of_and_merged(tmp_path: Path) -> None:
+    MESSY.to_csv(tmp_path / "votes.csv", index=False)
+    wide = MESSY.pivot(index="task", columns="worker", values="label")
+    counts = pd.crosstab(MESSY["task"], MESSY["label"])
+    ways: list[Any] = [
+        lambda: Annotations.from_table(MESSY),
+        lambda: Annotations.read(tmp_path / "votes.csv"),
+        lambda: Annotations.from_wide(wide),
+        lambda: Annotations.from_records(MESSY.to_dict("records")),
+        lambda: Annotations.from_counts(counts),
+    ]
+    for way in ways:
+        with pytest.warns(cs.CredalSetWarning, match="'No', 'no'; 'Yes', 'yes', 'yes '.*votes.rename") as seen:
+            votes = way()
+        assert (len(seen), seen[0].filename) == (1, __file__)
+        merged = votes.rename(lambda label: label.strip().lower())
+        assert (merged.classes, merged.counts.tolist()) == (("no", "yes"), [[0, 3], [2, 1]])
+    assert len(Annotations.from_table(MESSY, classes=list(dict.fromkeys(MESSY["label"]))).classes) == 5
+
+
+def test_renamed_annotations_keep_who_voted() -> None:
+    votes = Annotations.from_table(MESSY, classes=["Yes", "yes ", "yes", "no", "No"])
+    clean = Annotations.from_table(MESSY.assign(label=MESSY["label"].str.strip().str.lower()), classes=["yes", "no"])
+    merged = votes.rename({"Yes": "yes", "yes ": "yes", "No": "no"})
+    assert merged == clean
+    assert repr(merged.agreement(n_resamples=0)) == repr(clean.agreement(n_resamples=0))
+    scale = Annotations.from_counts([[1, 2, 3]], classes=["a", "b", "c"], ordered=True)
+    assert scale.rename({"a": "A"}).positions == scale.positions
+    for model, names, message in (
+        (votes, {"x": "y"}, "names must rename some of"),
+        (votes, lambda _: "all", "leave one class only"),
+        (scale, {"a": "b"}, "levels of a scale"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.rename(names)
+
+
+@pytest.mark.parametrize("names", [("item_id", "annotator", "rating"), ("Doc ID", "rater", "answer")], ids=str)
+def test_usual_names_of_columns_are_known(names: tuple[str, ...]) -> None:
+    table = MESSY.assign(label=MESSY["label"].str.strip().str.lower())
+    expected = Annotations.from_table(table)
+    renamed = table.rename(columns=dict(zip(["task", "worker", "label"], names, strict=True)))
+    for found in (Annotations.from_table(renamed), Annotations.from_records(renamed.to_dict("records"))):
+        assert found == expected
+        assert found.workers == expected.workers
+    assert Annotations.from_table(table.to_dict("records")) == expected
+    double = renamed.assign(unit=1, item=2)  # whichever of them is meant must be said
+    with pytest.raises(ValueError, match=r"no column 'task'.*task="):
+        Annotations.from_table(double.drop(columns=names[0]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Annotations(MESSY), "not made of a DataFrame directly. Use Annotations.from_table for a vote per row"),
+        (lambda: Annotations(COUNTS), "not made of a ndarray directly. A matrix .* Annotations.from_counts"),
+        (lambda: Annotations("votes.csv"), r"Annotations.read\('votes.csv'\)"),
+        (lambda: Annotations({"a": {"x": 1}}), "Annotations.from_records"),
+        (lambda: Annotations.read(MESSY), "path must name a file, but is a DataFrame. Use Annotations.from_table"),
+        (lambda: Annotations.from_table("votes.csv"), r"Annotations.read\('votes.csv'\)"),
+        (lambda: Annotations.from_records(MESSY), "Annotations.from_table"),
+    ],
+    ids=range(7),
+)
+def test_data_at_the_wrong_door_are_told_the_right_one(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_codes_of_labels_are_not_counts() -> None:
+    with pytest.warns(cs.CredalSetWarning, match=r"no votes at all in 2 of 4 rows.*Annotations.from_wide.*drop_empty"):
+        Annotations.from_counts([[0, 1, 0], [0, 0, 0], [2, 1, 1], [0, 0, 0]])
+    for codes, message in (([0, 1, 2], r"np.eye\(n_classes\)\[labels\]"), ([[0], [1]], r"\[labels.ravel\(\)\]")):
+        with pytest.raises(ValueError, match=message):
+            Annotations.from_counts(np.array(codes))
+
+
+@pytest.mark.parametrize("name", ["item", "ID", "task_id"])
+def test_a_column_of_item_names_is_not_a_class(name: str) -> None:
+    counts = pd.DataFrame(COUNTS, columns=["pos", "neg", "neu"]).assign(**{name: range(120)})
+    for call in (
+        lambda: Annotations.from_counts(counts),
+        lambda: cs.conformalize(SHARES, counts),
+        lambda: cs.conformalize(PREDICTED.assign(**{name: TEXTS.index}), VOTES),
+    ):
+        with pytest.raises(ValueError, match=rf"has the column '{name}'.*\.set_index\('{name}'\)"):
+            call()
+    assert Annotations.from_counts(counts.set_index(name)).items == tuple(range(120))
+
+
+@pytest.mark.parametrize(("tried", "meant"), [("from_pandas", "from_table"), ("from_csv", "read")])
+def test_constructors_under_other_names_are_told_theirs(tried: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=rf"no attribute '{tried}'. Use Annotations.{meant}\."):
+        getattr(Annotations, tried)
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        Annotations.nonsense  # noqa: B018
+
+
+# --- calibration ---
+
+LEVELS: Any = [0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("tried", "name"),
+    [("KL", "kl"), (" tv", "tv"), ("Wasserstein", "ws"), ("total variation", "tv"), ("kullback-leibler", "kl")],
+)
+def test_scores_are_known_by_their_letters(tried: str, name: str) -> None:
+    assert cs.get_score(tried) == cs.get_score(name)
+    assert cs.calibrate(PREDICTED, VOTES, tried).threshold() == cs.conformalize(PREDICTED, VOTES, name).threshold()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: cs.conformalize(VOTES, PREDICTED), TypeError, r"annotations. The order is conformalize\(prediction, "),
+        (lambda: cs.conformalize(COUNTS, SHARES), ValueError, r"sums to 10.*These are counts.*the order is conf"),
+        (lambda: cs.conformalize(PREDICTED[:90], VOTES), ValueError, r"120 items and prediction 90.*labels.select\("),
+        (
+            lambda: cs.conformalize(SHARES, COUNTS).threshold([0.1, 0.2]),
+            TypeError,
+            "one level at a time.*evaluate takes",
+        ),
+        (
+            lambda: cs.conformalize(SHARES, COUNTS).predict_set(SHARES, np.array(LEVELS)),
+            TypeError,
+            "one level at a time",
+        ),
+    ],
+    ids=range(5),
+)
+def test_calls_of_calibration_are_put_right(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("counts", [COUNTS, COUNTS + 0.5], ids=["whole", "fractions"])
+def test_wrong_predictions_with_counts_as_labels_are_not_called_swapped(counts: Any) -> None:
+    with pytest.raises(ValueError, match=r"Normalise the rows, or apply a softmax if these are logits.$"):
+        cs.conformalize(counts, COUNTS)
+
+
+def test_names_that_objects_do_not_have_are_explained() -> None:
+    calibration = cs.conformalize(PREDICTED, VOTES)
+    sets = calibration.predict_set(PREDICTED)
+    tried: list[tuple[Any, str, str]] = [
+        (sets, "plot", "credalset.plotting"),
+        (sets, "loc", "select"),
+        (VOTES, "proportions", ".distributions"),
+        (calibration, "predict", "predict_set"),
+    ]
+    for found, name, meant in tried:
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}'\. .*{meant}"):
+            getattr(found, name)
+        with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+            found.nonsense  # noqa: B018
+    np.testing.assert_allclose(sets.width(), sets.to_frame(ask="width")["width"], rtol=1e-15)
+
+
+# --- the classifier ---
+
+
+def test_parameters_under_other_names_are_told_theirs() -> None:
+    for make, name, message in (
+        (ConformalCredalClassifier, "score", "nonconformity='kl'"),
+        (ConformalCredalClassifier, "alpha", r"predict_set\(X, alpha=0.1\)"),
+        (ConformalCredalClassifier, "base_estimator", "called estimator"),
+        (SoftLabelClassifier, "estimator", "called base"),
+    ):
+        with pytest.raises(TypeError, match=f"{make.__name__} has no parameter '{name}': .*{message}"):
+            make(**{name: "kl"})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        ConformalCredalClassifier(nonsense=1)  # type: ignore[call-arg]
+
+
+def test_nested_parameters_are_told_their_whole_name() -> None:
+    model = ConformalCredalClassifier(text_model(LogisticRegression()))
+    for tried in ("C", "estimator__C", "logisticregression__C"):
+        with pytest.raises(
+            ValueError, match=f"no parameter '{tried}': did you mean 'estimator__logisticregression__C'"
+        ):
+            model.set_params(**{tried: 3})
+    with pytest.raises(ValueError, match=r"no parameter 'score': .*nonconformity"):
+        model.set_params(score="kl")
+    with pytest.raises(ValueError, match="Invalid parameter 'nonsense'"):
+        model.set_params(nonsense=1)
+    assert model.set_params(estimator=LogisticRegression(), estimator__C=3).estimator.C == 3
+
+
+def test_labels_may_be_called_y() -> None:
+    model = ConformalCredalClassifier(text_model(LogisticRegression()))
+    model.fit(TEXTS, y=VOTES).calibrate(TEXTS, y=VOTES)
+    assert len(model.evaluate(TEXTS, y=VOTES, alpha=0.1)) == 1
+    with pytest.raises(TypeError, match="argument 'y'"):
+        model.fit(TEXTS, Y=VOTES, y=VOTES)
+
+
+def test_compare_takes_every_usual_score_by_default() -> None:
+    model = ConformalCredalClassifier(text_model(LogisticRegression())).fit(TEXTS, VOTES)
+    rows = model.compare(TEXTS, VOTES, volume=False, constant=False)
+    assert [row["score"] for row in rows] == ["tv", "kl", "hellinger", "brier", "inner"]
+    with pytest.raises(TypeError, match=r"scores must be a list of scores, but is 0.1. A level is passed as alpha=0.1"):
+        model.compare(TEXTS, VOTES, 0.1)  # type: ignore[arg-type]

@@ -74,6 +74,12 @@ def test_heavy_packages_are_not_imported() -> None:
     assert run(f"import sys, credalset; print([name for name in {HEAVY} if name in sys.modules])") == "[]"
 
 
+def test_commands_do_not_wait_for_scikit_learn() -> None:
+    """Half of the time that a command on a calibration takes would be spent there."""
+    pytest.importorskip("typer")
+    assert run("import sys, credalset.commands; print('sklearn' in sys.modules)") == "False"
+
+
 def test_the_check_for_heavy_packages_works() -> None:
     assert run(f"import sys, pandas; print([name for name in {HEAVY} if name in sys.modules])") != "[]"
 
@@ -205,3 +211,14 @@ def test_calibration_names_no_score(file: Path) -> None:
 )
 def test_a_score_that_is_named_is_noticed(source: str, found: set[str]) -> None:
     assert scores_named(source, SCORE_NAMES) == found
+
+
+def test_saving_an_estimator_does_not_wake_pytorch() -> None:
+    code = (
+        "import sys, tempfile, credalset as cs; from sklearn.linear_model import LogisticRegression; "
+        "data = cs.datasets.make_synthetic(30, random_state=0); "
+        "clf = cs.ConformalCredalClassifier(LogisticRegression()).fit(data.X, data.counts); "
+        "clf.conformalize(data.X, data.counts).save(tempfile.mkdtemp() + '/model'); "
+        "print([name for name in sys.modules if name.split('.')[-1] in ('torch', 'dask')])"
+    )
+    assert run(code) == "[]"

@@ -103,12 +103,29 @@ def test_the_threshold_of_drawn_labels_is_the_one_the_authors_publish(alpha, n, 
     assert calibration.thresholds(prediction[:1], alpha)[0] == pytest.approx(1 - conformity[rank - 1], abs=1e-12)
 
 
+@pytest.mark.parametrize("name", ["tv", "kl", "inner", "brier", "ws", "hellinger"])
+def test_a_label_scores_what_its_distribution_does(name):
+    prediction, score = crowd(7, 0, 4)[0], cs.get_score(name)
+    prediction[0] = [0.5, 0.5, 0.0, 0.0]
+    expected = np.stack([score(prediction, np.tile(corner, (7, 1))) for corner in np.eye(4)], axis=1)
+    np.testing.assert_allclose(score.label_scores(prediction), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_formula_of_one_s_own_forgets_the_labels_of_its_parent():
+    class Squared(TotalVariation):
+        def formula(self, prediction, distribution):
+            return super().formula(prediction, distribution) ** 2
+
+    prediction = crowd(5, 0)[0]
+    np.testing.assert_allclose(Squared().label_scores(prediction), (1 - prediction) ** 2, rtol=1e-12)
+
+
 def test_one_vote_per_item_is_plain_calibration():
     prediction, counts, _ = crowd(60, 3, n_votes=1)
     labels, plain = cs.labels.conformalize(prediction, counts), cs.conformalize(prediction, counts)
     new = crowd(30, 4)[0]
     for alpha in (0.1, 0.2):
-        assert labels.thresholds(new, alpha)[0] == plain.threshold(alpha)
+        assert labels.thresholds(new, alpha)[0] == pytest.approx(plain.threshold(alpha), rel=1e-12)
         corners = plain.predict_set(new, alpha).contains(np.eye(3), broadcast=True)
         np.testing.assert_array_equal(labels.predict_set(new, alpha).members, corners)
 

@@ -261,6 +261,16 @@ def test_a_pilot_teaches_the_crowd() -> None:
     assert planned(pilot=pilot).market.crowd.n == 500
 
 
+def test_groups_reach_the_calibration() -> None:
+    kinds = np.where(CENTER[:300, 0] > 0.3, "a", "b")
+    grouped = cs.conformalize(CENTER[:300], TRUTH[:300], "kl", groups=kinds)
+    own = np.where(POOL[:, 0] > 0.3, "a", "b")
+    made = cs.plan(grouped, POOL, THREE, budget=50, groups=own, most=10)
+    np.testing.assert_array_equal(made.sets.threshold, grouped.predict_set(POOL, 0.1, groups=own).threshold)
+    with pytest.raises(ValueError, match="pilot is for calibrations without groups"):
+        cs.plan(grouped, POOL, THREE, budget=50, groups=own, pilot=(POOL, THREE))
+
+
 def test_active_lab_is_asked_of_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cleanlab", None)
     made = planned(compare=["uniform", "activelab"])

@@ -121,6 +121,8 @@ def check_quick_rows(path: Path) -> None:
     for row in rows:
         assert math.isnan(row["efficiency"]) == (row["n_classes"] != 3)
         assert 0.0 <= row["volume"] <= 1.0 + 1e-9
+        assert 0.0 <= row["width"] <= 0.5 * row["n_classes"] + 1e-9
+        assert 2.0 * (1.0 - row["decided"]) - 1e-9 <= row["labels"] <= row["n_classes"]
         assert 0.0 <= row["coverage_true"] <= 1.0
         assert abs(row["total"] - row["aleatoric"] - row["epistemic"]) < 1e-9 or math.isnan(row["total"])
 
@@ -286,7 +288,7 @@ def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(computed) == 2, "nothing is computed twice"
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_interrupted(jobs: int, tmp_path: Path) -> None:
     """Ctrl-C, which every process of the group gets: one line, status 130, nothing lost, nothing left running."""
     command = [sys.executable, "-m", "credalset.cli", "reproduce", "synthetic", "--quick", "--out", str(tmp_path)]

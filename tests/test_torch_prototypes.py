@@ -178,22 +178,43 @@ def test_mean_width_is_that_of_a_calibration_on_the_batch() -> None:
     x, labels, precision = noisy(200, 3)
     center = special.softmax(np.c_[x[:, 0], -x[:, 0], np.zeros(200)], axis=1)
     divergence = special.rel_entr(labels, center).sum(axis=1)
-    found = widths.mean_width(tensor(precision), tensor(center), tensor(divergence)).item()
+    found = widths.mean_sizes(tensor(precision), tensor(center), tensor(divergence))
     table = np.concatenate([center, precision[:, None], 0 * precision[:, None]], axis=1)[:, None]
     calibration = cs.conformalize(table, labels, "prototypes")
-    sizes = [cs.metrics.mean_width(calibration.predict_set(table, level)) for level in widths.LEVELS]
-    assert found == pytest.approx(np.mean(sizes), rel=5e-3)
+    sizes = [cs.metrics.mean_sizes(calibration.predict_set(table, level)) for level in widths.LEVELS]
+    assert found[0].item() == pytest.approx(np.mean([one["width"] for one in sizes]), rel=5e-3)
+    assert found[1].item() == pytest.approx(np.mean([one["labels"] for one in sizes]), rel=0.03)  # counted smoothly
 
 
-def test_the_weight_of_width_adds_to_the_loss() -> None:
-    head, outputs = PrototypeHead(width=3.0), tensor(RNG.normal(size=(2, 4, 5)))  # two runs of four items
+def test_labels_are_counted_where_the_nearest_tie_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a steep sigmoid the smooth number is the exact one, for two classes always and for three here."""
+    monkeypatch.setattr(widths, "SOFTNESS", 1e-4)
+    for k in (2, 3):
+        g = np.random.default_rng(k).dirichlet(np.ones(k), 40)
+        for radius in (0.003, 0.05, 0.3):
+            exact = cs.scores.KullbackLeibler(float(np.e)).region(g, radius).decide().sum(axis=1)
+            found = widths._labels(tensor(g)[:, None], torch.full((40, 1, 1), radius, dtype=torch.float64))[:, 0]
+            assert found.numpy() == pytest.approx(exact, abs=1e-3)
+
+
+def test_a_sure_guess_has_a_finite_gradient() -> None:
+    """In single precision one minus the largest probability is rounded to zero."""
+    outputs = torch.tensor([[0.0, 3.0, 30.0, -30.0, -30.0]] * 8, requires_grad=True)
+    target = torch.tensor([[1.0, 0.0, 0.0]] * 7 + [[0.5, 0.5, 0.0]])
+    PrototypeHead(floor=1e-9, width=20.0, labels=5.0).batch_loss(outputs, target).backward()
+    assert outputs.grad is not None
+    assert torch.isfinite(outputs.grad).all()
+
+
+def test_the_weights_of_width_and_labels_add_to_the_loss() -> None:
+    head, outputs = PrototypeHead(width=3.0, labels=2.0), tensor(RNG.normal(size=(2, 4, 5)))  # two runs of four items
     target = tensor(np.stack([LABELS, LABELS[::-1]]))
     _, precision, g = head.parts(outputs)
     divergence = special.rel_entr(target.numpy(), g[:, :, 0].numpy()).sum(axis=-1)
-    extra = widths.mean_width(precision[..., 0], g[..., 0, :], tensor(divergence))
-    expected = PrototypeHead().batch_loss(outputs, target) + 3.0 * extra
+    width, labels = widths.mean_sizes(precision[..., 0], g[..., 0, :], tensor(divergence))
+    expected = PrototypeHead().batch_loss(outputs, target) + 3.0 * width + 2.0 * labels
     assert head.batch_loss(outputs, target).numpy() == pytest.approx(expected.numpy())
-    assert extra.shape == (2,)
+    assert width.shape == labels.shape == (2,)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +225,7 @@ def test_the_weight_of_width_adds_to_the_loss() -> None:
         ({"max_precision": 0.5}, "max_precision must be at least 1"),
         ({"floor": 0.0}, "floor must lie strictly between 0 and 1"),
         ({"width": 1.0, "n_components": 2}, "width can only be aimed at with one prototype"),
+        ({"labels": 1.0, "n_components": 2}, "labels can only be aimed at with one prototype"),
         ({"n_networks": 0}, "n_networks must be at least 1"),
         ({"likelihood": "counts"}, "needs annotation counts"),
     ],

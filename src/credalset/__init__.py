@@ -21,6 +21,7 @@ from credalset.calibration import (
     AnnotatorSampling,
     BoundedNoise,
     Calibration,
+    Conditional,
     CoverageDistribution,
     CrossCalibration,
     FewVotes,
@@ -34,6 +35,8 @@ from credalset.calibration import (
 from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
 from credalset.scores import Score, get_score
 from credalset.sets import CredalSet, QueueRules
+
+calibrate = conformalize  # the name of the command
 
 if TYPE_CHECKING:
     from credalset import distributed as distributed
@@ -80,6 +83,7 @@ __all__ = [
     "AnnotatorSampling",
     "BoundedNoise",
     "Calibration",
+    "Conditional",
     "ConformalCredalClassifier",
     "CoverageDistribution",
     "CredalSet",

@@ -85,9 +85,11 @@ def as_matrix(value: ArrayLike, name: str, *, n_classes: int | None = None) -> F
         hint = _remedy_for_one_axis(array) if array.ndim == 1 else ""
         raise ValueError(f"{name} must have shape (n_items, n_classes), but has shape {array.shape}.{hint}")
     if array.shape[1] < 2:
+        codes = array.size > 0 and (array == np.floor(array)).all()
+        hint = "For class labels, one per item, pass a vote each: np.eye(n_classes)[labels.ravel()]. " if codes else ""
         raise ValueError(
             f"{name} must have at least 2 classes (columns), but has shape {array.shape}. "
-            "For a binary problem pass both columns, e.g. np.column_stack([1 - p, p])."
+            f"{hint}For a binary problem pass both columns, e.g. np.column_stack([1 - p, p])."
         )
     if n_classes is not None and array.shape[1] != n_classes:
         raise ValueError(

@@ -156,6 +156,8 @@ def promise_of(calibration: Any, alpha: float) -> Promise:
         assumptions.append("New items differ from the calibration items in their features only, by the given weights.")
     if getattr(rule, "groups", None) is not None:
         assumptions.append("The promise holds within each group, or each pool of groups too small to stand alone.")
+    if getattr(rule, "conditional", None) is not None:
+        assumptions.append("The promise holds within each group of the features, however groups overlap.")
     bound = getattr(calibration, "guaranteed_coverage", None)
     if bound is not None:
         assumptions.append(f"Cross-conformal sets: proven is {percent(bound(alpha))}, usual {percent(typical)}.")

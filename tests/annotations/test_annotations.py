@@ -343,13 +343,13 @@ def test_a_wide_table_is_told_where_to_go():
         Annotations.from_table({"ann": ["a"], "bob": ["b"]})
 
 
-@pytest.mark.parametrize("table", [None, 3, "votes.csv", iter([("t", "w", "a")]), pl.DataFrame(CROWD).lazy()])
+@pytest.mark.parametrize("table", [None, 3, iter([("t", "w", "a")]), pl.DataFrame(CROWD).lazy()])
 def test_what_is_no_table(table):
     with pytest.raises(TypeError, match=r"table cannot be a \w+. Pass a pandas, polars or pyarrow table"):
         Annotations.from_table(table)
 
 
-@pytest.mark.parametrize("rows", [["abc", "def"], [("t", "w", "a"), ("t", "a")], [1, 2], [("t",)], [CROWD]])
+@pytest.mark.parametrize("rows", [["abc", "def"], [("t", "w", "a"), ("t", "a")], [1, 2], [("t",)]])
 def test_what_are_no_rows(rows):
     with pytest.raises(ValueError, match=r"table is a list whose elements are not all rows of 3"):
         Annotations.from_table(rows)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,29 +72,62 @@ def test_the_python_that_is_shown_does_the_same(tmp_path: Path, monkeypatch: pyt
     pd.DataFrame(votes, columns=["The Item", "Who", "Said"]).to_csv("votes.csv", index=False)
     said = ["--task", "The Item", "--worker", "Who", "--label", "Said"]
     predictions = pd.DataFrame(data.distributions[:, ::-1], columns=CLASSES[::-1]).assign(task=items)
-    predictions.to_json("p.jsonl", orient="records", lines=True)
+    predictions = predictions.assign(where=np.arange(N) % 2, much=np.linspace(0.5, 2, N), words="so it is said")
+    predictions.to_json("p.jsonl", orient="records", lines=True, double_precision=15)
     pd.DataFrame(data.X, columns=[f"x{i}" for i in range(data.X.shape[1])]).assign(task=items).to_csv(
         "f.csv", index=False
     )
-    commands = {
-        "calibrate": ["p.jsonl", "votes.csv", "-o", "cal", "--score", "tv", *said],
-        "fit": ["f.csv", "votes.csv", "-o", "model", *said],
-        "predict": ["cal", "p.jsonl", "-o", "sets.csv", "--ask", "lower,labels"],
-        "check": ["cal", "p.jsonl", "votes.csv", *said],
-        "report": ["cal", "p.jsonl", "votes.csv", "-o", "page.html", *said],
-        "agree": ["votes.csv", *said],
-    }
-    for command, words in commands.items():
-        result = CliRunner().invoke(app, [command, *words, "--show-python"])
+    columns = ["--columns", ",".join(CLASSES), "--groups", "where", "--weights", "much"]
+    commands = [
+        ["import", "votes.csv", "-o", "long.parquet", *said],
+        ["agree", "votes.csv", "--resamples", "0", *said],
+        ["calibrate", "p.jsonl", "votes.csv", "-o", "cal", "--score", "tv", *columns, *said],
+        ["fit", "f.csv", "votes.csv", "-o", "model", *said],
+        ["predict", "cal", "p.jsonl", "-o", "sets.csv", "--ask", "lower,labels", *columns],
+        ["predict", "cal", "p.jsonl", "-o", "nameless.csv", "--id", "", *columns],
+        ["check", "cal", "p.jsonl", "votes.csv", "--alpha", "0.1,0.2", *columns, *said],
+        ["check", "model", "f.csv", "votes.csv", "--alpha", "0.3", *said],
+        [
+            "report",
+            "cal",
+            "p.jsonl",
+            "votes.csv",
+            "-o",
+            "page.html",
+            "--texts",
+            "words",
+            "--title",
+            "Ours",
+            *columns,
+            *said,
+        ],
+    ]
+    for words in commands:
+        result = CliRunner().invoke(app, [*words, "--show-python"])
         assert result.exit_code == 0, result.output
-        exec(compile(result.stdout, command, "exec"), {})
-    assert cs.load("cal").threshold(0.1) == pytest.approx(
-        cs.conformalize(data.distributions, data.counts, "tv").threshold(0.1)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(result.stdout, words[0], "exec"), {})
+        out = Path(words[words.index("-o") + 1]) if "-o" in words else None
+        by_python = out.read_bytes() if out is not None and out.is_file() else None
+        if out is None or by_python is not None:  # folders are not written twice
+            result = CliRunner().invoke(app, words)
+            assert result.exit_code == 0, result.output
+        if words[0] == "report":
+            assert b"so it is said" in by_python
+        elif by_python is not None:
+            assert by_python == out.read_bytes()
+        elif words[0] == "agree":
+            assert printed.getvalue() == result.stdout
+        elif words[0] == "check":
+            for line in printed.getvalue().splitlines():  # alpha, coverage [interval], width [interval]
+                alpha, coverage, _, _, _, width, *_ = re.findall(r"\d+\.?\d*", line)
+                assert re.search(rf"{alpha} .* {coverage[:4]}.* {width[:4]}", result.stdout), (line, result.stdout)
+    expected = cs.conformalize(
+        data.distributions, data.counts, "tv", groups=predictions["where"], weights=predictions["much"]
     )
-    by_python = pd.read_csv("sets.csv")
-    assert CliRunner().invoke(app, ["predict", *commands["predict"]]).exit_code == 0
-    pd.testing.assert_frame_equal(by_python, pd.read_csv("sets.csv"))
-    assert Path("page.html").exists()
+    scores = {name: np.sort(np.asarray(rule.scores)) for name, rule in (("ours", expected), ("theirs", cs.load("cal")))}
+    np.testing.assert_allclose(scores["ours"], scores["theirs"], rtol=1e-9, atol=1e-12)  # JSON writes 15 digits
     assert list(cs.load("model").classes_) == CLASSES
 
 

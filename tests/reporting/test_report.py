@@ -104,6 +104,27 @@ def test_slices_and_sizes_are_on_the_page() -> None:
     assert report.worst.conditions[0][1] in text
 
 
+@pytest.mark.parametrize("kind", ["keys", "features"])
+def test_slices_before_and_after_thresholds_that_differ(kind: str) -> None:
+    g, counts = make(3, 600)
+    hard = np.arange(900) % 4 == 0
+    g[hard] = 0.5 * g[hard] + 0.5 / 3
+    columns = pd.DataFrame({"hard": hard, "length": np.arange(900) % 7})
+    groups: Any = np.where(hard, "hard", "easy") if kind == "keys" else cs.Conditional(columns)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv", groups=groups[:300])
+    new = groups[300:] if kind == "keys" else columns[300:]
+    report = cs.report(calibration, g[300:], counts[300:], None, groups=new)
+    plain = cs.conformalize(g[:300], counts[:300], "tv").predict_set(g[300:], 0.1).contains(counts[300:] / 30)
+    name, value = ("group", "hard") if kind == "keys" else ("hard", "yes")
+    (at,) = [i for i, s in enumerate(report.slices) if (s.feature, s.value) == (name, value)]
+    assert report.before[at].coverage == plain[hard[300:]].mean() < 0.8
+    assert report.slices[at].coverage > 0.8
+    text = Reader(report.html).text()
+    assert "with one threshold" in text
+    assert f"{100 * report.before[at].coverage:.1f}%" in text
+    assert "with one threshold" not in Reader(page(groups=["a", "b"] * 100).html).text()
+
+
 def test_several_scores_are_compared() -> None:
     g, counts = make()
     own, other = (cs.conformalize(g[:300], counts[:300], score) for score in ("tv", "kl"))

@@ -139,7 +139,8 @@ def test_large_balls_by_counting(n_classes, always_tilted):
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "n", "decades"), [(6, 100, 3.0), (10, 80, 0.0), (10, 80, 12.0), (30, 30, 3.0), (100, 12, 3.0)]
+    ("n_classes", "n", "decades"),
+    [(6, 100, 3.0), (10, 80, 0.0), (10, 80, 12.0), (30, 30, 3.0), pytest.param(100, 12, 3.0, marks=pytest.mark.slow)],
 )
 def test_standard_errors_are_small_and_true(n_classes, n, decades):
     sets = mixed_balls(n, n_classes, n_classes, decades)

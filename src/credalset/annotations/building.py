@@ -23,6 +23,7 @@ from credalset.annotations.counting import (
     count_votes,
     recover_counts,
 )
+from credalset.annotations.naming import complete, find_variants, refuse_item_column
 from credalset.annotations.records import as_count_matrix, as_votes, check_records
 from credalset.annotations.scale import Positions, find_positions
 from credalset.annotations.single_labels import SingleLabels
@@ -37,6 +38,7 @@ from credalset.annotations.table import (
     has_ordered_categories,
 )
 from credalset.annotations.wide import decode, melt, refuse_wide
+from credalset.exceptions import warn
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -78,10 +80,11 @@ class Building:
         Parameters
         ----------
         table : pandas, polars or pyarrow table, mapping of columns, or list of rows
-            Rows are tuples (task, worker, label), or (task, label) where the worker is not known.
+            Rows are dicts, or tuples (task, worker, label), or (task, label) where the worker is not known.
         task, worker, label : column names
-            With ``worker=None``, or in a table without a column "worker", workers are not known: every row is one
-            vote, as repeated votes cannot be told apart, and ``duplicates="error"`` is refused.
+            Found by their usual names (item_id, annotator, rating, …) where these are missing. With ``worker=None``, or
+            in a table without such a column, workers are not known: every row is one vote, as repeated votes cannot be
+            told apart, and ``duplicates="error"`` is refused.
         time : column name, optional
             When a vote was cast (numbers, dates or ISO 8601 texts): decides which vote is the first and which the last.
             Without it the order of the rows does.
@@ -135,6 +138,8 @@ class Building:
             unknown=unknown,
             missing=missing,
         )
+        if wanted is None:
+            warn_of_variants(counted.classes)
         inferred = wanted is None and has_ordered_categories(labels)
         return cls._counted(counted, "weight" in columns, ordered, positions, inferred)
 
@@ -236,6 +241,8 @@ class Building:
         """
         found = check_records(records)
         names = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
+        if isinstance(found, list) and any(isinstance(value, str) for record in found[:1] for value in record.values()):
+            names = complete(list(found[0]), names)
         votes = as_votes(found, names) if len(found) else {task: [], label: []}
         if votes is not None:
             if isinstance(found, dict) and items is None:
@@ -282,6 +289,8 @@ class Building:
         >>> Annotations.from_counts([[3, 1], [0, 5]], classes=["no", "yes"])
         Annotations(2 items, 2 classes: 'no', 'yes'; 9 votes, 4 to 5 per item)
         """
+        columns = getattr(counts, "column_names", getattr(counts, "columns", ()))
+        refuse_item_column(columns, "counts")
         try:
             matrix = as_matrix(counts, "counts")
             # as_counts refuses empty items, which are welcome here, and fractions, which weights may be.
@@ -293,6 +302,11 @@ class Building:
         refuse_wide(counts, "counts")
         if matrix.size and matrix.max() >= LARGEST_EXACT_COUNT:
             raise ValueError(f"counts holds {matrix.max():.6g}, too large for a number of votes. Check the units.")
+        if len(columns) == 0 and classes is None and items is None and (empty := (matrix == 0).all(axis=1)).any():
+            warn(
+                f"counts has no votes at all in {empty.sum()} of {len(matrix)} rows. If its columns are annotators and "
+                "0 is the code of a label, use Annotations.from_wide; .drop_empty() leaves such items out."
+            )
         values = matrix if weighted else matrix.astype(np.int64)
         return cls._named(counts, values, classes, items, ordered, positions, weighted)
 
@@ -366,6 +380,8 @@ class Building:
         columns = getattr(source, "column_names", getattr(source, "columns", None))
         index = None if columns is None else getattr(source, "index", None)
         class_names, column_order = align(columns, classes, "classes", matrix.shape[1])
+        if classes is None:
+            warn_of_variants(class_names)
         item_names, row_order = align(index, items, "items", matrix.shape[0])
         # Indexing by arrays copies, so later changes to the source do not reach the annotations.
         return cls(
@@ -374,6 +390,17 @@ class Building:
             _matrix=matrix[row_order][:, column_order],
             _weighted=weighted,
             _positions=find_positions(class_names, ordered, positions),
+        )
+
+
+def warn_of_variants(classes: Sequence[Hashable]) -> None:
+    """Warn of labels that were counted as different classes and are probably the same."""
+    variants = find_variants(classes)
+    if variants:
+        listed = "; ".join(", ".join(map(repr, group)) for group in variants[:3]) + (" …" if len(variants) > 3 else "")
+        warn(
+            f"labels that differ only in case or spaces are counted as classes of their own: {listed}. Merge them with "
+            "votes.rename(lambda label: label.strip().lower()), or name every class in classes=[...] if they do differ."
         )
 
 

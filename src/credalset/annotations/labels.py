@@ -14,6 +14,7 @@ import numpy as np
 
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._validation import Checked, as_counts, as_distributions, as_matrix, sequential_row_sums
+from credalset.annotations.naming import refuse_item_column
 from credalset.annotations.votes import Annotations
 from credalset.annotations.wide import refuse_wide
 
@@ -91,6 +92,11 @@ class Labels:
 
     def matching(self, items: Any, name: str, like: str) -> Labels:
         """Put the rows into the order of the items of ``like``, where both have names."""
+        if self.items is not None and items is not None and len(self) != len(items):
+            raise ValueError(
+                f"{name} has {len(self)} items and {like} {len(items)}. Take the same ones by name: "
+                f"{name}.select(items) for Annotations, {name}.loc[items] for a frame."
+            )
         rows = order_of_items(self.items, items, name, like)
         return self if rows is None else self[rows]
 
@@ -164,6 +170,7 @@ def column_names(value: Any, name: str) -> Names | None:
         names = value.column_names if is_arrow else getattr(value, "columns", None)
     if names is None or callable(names):
         return None
+    refuse_item_column(list(names), name)
     plain = distinct_names(names, name)
     return None if _is_unnamed(plain) else plain
 

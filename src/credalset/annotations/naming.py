@@ -93,5 +93,47 @@ def guess_columns(columns: Sequence[Hashable], given: dict[str, Hashable | None]
     return {role: roles[role] for role in (*REQUIRED, "time", "weight") if role in roles}
 
 
+def complete(columns: Sequence[Hashable], names: dict[str, Hashable | None]) -> dict[str, Hashable | None]:
+    """Put usual names in the place of default ones that a table does not have; what is not clear stays as it is.
+
+    Examples
+    --------
+    >>> complete(["Item ID", "rater", "rating"], {"task": "task", "worker": "worker", "label": "label"})
+    {'task': 'Item ID', 'worker': 'rater', 'label': 'rating'}
+    """
+    completed = dict(names)
+    for role in REQUIRED:
+        if names.get(role) == role and role not in columns:
+            found = candidates([column for column in columns if column not in completed.values()], role)
+            completed[role] = found[0] if len(found) == 1 else role
+    return completed
+
+
+def refuse_item_column(columns: Sequence[Hashable], argument: str) -> None:
+    """Refuse a table of numbers per class that has a column of names of items: it would be taken for a class."""
+    for column in columns:
+        if (name := plain(column)) in TASK_NAMES and (name in ("task", "item") or name.endswith("id")):
+            raise ValueError(
+                f"{argument} has the column {column!r}, which seems to name the items rather than a class. Make it the "
+                f"index, so that items are matched by it: {argument}.set_index({column!r}). Votes in rows, one "
+                "each, are read by Annotations.from_table."
+            )
+
+
+def find_variants(classes: Sequence[Hashable]) -> list[list[str]]:
+    """Return texts that differ only in case or spaces, together.
+
+    Examples
+    --------
+    >>> find_variants(["No", "Yes", "no", "perhaps", "yes", "yes "])
+    [['No', 'no'], ['Yes', 'yes', 'yes ']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in classes:
+        if isinstance(name, str):
+            groups.setdefault(" ".join(name.casefold().split()), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
 def _listed(names: Sequence[Hashable]) -> str:
     return ", ".join(map(repr, names[:-1])) + f" and {names[-1]!r}"

@@ -45,6 +45,8 @@ def check_records(records: Any) -> Any:
     """Refuse what is neither a dict nor a list of dicts; return a list or the dict."""
     if isinstance(records, Mapping):
         return records
+    if hasattr(records, "columns"):
+        raise TypeError("records cannot be a table. Tables are read by Annotations.from_table.")
     if isinstance(records, str) or not isinstance(records, Iterable):
         raise TypeError(f"records cannot be a {type(records).__name__}. Pass {SHAPES}.")
     found = list(records)

@@ -6,15 +6,17 @@ import re
 from array import array
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from credalset._typing import BoolArray, IntArray
+from credalset.annotations.naming import complete
 
 Names = Iterable[Hashable]
 
-TABLES = "a pandas, polars or pyarrow table, a dict of columns, or a list of (task, worker, label) tuples"
+TABLES = "a pandas, polars or pyarrow table, a dict of columns, or a list of (task, worker, label) tuples or dicts"
 NUMBER_TEXT = re.compile(r"-?\d+(\.\d+)?")
 SEVERAL = (list, set, frozenset, np.ndarray)
 
@@ -86,12 +88,14 @@ def check_option(value: object, name: str, options: tuple[str, ...]) -> None:
 
 def find_columns(table: Any, names: dict[str, Hashable | None]) -> dict[str, Any]:
     """Pick columns by name: ``names`` says which one is the task, worker, label, time or weight; None is left out."""
-    if isinstance(table, str) or not hasattr(table, "__len__"):
+    if isinstance(table, str | PathLike):
+        raise TypeError(f"table cannot be a path. Files are read by Annotations.read({str(table)!r}).")
+    if not hasattr(table, "__len__"):
         raise TypeError(f"table cannot be a {type(table).__name__}. Pass {TABLES}; collect a lazy frame first.")
     if not (isinstance(table, Mapping) or hasattr(table, "columns")):
         table = columns_of_rows(table, *(names[role] for role in ("task", "worker", "label")))
     available = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
-    wanted = {role: name for role, name in names.items() if name is not None}
+    wanted = {role: name for role, name in complete(available, names).items() if name is not None}
     if wanted.get("worker") == "worker" and "worker" not in available:
         del wanted["worker"]
     for argument, name in wanted.items():
@@ -112,12 +116,14 @@ def find_columns(table: Any, names: dict[str, Hashable | None]) -> dict[str, Any
 
 
 def columns_of_rows(rows: Any, *names: Hashable) -> dict[Hashable, Any]:
-    """Turn a list of tuples into columns."""
+    """Turn a list of tuples or dicts into columns."""
+    if len(rows) > 0 and all(isinstance(row, Mapping) for row in rows):
+        return {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
     widths = {len(row) if isinstance(row, tuple | list | np.ndarray) else 0 for row in rows} or {3}
     if widths not in ({2}, {3}):
         raise ValueError(
             f"table is a {type(rows).__name__} whose elements are not all rows of 3 (or 2, without worker) values. "
-            f"Pass {TABLES}; dicts go to Annotations.from_records."
+            f"Pass {TABLES}."
         )
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     return dict(zip(names if len(columns) == 3 else names[::2], columns, strict=True))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -14,15 +14,16 @@ from credalset.annotations.agreement import measure_agreement
 from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.building import Building
 from credalset.annotations.counting import Duplicates, Fault
+from credalset.annotations.doors import Doors, way_for
 from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of
 from credalset.annotations.table import positions as places_of
-from credalset.exceptions import need
+from credalset.exceptions import Hinting, need
 
 __all__ = ["Annotations"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Annotations(Building):
+class Annotations(Hinting, Building, metaclass=Doors):
     r"""Annotation counts of n items over K classes, and the label distributions they estimate.
 
     With $c_{ik}$ votes for class k on item i, the label distribution of the item is the share of votes
@@ -53,6 +54,22 @@ class Annotations(Building):
     array([[0.67, 0.33],
            [0.  , 1.  ]])
     """
+
+    _meant: ClassVar[dict[str, str]] = {
+        "kappa": "Ask agreement().",
+        "labels": "The names of the classes are .classes, the votes .counts and their shares .distributions.",
+        "majority": "Ask distributions.argmax(axis=1), whose numbers are places in .classes.",
+        "probabilities": "Shares of votes are .distributions.",
+        "proportions": "Shares of votes are .distributions.",
+        "to_csv": "Write to_frame().to_csv(path), which Annotations.from_counts reads back from a frame.",
+        "to_df": "Ask to_frame().",
+    }
+
+    def __new__(cls, *data: Any, **fields: Any) -> Self:
+        """Refuse data: what it holds must be said."""
+        if data:
+            raise TypeError(f"Annotations are not made of a {type(data[0]).__name__} directly. {way_for(data[0])}")
+        return super().__new__(cls)
 
     @classmethod
     def read(
@@ -112,6 +129,8 @@ class Annotations(Building):
         >>> print(votes.origin)
         votes.csv, probably long: its columns have names of tasks and labels, and of workers; task from 'item', ...
         """
+        if hasattr(path, "__len__") and not isinstance(path, str):
+            raise TypeError(f"path must name a file, but is a {type(path).__name__}. {way_for(path)}")
         from credalset.annotations.readers.counting import count_file
         from credalset.annotations.readers.reading import open_votes
 
@@ -261,7 +280,7 @@ class Annotations(Building):
         if set(names) != set(self.classes):
             raise ValueError(
                 f"classes must be the names {list(self.classes)} in some order, but is {list(names)}. "
-                "To rename classes, pass the counts to Annotations.from_counts."
+                "To rename classes, use .rename({old: new})."
             )
         order = places_of(names, self.classes)
         return replace(
@@ -271,6 +290,33 @@ class Annotations(Building):
             _positions=None if self._positions is None else tuple(self._positions[old] for old in order),
             _ballots=None if self._ballots is None else self._ballots.relabel(np.argsort(order)),
         )
+
+    def rename(self, names: Mapping[Any, Hashable] | Callable[[Any], Hashable]) -> Annotations:
+        """Give classes other names; the votes of classes that get the same name are added up.
+
+        Parameters
+        ----------
+        names : mapping or function
+            New names by old ones; those that a mapping leaves out stay.
+
+        Examples
+        --------
+        >>> votes = Annotations.from_counts([[3, 1, 0], [0, 1, 2]], classes=["Yes", "no", "yes "])
+        >>> votes.rename(lambda label: label.strip().lower()).to_dict()
+        {'item': [0, 1], 'yes': [3, 2], 'no': [1, 1]}
+        """
+        if isinstance(names, Mapping) and not set(names) <= set(self.classes):
+            raise ValueError(f"names must rename some of {list(self.classes)}, but is {dict(names)}.")
+        renamed = [names.get(old, old) if isinstance(names, Mapping) else names(old) for old in self.classes]
+        classes = as_names(dict.fromkeys(renamed), "names")
+        if self._positions is not None and len(classes) < self.n_classes:
+            raise ValueError("levels of a scale have places of their own and cannot be merged. Rename them before.")
+        if len(classes) < 2:
+            raise ValueError(f"names leave one class only: {list(classes)}. At least 2 are needed.")
+        new = places_of(renamed, classes)
+        matrix = np.stack([self._matrix[:, new == column].sum(axis=1) for column in range(len(classes))], axis=1)
+        ballots = None if self._ballots is None else self._ballots.relabel(new)
+        return replace(self, classes=classes, _matrix=matrix, _ballots=ballots)
 
     def to_dict(
         self, values: Literal["counts", "distributions"] = "counts", *, item: str = "item"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from credalset.calibration.conditional import Conditional
 from credalset.calibration.cross import CrossCalibration, cross_conformalize
 from credalset.calibration.cross_set import CrossSet
 from credalset.calibration.epsilon import epsilon_from_counts
@@ -16,6 +17,7 @@ __all__ = [
     "AnnotatorSampling",
     "BoundedNoise",
     "Calibration",
+    "Conditional",
     "CoverageDistribution",
     "CrossCalibration",
     "CrossSet",

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray
 from credalset._validation import as_probability
 from credalset.annotations.labels import Labels
-from credalset.calibration.few_votes import TYPICAL_ALPHA, FewVotes
+from credalset.calibration.few_votes import RARELY, TYPICAL_ALPHA, FewVotes
 from credalset.calibration.noise import AnnotatorSampling, Noise, Prepared, UnbiasedVotes
 from credalset.calibration.part import Part
+from credalset.exceptions import warn
 from credalset.scores import Score
 
 LOOKED_AT = 200  # sets whose width is compared
+WHOLE = 1e-9  # what the width of every class may lack in sets that say nothing
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,14 @@ class Automatic(Noise):
     """Choose among `FewVotes`, `AnnotatorSampling` and `UnbiasedVotes`, as far as they are valid for score and labels.
 
     Every fifth item is set aside. The route whose sets, at level 0.1, promise to be narrowest there (mean width of the
-    envelopes) calibrates the other items. As those set aside take no further part, its guarantee is untouched. All
-    candidates promise the true distribution on average over calibration sets.
+    envelopes) calibrates the other items. One that may well end with the whole simplex is taken only if all others may,
+    too; a warning says so if that is likely. As the items set aside take no further part, the guarantee of the chosen
+    route is untouched. All candidates promise the true distribution on average over calibration sets.
     """
 
     tuning: float = 0.2
     name: ClassVar[str] = "auto"
+    takes_features: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
@@ -86,9 +90,16 @@ class Automatic(Noise):
                 f"noise='auto' sets aside a share {self.tuning:g} of the items, and {len(scores)} are too few."
             )
         prepared = [model.prepare(score, prediction, labels, scores) for model in models]
-        widths = [_width(one, score, prediction, aside) for one in prepared]
-        best = int(np.argmin(widths))
-        told = ", ".join(f"{type(model).__name__} {width:.3f}" for model, width in zip(models, widths, strict=True))
+        outlooks = [_outlook(one, score, prediction, aside) for one in prepared]
+        best = min(range(len(models)), key=lambda i: (outlooks[i].vain > RARELY, outlooks[i].width))
+        names = [type(model).__name__ for model in models]
+        told = ", ".join(f"{name} {outlook}" for name, outlook in zip(names, outlooks, strict=True))
+        if outlooks[best].vain > 0.5:
+            warn(
+                f"Sets at alpha = {TYPICAL_ALPHA:g} are likely to be the whole simplex with every noise model that is "
+                f"valid here. noise='auto' tried {', '.join(names)}. Add calibration items or votes per item, improve "
+                "the predictor, or use a larger alpha."
+            )
         reason = (
             f"Chosen for the smallest mean width of sets at alpha = {TYPICAL_ALPHA:g} that the {aside.sum()} items set "
             f"aside promise: {told}"
@@ -105,13 +116,28 @@ def _is_valid(model: Noise, score: Score, prediction: FloatArray | None) -> bool
     return knows_its_size or not isinstance(model, AnnotatorSampling)
 
 
-def _width(prepared: Prepared, score: Score, prediction: FloatArray, aside: BoolArray) -> float:
-    """Return the mean width of sets for the items set aside, as calibration with them alone promises it."""
+class _Outlook(NamedTuple):
+    """The mean width of sets that a model promises, and the chance that all of them are the whole simplex."""
+
+    width: float
+    vain: float
+
+    def __str__(self) -> str:
+        return f"{self.width:.3f}" + (f" (in vain with probability {self.vain:.2f})" if self.vain > RARELY else "")
+
+
+def _outlook(prepared: Prepared, score: Score, prediction: FloatArray, aside: BoolArray) -> _Outlook:
+    """Say what the items set aside promise for sets from the others: as if these were many copies of them."""
     held_out, g, n = prepared.bounds[:, aside], prediction[aside][:LOOKED_AT], int((~aside).sum())
-    alpha = Fraction(TYPICAL_ALPHA).limit_denominator(1000)
     if isinstance(prepared.model, FewVotes):
-        thresholds = np.full(len(g), np.exp(prepared.model.outlook(held_out, n, TYPICAL_ALPHA)))
+        likely, times = np.unique(prepared.model.scenarios(held_out, n, TYPICAL_ALPHA), return_counts=True)
+        each = [np.full(len(g), threshold) for threshold in likely]
     else:
-        thresholds = prepared.model.thresholds(Part(held_out, held_out), alpha, score, g, None)
-    sets = score._region(g, thresholds)
-    return float(np.nan_to_num(sets.upper() - sets.lower()).mean())
+        alpha = Fraction(TYPICAL_ALPHA).limit_denominator(1000)
+        copies = held_out[:, np.arange(n) % held_out.shape[1]]
+        each = [prepared.model.thresholds(Part(copies, held_out), alpha, score, g, None)]
+        times = np.ones(1, dtype=np.int64)
+    sets = [score._region(g, thresholds) for thresholds in each]
+    widths = np.stack([np.nan_to_num(one.upper() - one.lower()) for one in sets])
+    vain = (widths >= 1.0 - WHOLE).all(axis=(1, 2))
+    return _Outlook(*(float(np.average(row, weights=times)) for row in (widths.mean(axis=(1, 2)), vain)))

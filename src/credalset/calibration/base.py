@@ -11,13 +11,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import Checked, as_probability
+from credalset._validation import Checked, as_counts, as_distributions, as_probability
 from credalset.annotations.labels import Labels, column_names, distinct_names, name_array, row_names, with_columns
+from credalset.annotations.votes import Annotations
 from credalset.calibration.checks import check_kind, takes_mixtures
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.rule import Rule
 from credalset.calibration.saved import rule_from_plain, rule_to_plain
-from credalset.exceptions import warn
+from credalset.exceptions import Hinting, warn
 from credalset.persistence import plain
 from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.persistence.plain import require
@@ -29,10 +30,16 @@ LARGEST_LIKELY = 0.5  # miscoverage rate that anybody asks for on purpose
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BaseCalibration:
+class BaseCalibration(Hinting):
     """Everything that a split and a cross-conformal calibration have in common."""
 
     kind: ClassVar[str]
+    _meant: ClassVar[dict[str, str]] = {
+        "coverage": "Ask credalset.metrics.coverage(sets, Y) of the sets that predict_set returns.",
+        "evaluate": "Ask credalset.evaluation.evaluate_predictions(calibration, prediction, labels, alphas).",
+        "predict": "Ask predict_set(prediction, alpha=0.1).",
+        "quantile": "Ask threshold(alpha=0.1).",
+    }
 
     score: Score
     scores: FloatArray
@@ -123,9 +130,11 @@ def read_items(
     score: Score, prediction: Any, labels: Any, classes: Sequence[Any] | None = None, labels_name: str = "labels"
 ) -> tuple[FloatArray, Labels]:
     """Return valid predictions and labels of the calibration items, classes and rows matched by name."""
+    if isinstance(prediction, Annotations):
+        raise TypeError(f"prediction holds annotations. The order is conformalize(prediction, {labels_name}, score).")
     named, own = _with_names(prediction, classes, "prediction")
     names = column_names(labels, labels_name) if own is None else own
-    checked = named.prediction if isinstance(named, Checked) else score.check_prediction(named)
+    checked = named.prediction if isinstance(named, Checked) else _not_swapped(score, named, labels, labels_name)
     n_classes = score.n_classes(checked)
     if names is not None and len(names) != n_classes:
         whose = "classes" if classes is not None else labels_name
@@ -136,6 +145,22 @@ def read_items(
     if len(checked) == 0:
         raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")
     return checked, found
+
+
+def _not_swapped(score: Score, prediction: Any, labels: Any, labels_name: str) -> FloatArray:
+    """Return valid predictions; if they are none, but the labels would be, say so."""
+    try:
+        return score.check_prediction(prediction)
+    except ValueError as error:
+        try:
+            as_counts(prediction, "prediction")
+            as_distributions(np.asarray(labels), labels_name)
+        except (TypeError, ValueError):
+            raise error from None
+        raise ValueError(
+            f"{error} These are counts, and {labels_name} are distributions: the order is conformalize(prediction, "
+            f"{labels_name}, score)."
+        ) from None
 
 
 def _with_names(value: Any, classes: Sequence[Any] | None, name: str) -> tuple[Any, tuple[Any, ...] | None]:
@@ -149,6 +174,11 @@ def _with_names(value: Any, classes: Sequence[Any] | None, name: str) -> tuple[A
 
 def as_level(alpha: Any) -> Fraction:
     """Check a miscoverage rate and return the fraction that it stands for; warn of one that looks like a coverage."""
+    if isinstance(alpha, list | tuple) or getattr(alpha, "ndim", 0) > 0:
+        raise TypeError(
+            f"alpha must be a number strictly between 0 and 1, but is {alpha!r}. Ask for one level at a time, "
+            "{alpha: predict_set(..., alpha) for alpha in levels}; evaluate takes several."
+        )
     number = as_probability(alpha, "alpha")
     if number > LARGEST_LIKELY:
         warn(

@@ -9,6 +9,7 @@ import numpy as np
 from credalset._predictions import PredictionBatch
 from credalset._typing import Prediction
 from credalset.annotations.labels import Labels
+from credalset.calibration.conditional import Conditional, check_conditional
 from credalset.calibration.groups import is_predicted, item_keys
 from credalset.calibration.models import as_noise
 from credalset.calibration.part import as_weights
@@ -28,7 +29,9 @@ def check_items(
         labels.votes("Y", type(model).__name__)
     if weights is not None:
         as_weights(weights, len(prediction))
-    if groups is not None and not is_predicted(groups):
+    if isinstance(groups, Conditional):
+        check_conditional(groups, model, len(prediction))
+    elif groups is not None and not is_predicted(groups):
         item_keys(groups, score, prediction)
 
 

@@ -14,6 +14,7 @@ from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from credalset._validation import Checked, as_numbers
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.checks import uses_mixtures
+from credalset.calibration.conditional import Conditional
 from credalset.calibration.cross_set import Ballot, CrossSet
 from credalset.calibration.groups import Pool, is_predicted
 from credalset.calibration.models import as_noise
@@ -327,6 +328,11 @@ def check_exact(exact: bool | None, score: Score, prediction: FloatArray) -> Non
 
 def check_options(noise: Any, groups: Any) -> None:
     """Refuse what has no proof for cross-conformal sets."""
+    if isinstance(groups, Conditional):
+        raise ValueError(
+            "groups holds features, for which there is no proof with cross-conformal sets. Use conformalize, or groups "
+            "with one key per item."
+        )
     if is_predicted(groups):
         raise ValueError(
             "groups='predicted' has no meaning for cross-conformal sets: the folds' models may predict different "

@@ -22,6 +22,7 @@ METHODS = ("auto", "moments", "majorant", "family")
 CHOICES = ("moments", "majorant")  # of "auto": an assumption is never chosen for anybody
 RATIO, LOWEST = 1.06, 1e-4  # between neighbouring thresholds of the moments, and from the largest to the smallest
 TYPICAL_ALPHA = 0.1  # the level that methods are compared at
+RARELY = 0.02  # the chance of sets without content that is no reason to take another method
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class FewVotes(Noise):
     largest: tuple[float, ...] = field(default=(), repr=False)
     name: ClassVar[str] = "few-votes"
     needs_counts: ClassVar[bool] = True
+    takes_features: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.delta is not None:
@@ -162,10 +164,16 @@ class FewVotes(Noise):
             if not self._why_not(method, score, prediction)
         }
         n = int((~aside).sum())
-        outlooks = {
-            method: model.outlook(bounds[:, aside], n, TYPICAL_ALPHA) for method, (model, bounds) in found.items()
+        outlook = {
+            method: model.scenarios(bounds[:, aside], n, TYPICAL_ALPHA) for method, (model, bounds) in found.items()
         }
-        return Prepared(*found[min(outlooks, key=lambda method: outlooks[method])])
+        beyond = np.e * max(t[np.isfinite(t)].max(initial=0.0) for t in outlook.values()) or 1.0
+
+        def preference(method: str) -> tuple[bool, float]:
+            infinite = np.isinf(outlook[method])
+            return infinite.mean() > RARELY, float(np.log(np.where(infinite, beyond, outlook[method])).mean())
+
+        return Prepared(*found[min(outlook, key=preference)])
 
     def _fitted(
         self, method: Any, score: Score, prediction: FloatArray, counts: FloatArray, aside: BoolArray
@@ -193,16 +201,23 @@ class FewVotes(Noise):
     def _threshold(self, part: Part, alpha: float) -> float:
         if len(part) == 0:
             return float("inf")
-        thresholds, held_out, _ = self._values(part.held_out, part.held_out)
-        evidence = Evidence.of(thresholds, held_out)
-        _, values, largest = self._values(part.bounds, part.held_out)
-        return smallest_threshold(evidence, values, largest, self._ladder(evidence, len(part), alpha))
+        evidence = Evidence.of(*self._values(part.held_out, part.held_out))
+        values = self._values(part.bounds, part.held_out)[1]
+        return smallest_threshold(evidence, values, self._ladder(evidence, len(part), alpha))
 
-    def outlook(self, held_out: FloatArray, n: int, alpha: float) -> float:
-        """Return the logarithm of the threshold that n items can be expected to give, given the bounds of others."""
-        thresholds, values, _ = self._values(held_out, held_out)
-        evidence = Evidence.of(thresholds, values)
-        return evidence.outlook(n, self._ladder(evidence, n, alpha))
+    def scenarios(self, held_out: FloatArray, n: int, alpha: float) -> FloatArray:
+        """Return equally likely thresholds that n items may give, given the bounds of others; some may be infinite."""
+        evidence = Evidence.of(*self._values(held_out, held_out))
+        return evidence.scenarios(n, self._ladder(evidence, n, alpha))
+
+    def why_infinite(self, alpha: Fraction, n: int) -> str:
+        """Say that no threshold passed its test."""
+        surer = "" if self.delta is None else " or delta"
+        return (
+            f"{n} calibration items with these votes do not show that the truth lies within any distance from the "
+            f"predictions with probability 1 - {float(alpha):g}. Add items, votes per item or better predictions, "
+            f"raise alpha{surer}, or use UnbiasedVotes or AnnotatorSampling"
+        )
 
     def _ladder(self, evidence: Evidence, n: int, alpha: float) -> Ladder:
         return evidence.best_ladder(n, alpha) if self.delta is None else Ladder.certain(alpha, self.delta)

@@ -21,13 +21,14 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from credalset._typing import FloatArray
-from credalset.calibration.betting import mean_is_below
+from credalset.calibration.betting import BOLDNESS, mean_is_below
 
 #: how far above α the second rung of a certain ladder is, in units of α, and the δ up to which it is so high
 SAFETY, OFTEN = 2.0, 0.05
 RARELY = 0.05  # and how much less often it may fail
 #: rungs of an average ladder, in standard errors of the mean that is tested
 HEIGHTS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5])
+N_RUNGS = (9, 10, 11, 12)  # with few items the highest rungs ask for more certainty than bets can give
 SMALLEST_SPREAD = 1e-6
 SCENARIOS = (np.arange(9) + 0.5) / 9  # probabilities of what held-out items, and then the others, may say
 
@@ -60,14 +61,15 @@ class Ladder:
         return cls(np.array([first, second]), np.array([delta, rare]))
 
     @classmethod
-    def average(cls, alpha: float, error: float) -> Ladder:
+    def average(cls, alpha: float, error: float, n_rungs: int = len(HEIGHTS)) -> Ladder:
         """Promise a mean risk of at most α, for a test whose mean is known with this standard error."""
-        deltas = ndtr(-HEIGHTS)
-        steps = error * np.diff(HEIGHTS)
-        last = error * HEIGHTS[-1]
+        heights = HEIGHTS[:n_rungs]
+        deltas = ndtr(-heights)
+        steps = error * np.diff(heights)
+        last = error * heights[-1]
         # first + Σ steps·deltas + (1 − first − last)·δ_last = α
         first = (alpha - (steps * deltas[:-1]).sum() - (1.0 - last) * deltas[-1]) / (1.0 - deltas[-1])
-        risks = first + error * HEIGHTS
+        risks = first + error * heights
         keep = risks < 1.0
         return cls(risks[keep], deltas[keep])
 
@@ -82,39 +84,48 @@ class Evidence:
         Decreasing.
     mean, spread, error : ndarrays of shape (L,)
         Mean, standard deviation and standard error of the mean of the majorants' values.
+    largest : ndarray of shape (L,)
+        What the majorants cannot exceed.
     """
 
     thresholds: FloatArray
     mean: FloatArray
     spread: FloatArray
     error: FloatArray
+    largest: FloatArray
 
     @classmethod
-    def of(cls, thresholds: FloatArray, held_out: FloatArray) -> Evidence:
+    def of(cls, thresholds: FloatArray, held_out: FloatArray, largest: FloatArray) -> Evidence:
         """Summarise the values of items set aside, (L, n')."""
         size = held_out.shape[1]
         if size < 2:
-            return cls(
-                thresholds, np.zeros(len(thresholds)), np.ones(len(thresholds)), np.full(len(thresholds), np.inf)
-            )
+            zero = np.zeros(len(thresholds))
+            return cls(thresholds, zero, zero + 1.0, zero + np.inf, largest)
         spread = np.maximum(held_out.std(axis=1), SMALLEST_SPREAD)
-        return cls(thresholds, held_out.mean(axis=1), spread, spread / np.sqrt(size))
+        return cls(thresholds, held_out.mean(axis=1), spread, spread / np.sqrt(size), largest)
 
-    def outlook(self, n: int, ladder: Ladder) -> float:
-        """Return the mean logarithm of the threshold that n more items may be expected to give with a ladder."""
+    def scenarios(self, n: int, ladder: Ladder) -> FloatArray:
+        """Return thresholds that n more items may give with a ladder, all equally likely; infinite if none passes."""
         z = ndtri(SCENARIOS)
         error = self.spread / np.sqrt(n)
         # What the truth may be, given the items set aside, and what the other items may say then: (9, 9, L).
         shift = np.minimum(self.error, 1e3)
         seen = np.maximum(self.mean - z[:, None] * shift, 0.0)[:, None] + z[:, None] * error
-        margin = (ladder.risks - ndtri(1.0 - ladder.deltas) * error[:, None]).min(axis=1)
+        # Below a risk by as many standard errors as δ asks for; and by what the largest legal bet wins 1 / δ with.
+        boldest = BOLDNESS / np.maximum(self.largest[:, None] - ladder.risks, 1e-9)
+        needed = np.maximum(ndtri(1.0 - ladder.deltas) * error[:, None], -np.log(ladder.deltas) / (n * boldest))
+        margin = (ladder.risks - needed).min(axis=1)
         good = np.concatenate([seen <= margin, np.zeros((*seen.shape[:2], 1), dtype=bool)], axis=2)
-        nothing = np.log(self.thresholds[0]) + 1.0
-        return float(np.append(nothing, np.log(self.thresholds))[np.argmin(good, axis=2)].mean())
+        return np.append(np.inf, self.thresholds)[np.argmin(good, axis=2)].ravel()
+
+    def outlook(self, n: int, ladder: Ladder) -> float:
+        """Return the mean logarithm of these thresholds, where none counts as one beyond the largest."""
+        return float(np.log(np.minimum(self.scenarios(n, ladder), np.e * self.thresholds[0])).mean())
 
     def best_ladder(self, n: int, alpha: float) -> Ladder:
         """Choose an average ladder: one made for the error at one of the thresholds, judged by its outlook."""
-        found = [Ladder.average(alpha, error) for error in np.unique(self.spread / np.sqrt(n))]
+        errors = np.unique(self.spread / np.sqrt(n))
+        found = [Ladder.average(alpha, error, n_rungs) for n_rungs in N_RUNGS for error in errors]
         useful = [ladder for ladder in found if ladder.risks[0] > 0.0]
         return min(useful, key=lambda ladder: self.outlook(n, ladder)) if useful else found[0]
 
@@ -126,11 +137,12 @@ class Evidence:
         return slice(start, max(len(hopeless) - int(np.argmin(np.append(hopeless[::-1], False))), start + 1))
 
 
-def smallest_threshold(evidence: Evidence, values: FloatArray, largest: FloatArray, ladder: Ladder) -> float:
+def smallest_threshold(evidence: Evidence, values: FloatArray, ladder: Ladder) -> float:
     """Return the last threshold that passes, given the values of the majorants (L, n); infinite if none does."""
     if ladder.risks[0] <= 0.0:
         return float("inf")
     part = evidence.window(ladder)
-    good = mean_is_below(values[part], ladder.risks, ladder.deltas, largest[part], evidence.spread[part]).all(axis=1)
+    largest, spread = evidence.largest[part], evidence.spread[part]
+    good = mean_is_below(values[part], ladder.risks, ladder.deltas, largest, spread).all(axis=1)
     n_passed = int(np.argmin(np.append(good, False)))
     return float(evidence.thresholds[part][n_passed - 1]) if n_passed else float("inf")

@@ -52,6 +52,8 @@ class Noise:
     varies: ClassVar[bool] = False
     #: whether the model may fail for each fold of a cross-conformal calibration apart, rather than for an item
     fails_by_fold: ClassVar[bool] = False
+    #: whether thresholds may follow features: they are quantiles of bounds
+    takes_features: ClassVar[bool] = True
     #: share of the items set aside to choose a parameter
     tuning: float = 0.0
     #: what is added to the scores that thresholds come from
@@ -143,6 +145,10 @@ class Noise:
     def choose(self, part: Part, alpha: Fraction) -> tuple[int, Fraction]:
         """Return which row of the bounds to take, and at which level; items set aside may help to choose."""
         return 0, self.level(alpha, len(part))
+
+    def why_infinite(self, alpha: Fraction, n: int) -> str:
+        """Say why a threshold from n items is infinite, and what helps, if the model knows better than others."""
+        return ""
 
     def params(self) -> dict[str, Any]:
         """Return the parameters as plain values, enough to build the model again."""
@@ -375,6 +381,7 @@ class UnbiasedVotes(Noise):
     s: float | None = None
     tuning: float = 0.2
     name: ClassVar[str] = "unbiased-votes"
+    takes_features: ClassVar[bool] = False
     varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
 from credalset.calibration.quantile import conformal_rank, exact_level, score_at_rank
+from credalset.calibration.quantile_regression import conditional_quantiles
 
 # Sums of weights are rounded; a share that misses the level by no more than this reaches it.
 ROUNDING = 1e-12
@@ -42,11 +43,15 @@ class Part:
         The same for the items set aside, which only help to choose a parameter.
     weights : ndarray of shape (n,) or None
         Likelihood ratios of the items under covariate shift; the new items need theirs then.
+    features, new_features : ndarrays of shapes (n, d) and (N, d) or None
+        What thresholds follow, for the items and for the new ones that thresholds are asked for.
     """
 
     bounds: FloatArray
     held_out: FloatArray
     weights: FloatArray | None = None
+    features: FloatArray | None = None
+    new_features: FloatArray | None = None
     _sorted: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict, init=False, repr=False)
     #: thresholds that took long to find, by level
     memo: dict[Fraction, float] = field(default_factory=dict, init=False, repr=False)
@@ -62,7 +67,8 @@ class Part:
         $$\sum_{i : s_i \le q} w_i \; \ge \; (1 - \text{level}) \, (w_1 + \dots + w_n + w_{new})$$
 
         and +inf if there is none (Tibshirani, Foygel Barber, Candès, Ramdas: *Conformal prediction under covariate
-        shift*, 2019). The weight of the new item counts as an infinite score.
+        shift*, 2019). The weight of the new item counts as an infinite score. With features, thresholds are those of
+        `credalset.calibration.quantile_regression`.
 
         Examples
         --------
@@ -73,6 +79,9 @@ class Part:
         >>> weighted.quantiles(Fraction(2, 5), 2, np.array([1.0, 9.0]))
         array([0.3, inf])
         """
+        if self.features is not None and self.new_features is not None:
+            items, alpha = (self.bounds[row], self.features), float(exact_level(level))
+            return conditional_quantiles(*items, alpha, self.new_features, self.weights, new_weights)
         scores, reached = self._in_order(row)
         if self.weights is None or new_weights is None:
             return np.full(n_new, score_at_rank(scores, conformal_rank(len(scores), level)))

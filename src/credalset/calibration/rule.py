@@ -11,6 +11,7 @@ import numpy as np
 
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.annotations.labels import Labels
+from credalset.calibration.conditional import Conditional, check_conditional, with_constant
 from credalset.calibration.groups import Groups, Pool, is_predicted, item_keys, warn_pooled
 from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise, NoNoise
@@ -36,6 +37,8 @@ class Rule:
         Likelihood ratios, where items count unequally.
     groups : Groups or None
         Groups with a threshold each, where items are not all alike.
+    conditional : Conditional or None
+        Features that thresholds follow, where groups overlap.
     reason : str
         Why this noise model, where it was left to the items set aside.
     """
@@ -49,6 +52,7 @@ class Rule:
     weights: FloatArray | None = None
     groups: Groups | None = None
     reason: str = ""
+    conditional: Conditional | None = None
 
     def __post_init__(self) -> None:
         if self.bounds is None:
@@ -62,6 +66,9 @@ class Rule:
         refused = model.why_no_weights()
         if weights is not None and refused:
             raise ValueError(f"weights was given, but there is no proof with this noise model. {refused}")
+        conditional = groups if isinstance(groups, Conditional) else None
+        if conditional is not None:
+            check_conditional(conditional, model, len(prediction))
         scores = score.evaluate_rows(prediction, labels.distributions)
         settled, bounds, reason = model.prepare(score, prediction, labels, scores)
         return cls(
@@ -69,14 +76,18 @@ class Rule:
             settled,
             bounds,
             None if weights is None else as_weights(weights, len(scores)),
-            None if groups is None else Groups.read(groups, score, prediction),
+            None if groups is None or conditional else Groups.read(groups, score, prediction),
             reason,
+            conditional,
         )
 
     @property
     def promise(self) -> Promise:
         """What sets predicted by this rule contain, how surely, and what is assumed for it."""
-        known = replace(self.noise.promise, within="each group" if self.groups is not None else "")
+        within = "each group" if self.groups is not None else ""
+        if self.conditional is not None:
+            within = "each group of the features, and after every shift by a combination of them"
+        known = replace(self.noise.promise, within=within)
         shifted = "exchangeable but for a known shift of their features"
         return known if self.weights is None else replace(known, items=shifted)
 
@@ -97,7 +108,8 @@ class Rule:
     @property
     def is_uniform(self) -> bool:
         """Whether every prediction gets the same threshold."""
-        return self.weights is None and self.groups is None and not self.noise.varies
+        one_for_all = self.groups is None and self.conditional is None
+        return self.weights is None and one_for_all and not self.noise.varies
 
     @property
     def is_plain(self) -> bool:
@@ -116,11 +128,15 @@ class Rule:
         """Return one threshold per valid prediction, (N,)."""
         new = self.new_weights(weights, len(prediction))
         which, pools = self.assign(alpha, score, prediction, groups, quiet)
+        features = None
+        if self.conditional is not None:
+            features = with_constant(self.conditional.of(groups, len(prediction)))
         result = np.empty(len(prediction))
         for i, pool in enumerate(pools):
             rows = which == i if len(pools) > 1 else slice(None)
             of_rows = None if new is None else new[rows]
-            result[rows] = self.noise.thresholds(self.part(pool), alpha, score, prediction[rows], of_rows)
+            part = self.part(pool) if features is None else replace(self.part(pool), new_features=features)
+            result[rows] = self.noise.thresholds(part, alpha, score, prediction[rows], of_rows)
         if not quiet:
             self.warn_infinite(result, alpha)
         return result
@@ -129,6 +145,10 @@ class Rule:
         self, values: FloatArray, score: Score, prediction: FloatArray, groups: Any = None, weights: Any = None
     ) -> FloatArray:
         """Return the share of the items, the new one included, that score at least these values, (N,)."""
+        if self.conditional is not None:
+            raise ValueError(
+                "p_values are not known where thresholds follow features. Ask predict_set(...) at the level you need."
+            )
         new = self.new_weights(weights, len(values))
         keys = self.new_keys(groups, score, prediction)
         if keys is None or self.groups is None:
@@ -175,7 +195,8 @@ class Rule:
             if not aside.any():  # what other groups say about a parameter is better than nothing, and as independent
                 aside = self.tuning
             weights = None if self.weights is None else self.weights[kept]
-            self._parts[key] = Part(self.bounds[:, kept], self.bounds[:, aside], weights)
+            features = None if self.conditional is None else with_constant(self.conditional.features[kept])
+            self._parts[key] = Part(self.bounds[:, kept], self.bounds[:, aside], weights, features)
         return self._parts[key]
 
     @cached_property
@@ -196,7 +217,9 @@ class Rule:
         return as_weights(weights, n) if n else np.empty(0)
 
     def new_keys(self, groups: Any, score: Score, prediction: FloatArray) -> list[Any] | None:
-        """Return the group of each new item, None if the calibration has no groups."""
+        """Return the group of each new item, None if the calibration has no groups with a threshold each."""
+        if self.conditional is not None:
+            return None
         if self.groups is None:
             if groups is not None:
                 raise ValueError("groups was given, but the calibration has none. Pass groups to conformalize too.")
@@ -213,6 +236,8 @@ class Rule:
         """Return what the rule adds to the description of a calibration."""
         noise = f", noise {self.noise!r}" if self.is_noisy else ""
         groups = "" if self.groups is None else f", {len(self.groups.keys)} groups"
+        if self.conditional is not None:
+            groups = f", conditional on {self.conditional.describe()}"
         weighted = ", weighted" if self.weights is not None else ""
         return noise + groups + weighted + (f"\n{self.reason}\nPromise: {self.promise}" if self.reason else "")
 
@@ -230,6 +255,8 @@ class Rule:
                 f"{n} calibration items are too few for alpha={float(alpha):g}; the smallest level they support is "
                 f"{self.noise.smallest_alpha(n):.4g}. Add calibration data"
             )
+        elif why := self.noise.why_infinite(alpha, n):
+            reason = why
         elif unbounded:
             reason = (
                 f"{unbounded} of {len(self)} calibration scores are infinite, as their labels lie where the prediction "
@@ -240,7 +267,7 @@ class Rule:
                 f"there are too few items for alpha={float(alpha):g} in the group or in weight, or the score has no "
                 "bound for these predictions. Add data, raise alpha, or use a bounded score"
             )
-        warn(f"{head}: {reason}.")
+        warn(f"{head}: {reason}." + (f" {self.reason}." if self.reason else ""))
 
 
 def rows_by_key(keys: list[Any]) -> dict[Any, IntArray]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from credalset._typing import AnyArray
+from credalset.calibration.conditional import Conditional, check_conditional
 from credalset.calibration.groups import Groups
 from credalset.calibration.models import NOISES
 from credalset.calibration.noise import Noise
@@ -19,6 +20,7 @@ from credalset.scores import Score
 PathLike = str | Path
 Arrays = dict[str, AnyArray]
 SCORES, BOUNDS, WEIGHTS, GROUPS = "scores", "rule_bounds", "rule_weights", "rule_groups"
+FEATURES = "rule_features"
 
 
 def noise_to_dict(noise: Noise) -> dict[str, Any]:
@@ -46,6 +48,10 @@ def rule_to_plain(rule: Rule) -> tuple[dict[str, Any], Arrays]:
         arrays[GROUPS] = rule.groups.codes
         keys = plain_names(rule.groups.keys, "group keys", tuples=True)
         values["groups"] = {"keys": keys, "predicted": rule.groups.predicted}
+    if rule.conditional is not None:
+        arrays[FEATURES] = rule.conditional.features
+        names = rule.conditional.names
+        values["features"] = None if names is None else plain_names(names, "feature names")
     return values, arrays
 
 
@@ -54,7 +60,7 @@ def rule_from_plain(values: Any, arrays: Arrays, score: Score, path: PathLike) -
     n = len(arrays[SCORES]) if SCORES in arrays and arrays[SCORES].ndim == 1 else 0
     scores = read_array(arrays, SCORES, np.float64, (n,), f"{path} has calibration scores that are no numbers.")
     require(n > 0, f"{path} has no valid calibration scores.")
-    is_rule = isinstance(values, dict) and set(values) - {"reason", "promise"} == {"noise", "groups"}
+    is_rule = isinstance(values, dict) and set(values) - {"reason", "promise", "features"} == {"noise", "groups"}
     require(is_rule, f"{path} has no valid description of how thresholds are found.")
     noise = noise_from_dict(values["noise"], path)
     require(noise.is_settled, f"{path} does not say which noise model its bounds were made by.")
@@ -66,7 +72,23 @@ def rule_from_plain(values: Any, arrays: Arrays, score: Score, path: PathLike) -
     with refusing(f"{path} contradicts itself"):
         noise.check_score(score)
         weights = as_weights(arrays[WEIGHTS], n) if WEIGHTS in arrays else None
-    return Rule(scores, noise, bounds, weights, _groups(values["groups"], arrays, n, path), reason)
+    groups, conditional = _groups(values["groups"], arrays, n, path), _conditional(values, arrays, noise, n, path)
+    require(groups is None or conditional is None, f"{path} contradicts itself: it has groups of two kinds.")
+    return Rule(scores, noise, bounds, weights, groups, reason, conditional)
+
+
+def _conditional(values: Any, arrays: Arrays, noise: Noise, n: int, path: PathLike) -> Conditional | None:
+    wrong = f"{path} has no valid features for its thresholds to follow."
+    require(("features" in values) == (FEATURES in arrays), wrong)
+    if FEATURES not in arrays:
+        return None
+    require(arrays[FEATURES].ndim == 2, wrong)
+    features = read_array(arrays, FEATURES, np.float64, (n, arrays[FEATURES].shape[1]), wrong)
+    names = values["features"]
+    with refusing(f"{path} contradicts itself"):
+        found = Conditional(features, names if names is None else tuple(read_names(names, wrong, wrong)))
+        check_conditional(found, noise, n)
+    return found
 
 
 def _groups(description: Any, arrays: Arrays, n: int, path: PathLike) -> Groups | None:

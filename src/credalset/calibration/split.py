@@ -110,8 +110,8 @@ class Calibration(BaseCalibration):
         classes : sequence, optional
             Names of the columns, which are put into the order of those seen in calibration. Read from the columns of a
             data frame.
-        groups : sequence of N keys, optional
-            Group of each item, if the calibration has groups of its own keys.
+        groups : sequence of N keys, or array of shape (N, d), optional
+            Group of each item, if the calibration has groups of its own keys; its features, if it is `Conditional`.
         weights : array of shape (N,), optional
             Likelihood ratio of each item, if the calibration is weighted.
 
@@ -194,7 +194,7 @@ class Calibration(BaseCalibration):
                 "is missing: coverage differs between the groups" if group is None else "was given, but there are none"
             )
             raise ValueError(f"group {missing} of this calibration. Name a group if, and only if, it has groups.")
-        if self.rule.is_noisy or self.rule.weights is not None:
+        if self.rule.is_noisy or self.rule.weights is not None or self.rule.conditional is not None:
             self._refuse("coverage_distribution", "and within groups, without noise or weights")
         n = len(self) if group is None else self._size_of(group, level)
         return CoverageDistribution(min(conformal_rank(n, level), n + 1), n)
@@ -268,9 +268,10 @@ def conformalize(
     noise : FewVotes, AnnotatorSampling, UnbiasedVotes, BoundedNoise or "auto", optional
         Cover the distribution behind the votes rather than their shares. ``"auto"`` sets every fifth item aside to
         choose the narrowest of the valid models.
-    groups : sequence of n keys, or "predicted", optional
+    groups : sequence of n keys, "predicted" or Conditional, optional
         Hold the guarantee within each group. ``"predicted"`` groups by the class with the largest prediction; any other
-        keys are passed to ``predict_set`` for the new items too. Groups too small for α share a threshold.
+        keys are passed to ``predict_set`` for the new items too. Groups too small for α share a threshold. Groups that
+        overlap, and features, are passed as ``Conditional(features)``.
     weights : array of shape (n,), optional
         Likelihood ratios, for new items whose features are distributed differently (covariate shift).
 

@@ -96,7 +96,8 @@ class Stream:
                 "have no single rank per item, which the alarm needs."
             )
         rule = calibration.rule
-        if rule.weights is not None or (rule.groups is not None and not rule.groups.predicted):
+        own_keys = rule.conditional is not None or (rule.groups is not None and not rule.groups.predicted)
+        if rule.weights is not None or own_keys:
             raise ValueError("calibration must not have weights or groups of its own keys: a stream passes neither.")
         self.calibration = calibration
         self.alpha = as_probability(alpha, "alpha")

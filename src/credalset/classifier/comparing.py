@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,18 @@ from sklearn.utils import _safe_indexing
 from credalset._splits import part_size, with_rows
 from credalset.calibration import conformalize
 from credalset.evaluation import CONSTANT, Constant, Evaluation, evaluate_predictions
-from credalset.predictors.protocol import predict_for
+from credalset.predictors.protocol import predict_for, takes_predictions_of
 from credalset.scores import Score, get_score
+
+#: scores that are compared unless others are named: without parameters, and for classes in no order
+USUAL = ("tv", "kl", "hellinger", "brier", "inner", "so", "density")
 
 
 def compare_scores(
     classifier: Any,
     X: Any,
     Y: Any,
-    scores: Sequence[str | Score],
+    scores: Sequence[str | Score] | None,
     alpha: float | Sequence[float],
     calibration_size: float | int,
     random_state: int | None,
@@ -31,12 +34,16 @@ def compare_scores(
     """Calibrate and evaluate each score on a random split of the items; see `ConformalCredalClassifier.compare`."""
     if isinstance(scores, str | Score):
         raise TypeError(f"scores must be a list of scores, but is {scores!r}. Write [{scores!r}].")
-    chosen = [get_score(score) for score in scores]
+    if scores is not None and not isinstance(scores, Iterable):
+        raise TypeError(f"scores must be a list of scores, but is {scores!r}. A level is passed as alpha={scores!r}.")
     if hasattr(classifier, "estimators_"):
         raise NotFittedError(
             "compare needs one fitted estimator, but cross_conformalize has trained one per fold. Call fit first."
         )
     classifier._adopt_fitted_estimator()
+    if scores is None:
+        scores = [name for name in USUAL if takes_predictions_of(get_score(name), classifier.estimator_)]
+    chosen = [get_score(score) for score in scores]
     labels = classifier._labels(Y, X)
     X = with_rows(X, len(labels))
     taken = part_size(calibration_size, len(labels), "calibration_size")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
@@ -12,10 +12,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
 
-from credalset._predictions import joined, row_shapes
 from credalset._splits import fold_numbers, part_size, with_rows
-from credalset._typing import AnyArray, FloatArray, IntArray, Prediction
-from credalset._validation import Checked
+from credalset._typing import AnyArray, FloatArray, Prediction
 from credalset.annotations.labels import Labels
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.checks import check_items, placeholder
@@ -23,10 +21,12 @@ from credalset.calibration.cross import check_exact, check_options
 from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
 from credalset.classifier.comparing import compare_scores
+from credalset.classifier.folds import fit_folds
 from credalset.classifier.safety import all_or_nothing
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Constant, Evaluation, evaluate_predictions
 from credalset.persistence.bundle import Bundle, write_bundle
+from credalset.predictors.guessing import Guessing, takes_y
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
     is_fitted,
@@ -43,7 +43,7 @@ from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
 
 
-class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ConformalCredalClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Predict credal sets that contain the true label distribution with probability at least 1 − α.
 
     ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on data the estimator
@@ -87,6 +87,12 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     >>> len(sets), sets.n_classes
     (500, 3)
     """
+
+    _meant: ClassVar[dict[str, str]] = {
+        "score": "the score that is calibrated is called nonconformity='kl' here, as score(X, Y) is a method.",
+        "alpha": "the level is chosen when sets are predicted, predict_set(X, alpha=0.1).",
+        **dict.fromkeys(("base", "base_estimator", "classifier", "model"), "the model is called estimator."),
+    }
 
     def __init__(
         self, estimator: Any = None, nonconformity: str | Score = "tv", noise: Noise | str | None = None
@@ -152,6 +158,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)
         return self
 
+    calibrate = conformalize  # the name of the command
+
     @all_or_nothing
     def cross_conformalize(
         self,
@@ -200,7 +208,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         check_exact(exact, score, self._check_items(score, labels, groups, weights))
         warn_of_pull(self.estimator, score)
         note_features(self, X, reset=True)
-        estimators, prediction = self._fit_folds(score, X, labels, codes)
+        estimators, prediction = fit_folds(self.estimator, score, X, labels, codes)
         self._forget("estimator_")
         self.estimators_, self.classes_ = estimators, labels.class_names()
         self.calibration_ = cross_conformalize(
@@ -262,6 +270,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
+    @takes_y
     def evaluate(
         self,
         X: Any,
@@ -306,11 +315,12 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         known = self.constant_ if constant and hasattr(self, "constant_") else None
         return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
 
+    @takes_y
     def compare(
         self,
         X: Any,
         Y: Any,
-        scores: Sequence[str | Score],
+        scores: Sequence[str | Score] | None = None,
         alpha: float | Sequence[float] = 0.1,
         *,
         calibration_size: float | int = 0.5,
@@ -326,8 +336,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         ----------
         X, Y
             Labelled items that the estimator was not trained on.
-        scores : sequence of str or Score
-            Nonconformity scores, all of them for predictions that the estimator makes.
+        scores : sequence of str or Score, optional
+            Nonconformity scores, all of them for predictions that the estimator makes; by default those of the package
+            that need no parameters.
         alpha : float or sequence of floats
             Miscoverage rates.
         calibration_size : float or int
@@ -396,25 +407,6 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         stand_in = placeholder(score, len(labels), predicts_mixtures(prepare(self.estimator, score), score))
         check_items(score, stand_in, labels, self.noise, groups, weights)
         return stand_in
-
-    def _fit_folds(self, score: Score, X: Any, labels: Labels, folds: IntArray) -> tuple[list[Any], Checked]:
-        """Fit an estimator without each fold; return them, and what they predict for the items of their folds."""
-        estimators, blocks = [], []
-        for fold in range(int(folds.max()) + 1):
-            train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            estimator = prepare(self.estimator, score)
-            estimators.append(estimator.fit(_safe_indexing(X, train), targets_for(estimator, labels[train])))
-            name_classes(estimators[-1], labels.class_names())
-            blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)).prediction)
-        shapes = {row_shapes(block) for block in blocks}
-        if len(shapes) > 1 or score.n_classes(blocks[0]) != labels.n_classes:
-            seen = sorted(shape for arrays in shapes for shape in arrays)
-            raise ValueError(
-                f"the folds' estimators must predict the {labels.n_classes} classes of Y each, but predict items "
-                f"of shapes {seen}. Check that the estimator knows classes that a fold may lack."
-            )
-        in_order = np.argsort(np.argsort(folds, kind="stable"), kind="stable")
-        return estimators, Checked(joined(blocks)[in_order])
 
     def _predict(self, X: Any) -> Any:
         """Return the valid predictions that the score takes, or a list of those of every fold's estimator."""

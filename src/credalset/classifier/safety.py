@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from credalset.predictors.guessing import takes_y
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -13,6 +15,7 @@ R = TypeVar("R")
 def all_or_nothing(method: Callable[P, R]) -> Callable[P, R]:
     """Leave the classifier as it was if the method fails: what was fitted and calibrated before stays good."""
 
+    @takes_y
     @wraps(method)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         state: dict[str, Any] = args[0].__dict__

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from credalset.annotations import Annotations
 from credalset.commands import shared
-from credalset.commands.shared import Json, Label, ShowPython, Task, Votes, Worker
+from credalset.commands.inputs import Votes
+from credalset.commands.shared import Json, ShowPython
 
 
 @shared.guarded
@@ -16,19 +18,15 @@ def agree(
     level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(min=0, help="Resamples behind the intervals; 0 leaves them out.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
-    task: Task = None,
-    worker: Worker = None,
-    label: Label = None,
     as_json: Json = False,
     show_python: ShowPython = False,
 ) -> None:
     """Measure how much annotators agree: percent, Fleiss' kappa, Krippendorff's alpha, Gwet's AC1."""
+    options: dict[str, Any] = {"level": level, "n_resamples": resamples, "random_state": seed}
     if show_python:
-        read = shared.call("cs.Annotations.read", votes, task=task, worker=worker, label=label)
-        shared.show_python(f"votes = {read}", "print(votes.agreement())")
+        shared.show_python(votes.python(), f"print({shared.call('votes.agreement', Annotations.agreement, **options)})")
         return
-    found = shared.read_votes(votes, task, worker, label)
-    agreement = found.agreement(level=level, n_resamples=resamples, random_state=seed)
+    agreement = votes.read().agreement(**options)
     if as_json:
         values = agreement.to_dict()
         values.pop("schema_version", None)

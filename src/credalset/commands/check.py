@@ -8,12 +8,12 @@ import typer
 
 from credalset._text import number_text, table_text
 from credalset._typing import AnyArray
+from credalset.annotations import Annotations
 from credalset.calibration import Calibration
 from credalset.commands import shared
-from credalset.commands.shared import Columns, Format, Id, Json, Label, Logits, ShowPython, Task, Votes, Worker
-from credalset.persistence.load import load
+from credalset.commands.inputs import Model, Pair, Predictions, Votes
+from credalset.commands.shared import Json, ShowPython
 from credalset.sets.columns import columns as answers
-from credalset.tables.matching import Matched
 from credalset.verdict import Promise, judge, promise_of
 
 #: what the verdicts are called in the table
@@ -33,44 +33,30 @@ PROMISES = {
 
 @shared.guarded
 def check(
-    calibration: Annotated[str, typer.Argument(help="Folder of a calibration or a calibrated model.")],
+    calibration: Model,
     predictions: Annotated[str, typer.Argument(help="Held-out predictions (features for a model).")],
     votes: Votes,
-    alpha: Annotated[list[float] | None, typer.Option("--alpha", help="Level; may be given several times.")] = None,
+    table: Predictions,
+    alpha: Annotated[list[str] | None, typer.Option("--alpha", help="Levels: 0.05,0.1 or --alpha twice.")] = None,
     level: Annotated[float, typer.Option(help="Probability of the band that coverage should fall into.")] = 0.99,
-    groups: Annotated[str | None, typer.Option(help="Column of the predictions with a group for each item.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Column of the predictions with a weight for each item.")] = None,
-    id: Id = "task",
-    columns: Columns = None,
-    logits: Logits = False,
-    format: Format = None,
-    task: Task = None,
-    worker: Worker = None,
-    label: Label = None,
     as_json: Json = False,
     show_python: ShowPython = False,
 ) -> None:
     """Compare promised and observed coverage; exit code 1 if the observed one lies below its band."""
+    levels = shared.split_levels(alpha or ["0.1"])
+    model = calibration.load()
+    pair = Pair(predictions, table, votes, model)
     if show_python:
         shared.show_python(
-            "from credalset.tables import match, read_numbers",
-            "votes = " + shared.call("cs.Annotations.read", votes, task=task, worker=worker, label=label),
-            *shared.read_as(calibration, predictions, format, id=id, columns=columns, logits=logits),
-            f"sets = made.predict_set(predictions, alpha={(alpha or [0.1])[0]})",
-            "print(cs.metrics.coverage(sets, both.votes))",
+            *pair.python(),
+            calibration.python(),
+            f"for alpha in {levels}:",
+            f"    sets = model.predict_set({pair.asked}, alpha=alpha{pair.arguments()})",
+            "    print(alpha, cs.metrics.coverage(sets, both.votes), cs.metrics.mean_width(sets))",
         )
         return
-    model = load(calibration)
-    extra = [name for name in (groups, weights) if name is not None]
-    table = shared.read_for(model, predictions, format, id=id, columns=columns, logits=logits, extra=extra)
-    by_class = isinstance(model, Calibration)
-    matched = shared.read_matched(table, shared.read_votes(votes, task, worker, label), by_class=by_class)
-    options = {
-        name: matched.table.extra[column]
-        for name, column in (("groups", groups), ("weights", weights))
-        if column is not None
-    }
-    rows = [_row(model, matched, a, level, options) for a in alpha or [0.1]]
+    asked, matched, carried = pair.read()
+    rows = [_row(model, asked, matched.votes, a, level, carried) for a in levels]
     failed = any(row["verdict"] == WORDS["short"] for row in rows)
     promise = promise_of(_calibration(model), 0.1)
     if as_json:
@@ -86,12 +72,12 @@ def _calibration(model: Any) -> Any:
     return model if isinstance(model, Calibration) else model._calibrated()
 
 
-def _row(model: Any, matched: Matched, alpha: float, level: float, options: dict[str, Any]) -> dict[str, Any]:
-    table = matched.table
-    asked = table.values if isinstance(model, Calibration) else table.features()
+def _row(
+    model: Any, asked: Any, votes: Annotations, alpha: float, level: float, options: dict[str, Any]
+) -> dict[str, Any]:
     sets = model.predict_set(asked, alpha=alpha, **options)
     groups = options["groups"].tolist() if "groups" in options else None
-    verdict = judge(_calibration(model), sets.contains(matched.votes), alpha, groups=groups, level=level)
+    verdict = judge(_calibration(model), sets.contains(votes), alpha, groups=groups, level=level)
     found = answers(sets, ["width", "labels"])
     low, high = verdict.band or (None, None)
     return {

@@ -10,28 +10,23 @@ from typing import Annotated, Any
 import typer
 
 from credalset.commands import shared
-from credalset.commands.shared import Alpha, Columns, Format, Id, Logits, ShowPython
+from credalset.commands.inputs import Model, Predictions
+from credalset.commands.shared import Alpha, ShowPython
 from credalset.distributed import connect, local_cluster, score_parquet
+from credalset.sets.columns import QUESTIONS
 from credalset.tables.files import kind_of, read_table, table_writer
 from credalset.tables.scorer import DEFAULT_ASK, Scorer
 
 
 @shared.guarded
 def predict(
-    calibration: Annotated[str, typer.Argument(help="Folder of a calibration or a calibrated model.")],
+    calibration: Model,
     new: Annotated[str, typer.Argument(help="Predictions (features for a model): file, folder, pattern or -.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Table for the sets: a file, a folder of Parquet, or -.")],
+    table: Predictions,
     alpha: Alpha = 0.1,
-    ask: Annotated[str, typer.Option(help="prediction, lower, upper, entropy, labels, width, volume.")] = ",".join(
-        DEFAULT_ASK
-    ),
-    groups: Annotated[str | None, typer.Option(help="Column with a group for each item.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Column with a weight for each item.")] = None,
-    id: Id = "task",
+    ask: Annotated[str, typer.Option(help=f"{', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
     keep: Annotated[str | None, typer.Option(help="Columns to copy into the result, separated by commas.")] = None,
-    columns: Columns = None,
-    logits: Logits = False,
-    format: Format = None,
     out_format: Annotated[str | None, typer.Option(help="Format of the result, where its name does not say.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; Parquet to a folder only.")] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler; needs the same.")] = None,
@@ -39,35 +34,24 @@ def predict(
     show_python: ShowPython = False,
 ) -> None:
     """Predict one credal set per row and write what is asked of it."""
-    names, kept = shared.split_names(columns), shared.split_names(keep) or ()
+    options: dict[str, Any] = {
+        "alpha": alpha,
+        "ask": tuple(ask.split(",")),
+        "id": table.id or None,
+        "columns": shared.split_names(table.columns),
+        "logits": table.logits,
+        "groups": table.groups,
+        "weights": table.weights,
+        "keep": tuple(shared.split_names(keep) or ()),
+    }
     if show_python:
-        made = shared.call(
-            *("cs.Scorer", calibration),
-            alpha=alpha,
-            ask=ask.split(","),
-            id=id or None,
-            columns=names,
-            logits=logits,
-            groups=groups,
-            weights=weights,
-            keep=tuple(kept),
-        )
-        if _is_folder(out):
-            shared.show_python(f"scorer = {made}", f"cs.distributed.score_parquet({new!r}, {out!r}, scorer)")
-            return
-        text = [name for name in (id, groups) if name]
-        shared.show_python(
-            "from credalset.tables.files import read_table, table_writer",
-            f"table = {shared.call('read_table', new, format, text=text)}",
-            f"scorer = {made}.for_input(table.schema)",
-            f"with table_writer({out!r}, scorer.schema{'' if out_format is None else f', {out_format!r}'}) as write:",
-            "    for batch in scorer.map_batches(table.batches):",
-            "        write(batch)",
-        )
+        _show_python(calibration, new, table.format, out, out_format, options)
         return
-    if not Path(calibration).is_dir():
-        raise ValueError(f"{calibration} is no folder. Give the folder that calibrate or fit wrote.")
-    scorer = Scorer(calibration, alpha, ask.split(","), id or None, names, logits, groups, weights, kept)
+    if not Path(calibration.calibration).is_dir():
+        raise ValueError(f"{calibration.calibration} is no folder. Give the folder that calibrate or fit wrote.")
+    scorer = Scorer(calibration.load() if calibration.trust else calibration.calibration, **options)
+    if alpha > 0.5:
+        shared.note(f"--alpha {alpha:g} asks for {1 - alpha:.0%} coverage; --alpha {1 - alpha:.2g} for {alpha:.0%}.")
     if _is_folder(out):
         with _client(workers, scheduler) as client:
             summary = score_parquet(
@@ -78,8 +62,26 @@ def predict(
     if workers or scheduler or resume:
         raise ValueError("--workers, --scheduler and --resume need Parquet input and a folder to write to (-o sets/).")
     shared.check_output(out)
-    n_rows = _stream(scorer, new, format, out, out_format)
+    n_rows = _stream(scorer, new, table.format, out, out_format)
     shared.stderr().print(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
+
+
+def _show_python(
+    calibration: Model, new: str, format: str | None, out: str, out_format: str | None, options: dict[str, Any]
+) -> None:
+    loaded = [calibration.python()] if calibration.trust else []
+    made = shared.call("cs.Scorer", Scorer, "model" if loaded else repr(calibration.calibration), **options)
+    if _is_folder(out):
+        writes = [f"scorer = {made}", f"cs.distributed.score_parquet({new!r}, {out!r}, scorer)"]
+    else:
+        text = [name for name in (options["id"], options["groups"]) if name]
+        writes = [
+            "from credalset.tables.files import read_table, table_writer",
+            f"table = {shared.call('read_table', read_table, repr(new), format=format, text=text)}",
+            f"scorer = {made}.for_input(table.schema)",
+            *shared.writing(out, out_format, "scorer.schema", "scorer.map_batches(table.batches)"),
+        ]
+    shared.show_python(*loaded, *writes)
 
 
 def _stream(scorer: Scorer, new: str, format: str | None, out: str, out_format: str | None) -> int:

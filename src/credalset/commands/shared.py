@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import errno
 import functools
+import inspect
 import json
 import os
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
 
 from credalset._progress import progress as bar
-from credalset.annotations import Annotations
-from credalset.calibration import Calibration
 from credalset.exceptions import CredalSetWarning
-from credalset.persistence.load import load
-from credalset.tables.matching import Matched, NumberTable, match, read_numbers
 
 SCHEMA_VERSION = 1
 CHECK_FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
-Id = Annotated[str, typer.Option("--id", help="Column that names the items.")]
-Columns = Annotated[str | None, typer.Option("--columns", help="Columns with the numbers, separated by commas.")]
-Format = Annotated[str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else as the name says.")]
-Logits = Annotated[bool, typer.Option("--logits", help="The numbers are logits: apply a softmax.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 ShowPython = Annotated[bool, typer.Option("--show-python", help="Print the Python that does the same, and stop.")]
 Alpha = Annotated[float, typer.Option("--alpha", help="Miscoverage rate: 0.1 asks for 90 % coverage.")]
-Votes = Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label) or an annotation export.")]
-Label = Annotated[str | None, typer.Option("--label", help="Column, or question of an export, with the labels.")]
-Worker = Annotated[str | None, typer.Option("--worker", help="Column of the votes that names the annotators.")]
-Task = Annotated[str | None, typer.Option("--task", help="Column of the votes that names the items.")]
 
 
 def stderr() -> Console:
@@ -45,15 +35,24 @@ def stderr() -> Console:
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn errors into one sentence and the right exit code; warnings into words on stderr."""
+    """Turn errors into one sentence and the right exit code; warnings into words on stderr.
+
+    A parameter whose type is a dataclass becomes one option for each of its fields: what commands share is said once.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
+    }
 
     @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", CredalSetWarning)
                 warnings.showwarning = _say_warning
-                command(*args, **kwargs)
+                command(**given)
         except KeyboardInterrupt:
             fail("interrupted; nothing was left half-written.", INTERRUPTED)
         except BrokenPipeError:  # whoever read our output has read enough
@@ -64,7 +63,23 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (ValueError, TypeError, ImportError) as error:
             fail(str(error))
 
+    options = [option for parameter in signature.parameters.values() for option in _options(parameter)]
+    common = {field.name for group in groups.values() for field in fields(group) if field.default is not MISSING}
+    options.sort(key=lambda option: option.name in common)  # help shows what is the command's own first
+    run.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
     return run
+
+
+def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """Write a group of options out into the options that it holds."""
+    group = parameter.annotation
+    if not is_dataclass(group):
+        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        return
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
+        yield inspect.Parameter(field.name, parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -95,10 +110,20 @@ def show_python(*lines: str) -> None:
     typer.echo("\n".join(["import credalset as cs", *lines]))
 
 
-def call(function: str, *arguments: Any, **options: Any) -> str:
-    """Write a call down, without options that are left at None, False or nothing."""
-    given = [f"{name}={value!r}" for name, value in options.items() if value not in (None, False, (), [])]
-    return f"{function}({', '.join([*map(repr, arguments), *given])})"
+def call(name: str, function: Callable[..., Any], *arguments: str, **options: Any) -> str:
+    """Write down a call: arguments as they are written, options unless they are left at their default."""
+    known = inspect.signature(function).parameters
+    given = [f"{option}={value!r}" for option, value in options.items() if value != known[option].default]
+    return f"{name}({', '.join([*arguments, *given])})"
+
+
+def writing(out: str, format: str | None, schema: str, batches: str) -> list[str]:
+    """Write down how batches go to a table."""
+    return [
+        f"with table_writer({out!r}, {schema}{'' if format is None else f', {format!r}'}) as write:",
+        f"    for batch in {batches}:",
+        "        write(batch)",
+    ]
 
 
 def print_json(kind: str, **values: Any) -> None:
@@ -111,58 +136,12 @@ def split_names(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
-def read_votes(path: str, task: str | None = None, worker: str | None = None, label: str | None = None) -> Annotations:
-    """Read votes from a long table or an annotation export, and say what it was taken for."""
-    votes = Annotations.read(path, task=task, worker=worker, label=label)
-    if votes.origin is not None:
-        note(f"{votes.origin}.")
-    return votes
-
-
-def read_for(
-    model: Any, path: str, format: str | None, *, id: str, columns: str | None, logits: bool, extra: Sequence[str]
-) -> NumberTable:
-    """Read what a calibration or model takes: predictions, or features by the names it was trained with."""
-    names = split_names(columns)
-    if names is None and (known := getattr(model, "feature_names_in_", None)) is not None:
-        names = [str(name) for name in known]
-    return read_numbers(path, format, id=id, columns=names, logits=logits, extra=extra)
-
-
-def read_as(
-    folder: str,
-    path: str,
-    format: str | None,
-    *,
-    id: str,
-    columns: str | None,
-    logits: bool,
-    extra: Sequence[str] = (),
-    keep_unvoted: bool = False,
-) -> tuple[str, str, str]:
-    """Write down how a calibration or model, and what it takes, are read."""
-    model = load(folder)
-    by_class = isinstance(model, Calibration)
-    names = split_names(columns)
-    if names is None and (known := getattr(model, "feature_names_in_", None)) is not None:
-        names = [str(name) for name in known]
-    numbers = call("read_numbers", path, format=format, id=id, columns=names, logits=logits, extra=list(extra))
-    given = ("" if by_class else ", by_class=False") + (", keep_unvoted=True" if keep_unvoted else "")
-    return (
-        f"made = cs.load({folder!r})",
-        f"both = match({numbers}, votes{given})",
-        f"predictions = both.table.{'values' if by_class else 'features()'}",
-    )
-
-
-def read_matched(
-    numbers: NumberTable, votes: Annotations, *, by_class: bool = True, keep_unvoted: bool = False
-) -> Matched:
-    """Match a table with votes and say what was left out."""
-    matched = match(numbers, votes, by_class=by_class, keep_unvoted=keep_unvoted)
-    for sentence in matched.notes:
-        note(sentence)
-    return matched
+def split_levels(levels: list[str]) -> list[float]:
+    """Read levels, given one by one or separated by commas."""
+    try:
+        return [float(level) for several in levels for level in several.split(",")]
+    except ValueError:
+        raise ValueError(f"--alpha must be numbers such as 0.1 or 0.05,0.1, but is {', '.join(levels)!r}.") from None
 
 
 def check_output(path: str, *, folder: bool = False) -> None:

@@ -18,7 +18,8 @@ RowOrCell = TypeVar("RowOrCell")
 
 #: what is measured in every run, as columns of the result rows
 SIZES = ("threshold", "efficiency", "volume", "volume_error")
-MEASURED = ("coverage", "coverage_true", *SIZES, "total", "aleatoric", "epistemic", "epistemic_gap", "empty")
+READ = ("width", "labels", "decided")  # what people read off sets, see `credalset.metrics.mean_sizes`
+MEASURED = ("coverage", "coverage_true", *SIZES, *READ, "total", "aleatoric", "epistemic", "epistemic_gap", "empty")
 SEEDS_PER_BATCH = 5  # few enough to lose little when killed, enough for `fit_many` to pay
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from credalset._parallel import for_each_block
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration
-from credalset.experiments.batch import Row
-from credalset.metrics.size import volume_sample
+from credalset.experiments.batch import READ, Row
+from credalset.metrics.size import mean_sizes, volume_sample
 from credalset.scores import Normalized, Score, get_score
 from credalset.sets.credal_set import PAIRS_PER_BLOCK, CredalSet
 from credalset.simplex import grid
@@ -62,13 +62,14 @@ def measure(
     alphas : sequence of float
         Levels.
     max_sets, n_rays : int
-        How many sets and rays per set to spend on volumes that have no closed form.
+        How many sets and rays per set to spend on volumes that have no closed form; so many sets are read off, too.
 
     Returns
     -------
     list of dict
-        Coverage of the labels and of the truth, threshold, efficiency (three classes), mean volume with its error,
-        mean uncertainties in base K and how far they may be off, and the share of empty sets.
+        Coverage of the labels and of the truth, threshold, efficiency (three classes), mean volume with its error, mean
+        width, number of labels that stay possible and share of items decided, mean uncertainties in base K and how far
+        they may be off, and the share of empty sets.
     """
     families = [calibrated.predict_set(test.inputs, alpha) for alpha in alphas]
     thresholds = [calibrated.threshold(alpha) for alpha in alphas]
@@ -78,7 +79,7 @@ def measure(
         truth = math.nan if test.truth is None else float(sets.contains(test.truth).mean())
         row = {**head, "alpha": alpha, "threshold": threshold, "efficiency": share, "coverage_true": truth}
         row |= {"coverage": float(sets.contains(test.labels).mean()), "empty": float(sets.is_empty().mean())}
-        rows.append(row | _volume(sets, max_sets, n_rays) | _uncertainty(sets))
+        rows.append(row | _volume(sets, max_sets, n_rays) | _read_off(sets, max_sets) | _uncertainty(sets))
     return rows
 
 
@@ -101,6 +102,12 @@ def _volume(sets: CredalSet, max_sets: int, n_rays: int) -> Row:
     volumes = np.asarray(chosen.volume(n_rays=n_rays))
     error = 0.0 if is_exact else float(volumes.std(ddof=1) / math.sqrt(len(volumes)))
     return {"volume": float(volumes.mean()), "volume_error": error}
+
+
+def _read_off(sets: CredalSet, max_sets: int) -> Row:
+    """What people read off sets, of at most so many."""
+    sizes = mean_sizes(sets, max_sets=max_sets)
+    return {name: float(sizes[name]) for name in READ}
 
 
 def _uncertainty(sets: CredalSet) -> Row:

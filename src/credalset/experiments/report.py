@@ -17,7 +17,8 @@ from credalset.experiments.summary import Cell, summarize
 #: level of the table in the terminal, the one the paper reports
 ALPHA = {"synthetic": 0.1, "chaosnli": 0.25, "cifar10h": 0.1}
 OK = "Column ok, such as 4/5: in how many cells, of how many, coverage lies in the band for all cells at once."
-COLUMNS = ("score", "n_votes", "n_train", *tables.MEASURES, "ok")
+LEFT_TO_FILES = ("total", "aleatoric")  # columns for which the terminal has no room
+COLUMNS = ("score", "n_votes", "n_train", *(n for n in tables.MEASURES if n not in LEFT_TO_FILES), "ok")
 
 
 def write(name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Callable[[str], None]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from credalset._text import number_text
-from credalset.experiments.batch import MEASURED, Row, pick
+from credalset.experiments.batch import MEASURED, READ, Row, pick
 from credalset.experiments.summary import Cell, shrinking
 
 MEASURES = tuple(name for name in MEASURED if name not in ("volume_error", "epistemic_gap", "empty"))
@@ -78,7 +78,7 @@ def pivot(cells: Sequence[Cell], across: str, write: Callable[[Cell], str], down
 def full_table(cells: Sequence[Cell]) -> str:
     """Write cells with their spread over the seeds and the band of coverage."""
     headings = ["score", "alpha", "coverage", "95 % band", "threshold", "efficiency", "volume"]
-    headings += ["total", "aleatoric", "epistemic", "empty"]
+    headings += [*READ, "total", "aleatoric", "epistemic", "empty"]
     rows = [_full_row(cell) for cell in cells]
     used = [k for k in range(len(headings)) if any(text_of(row[k]) for row in rows)]  # no grid beyond three classes
     return markdown([headings[k] for k in used], [[row[k] for k in used] for row in rows])
@@ -136,8 +136,8 @@ def _series_name(row: Row) -> str:
 
 def _full_row(cell: Cell) -> list[Any]:
     sizes = [plus_minus(cell, "threshold"), plus_minus(cell, "efficiency"), volume_text(cell)]
-    uncertainty: list[Any] = [cell.mean[name] for name in ("total", "aleatoric", "epistemic", "empty")]
+    uncertainty: list[Any] = [cell.mean[name] for name in (*READ, "total", "aleatoric", "epistemic", "empty")]
     if cell.mean["epistemic_gap"] > 5e-4:  # bounds of a larger set, or a bracket
-        uncertainty[2] = f"{text_of(uncertainty[2])} (at most; {text_of(cell.mean['epistemic_gap'])} less by members)"
+        uncertainty[-2] = f"{text_of(uncertainty[-2])} (at most; {text_of(cell.mean['epistemic_gap'])} less by members)"
     band = f"{cell.band[0]:.3f}–{cell.band[1]:.3f}"
     return [cell["score"], f"{cell['alpha']:g}", plus_minus(cell, "coverage"), band, *sizes, *uncertainty]

@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from credalset._parallel import for_each_block
-from credalset._typing import ArrayLike, FloatArray, Prediction, RandomState
+from credalset._typing import ArrayLike, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.annotations.labels import name_array, row_names
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.checks import uses_mixtures
+from credalset.calibration.conditional import Conditional, check_conditional, with_constant
 from credalset.calibration.groups import Groups, Pool
+from credalset.calibration.noise import NoNoise
 from credalset.calibration.part import ROUNDING, Part, as_weights
 from credalset.calibration.promise import COVERED, Promise
 from credalset.calibration.rule import Rule
@@ -51,7 +52,11 @@ class LabelRule(Rule):
         if key not in self._parts:
             kept = self.members(pool)
             shares = self.shares[kept] if self.weights is None else self.shares[kept] * self.weights[kept, None]
-            self._parts[key] = Part(self.label_scores[kept].reshape(1, -1), np.empty((1, 0)), shares.ravel())
+            features = None
+            if self.conditional is not None:
+                features = np.repeat(with_constant(self.conditional.features[kept]), shares.shape[1], axis=0)
+            scores = self.label_scores[kept].reshape(1, -1)
+            self._parts[key] = Part(scores, np.empty((1, 0)), shares.ravel(), features)
         return self._parts[key]
 
     def new_weights(self, weights: Any, n: int) -> FloatArray | None:
@@ -147,7 +152,7 @@ sets; if items are exchangeable
         checked = self.check(prediction, classes)
         thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, groups, weights)
         items = row_names(prediction)
-        members = scores_of_labels(self.score, checked) <= thresholds[:, None]
+        members = self.score.label_scores(checked) <= thresholds[:, None]
         return LabelSets(members, self.classes, None if items is None else name_array(items))
 
     def p_values(self, prediction: ArrayLike, *, groups: Any = None, weights: Any = None) -> FloatArray:
@@ -170,7 +175,7 @@ sets; if items are exchangeable
         array([[0.35, 0.08, 0.03]])
         """
         checked = self.check(prediction)
-        columns = scores_of_labels(self.score, checked).T
+        columns = self.score.label_scores(checked).T
         found = [self.rule.p_values(column, self.score, checked, groups, weights) for column in columns]
         return np.stack(found, axis=1)
 
@@ -258,7 +263,7 @@ def conformalize(
     """
     wanted, chosen = as_target(target), get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
-    label_scores = scores_of_labels(chosen, checked)
+    label_scores = chosen.label_scores(checked)
     shares = labels_that_count(found.distributions, label_scores, wanted)
     if n_samples is not None:
         n_draws = as_positive_int(n_samples, "n_samples")
@@ -266,10 +271,14 @@ def conformalize(
             raise ValueError(f"n_samples was given, but target={wanted!r} draws no labels. Leave n_samples out.")
         shares = as_generator(random_state).multinomial(n_draws, shares / shares.sum(axis=1, keepdims=True)) / n_draws
     label_scores = np.where(shares > 0.0, label_scores, 0.0)
+    conditional = groups if isinstance(groups, Conditional) else None
+    if conditional is not None:
+        check_conditional(conditional, NoNoise(), len(shares))
     rule = Rule(
         (shares * label_scores).sum(axis=1),
         weights=None if weights is None else as_weights(weights, len(shares)),
-        groups=None if groups is None else Groups.read(groups, chosen, checked),
+        groups=None if groups is None or conditional else Groups.read(groups, chosen, checked),
+        conditional=conditional,
     )
     n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
     return LabelCalibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures, label_scores, shares, wanted)
@@ -300,15 +309,3 @@ def labels_that_count(shares: FloatArray, scores: FloatArray, target: Target) ->
     reached = np.cumsum(np.take_along_axis(shares, order, axis=1), axis=1) >= target - ROUNDING
     last = np.take_along_axis(order, reached.argmax(axis=1)[:, None], axis=1)
     return (np.arange(shares.shape[1]) == last).astype(np.float64)
-
-
-def scores_of_labels(score: Score, prediction: Prediction) -> FloatArray:
-    """Return the score of each label, (N, K): that of the distribution in which it is certain."""
-    n_classes = score.n_classes(prediction)
-    corners, result = np.eye(n_classes)[None], np.empty((len(prediction), n_classes))
-
-    def one_block(rows: slice) -> None:
-        result[rows] = score.evaluate_pairs(prediction[rows], corners)
-
-    for_each_block(one_block, len(prediction), n_classes**2)
-    return result

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from credalset.calibration import Calibration, CrossCalibration, Stream
-from credalset.classifier import ConformalCredalClassifier
 from credalset.exceptions import FileFormatError
 from credalset.labels import LabelCalibration
 from credalset.persistence.bundle import Bundle, read_bundle
 from credalset.persistence.versions import check_versions
-from credalset.predictors.saved import SavedEstimator, load_estimator
 from credalset.scores.saved import sets_from_bundle
 from credalset.sets.credal_set import CredalSet
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from credalset.classifier import ConformalCredalClassifier
     from credalset.predictors.torch.base import TorchEstimator
 
 WITHOUT_NETWORK: dict[str, Callable[..., Any]] = {
@@ -82,7 +81,11 @@ def _build(bundle: Bundle, path: str | Path, trusted: Sequence[str], module: Any
             raise ValueError(f"{path} holds a {bundle.kind}, and no network. Load it without module.")
         return WITHOUT_NETWORK[bundle.kind](bundle, path)
     if bundle.kind == "classifier":
+        from credalset.classifier import ConformalCredalClassifier  # and with it scikit-learn, which takes a second
+
         return ConformalCredalClassifier.from_bundle(bundle, path, trusted, module)
     if bundle.kind == "estimator":
+        from credalset.predictors.saved import SavedEstimator, load_estimator
+
         return load_estimator(SavedEstimator(bundle.files, bundle.values), path, trusted, module)
     raise FileFormatError(f"{path} holds a {bundle.kind!r}, which this version of credalset does not know.")

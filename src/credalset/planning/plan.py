@@ -48,6 +48,8 @@ def plan(
     compare: Sequence[str] = ("uniform", "random", "entropy"),
     calibration_votes: int | None = None,
     doubt: float = 0.1,
+    groups: Any = None,
+    weights: Any = None,
     items: Iterable[Any] | None = None,
     random_state: RandomState = 0,
 ) -> Plan:
@@ -87,6 +89,8 @@ def plan(
     doubt : float
         Share of the expected fall by which the model may be wrong, added to both sides of intervals. Back-tests on two
         crowds are in the documentation.
+    groups, weights : array of shape (N,), optional
+        For a calibration with groups or weights, as ``made.predict_set`` takes them.
     items : iterable of N names, optional
         Names of the items; by default those of the predictions, or 0, 1, 2, ….
     random_state : int, Generator or None
@@ -109,7 +113,10 @@ def plan(
     """
     generator = as_generator(random_state)
     _check(goal, compare)
-    before: CredalSet = made.predict_set(predictions, alpha=alpha)
+    known = {name: given for name, given in (("groups", groups), ("weights", weights)) if given is not None}
+    if known and pilot is not None:
+        raise ValueError("pilot is for calibrations without groups and weights. Leave it out.")
+    before: CredalSet = made.predict_set(predictions, alpha=alpha, **known)
     counts = np.zeros(before.center.shape) if votes is None else votes
     sets = update(before, counts, as_probability(delta, "delta"))
     price = np.broadcast_to(as_numbers(cost, "cost"), (len(sets),)).astype(float)

@@ -60,11 +60,14 @@ def _item_names(X: Any) -> Any:
         if not isinstance(frame.f_locals.get("self"), Pipeline):
             continue
         names, others = (row_names(frame.f_locals.get(name)) for name in ("X", "y"))
-        if names is not None and len(names) != _num_samples(X) and order_of_items(others, names, "y", "X") is not None:
+        if names is None or len(names) == _num_samples(X):
+            continue
+        if order_of_items(others, names, "y", "X") is not None:
             raise ValueError(
                 "the pipeline's X and y have the same items in different orders, and one of its steps takes a part of "
                 "them by position. Bring y into the order of X: y.select(X.index) for Annotations, y.loc[X.index]."
             )
+        return None
     return names
 
 

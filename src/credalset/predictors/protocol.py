@@ -144,6 +144,11 @@ def is_fitted(estimator: Any) -> bool:
     return True
 
 
+def takes_predictions_of(score: Score, estimator: Any) -> bool:
+    """Tell whether an estimator makes predictions that a score takes."""
+    return any(_find_method(estimator, method) is not None for method in score.prediction_methods)
+
+
 def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
     """Return the predictions that a score takes, validated: distributions, or densities for a second-order score."""
     for method in score.prediction_methods:

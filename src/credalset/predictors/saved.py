@@ -179,10 +179,17 @@ def _class_array(classes: Any, dtype: Any, path: str | Path) -> AnyArray:
 
 
 def _skops_io() -> Any:
+    """Import skops; it walks through all of scikit-learn, which would import PyTorch and Dask for nothing."""
+    unused = [f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "jax", "torch")]
+    unused = [name for name in unused if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(unused))  # type: ignore[arg-type]  # None there is a package that is not installed
     try:
         import skops.io
     except ImportError:
         raise MissingExtraError("Saving or loading a scikit-learn estimator", "skops", "io") from None
+    finally:
+        for name in unused:
+            del sys.modules[name]
     return skops.io
 
 

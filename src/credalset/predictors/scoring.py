@@ -50,7 +50,8 @@ class SoftScoring:
         """Return minus the mean soft cross-entropy of `predict_proba`; greater is better.
 
         It is the log-likelihood of one vote per item, which `GridSearchCV` and `cross_val_score` maximise unless they
-        are told otherwise.
+        are told otherwise. It looks at predictions alone: for searches over ``nonconformity``, which only sets depend
+        on, use ``scoring=credalset.metrics.WidthScorer(alpha)``.
 
         Parameters
         ----------

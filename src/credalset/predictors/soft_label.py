@@ -13,11 +13,12 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray
+from credalset.predictors.guessing import Guessing, takes_y
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.scoring import SoftScoring
 
 
-class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class SoftLabelClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Fit a scikit-learn classifier to label distributions by weighting each item's classes.
 
     An item with label distribution λ becomes up to K training rows, one per class with weight λ_k > 0, so that the
@@ -50,9 +51,12 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
     #: tells `ConformalCredalClassifier` that ``fit`` takes label distributions
     accepts_label_distributions = True
 
+    _meant = dict.fromkeys(("estimator", "base_estimator", "classifier", "model"), "the classifier is called base.")
+
     def __init__(self, base: Any = None) -> None:
         self.base = base
 
+    @takes_y
     def fit(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to distributions, counts, Annotations or plain class labels.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,8 @@ class Report:
         Sizes by score and level.
     shown : ndarray
         Rows of the items that the page shows, in the order of work.
+    before : list of Slice
+        The slices as they would be had all items one threshold; empty where they have.
     """
 
     html: str
@@ -64,6 +66,7 @@ class Report:
     queue: Queue
     sizes: list[Size]
     shown: IntArray
+    before: list[Slice] = field(default_factory=list)
 
     def __repr__(self) -> str:
         size = f"{len(self.html.encode()) / 1000:.0f} kB"
@@ -120,8 +123,9 @@ def report(
         With these, `Annotations` are matched by name; otherwise by position.
     texts, images : sequences of N str, optional
         What an item says, and a link to it. Links are not followed by the page; ``data:`` pictures are shown.
-    groups : sequence of N keys, optional
-        Coverage by group; also the groups of the calibration, if it has any.
+    groups : sequence of N keys, or array of shape (N, d), optional
+        Coverage by group; also the groups of the calibration, if it has any, or its features if it is `Conditional`.
+        Slices then show what one threshold for all items would cover, too.
     weights : array of shape (N,), optional
         Likelihood ratios, if the calibration is weighted.
     slices : mapping from names to N values, optional
@@ -166,7 +170,9 @@ def report(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CredalSetWarning)  # the page says what these would
         origin, sets, level = _sets(source, prediction, groups, weights, classes, alpha)
-        about = {"items": items, "texts": texts, "images": images, "groups": groups, "slices": slices, "truth": truth}
+        keys = groups if origin.conditional is None else None
+        features = origin.slices(groups, len(sets)) | dict(slices or {})
+        about = {"items": items, "texts": texts, "images": images, "groups": keys, "slices": features, "truth": truth}
         known = read_items(sets, votes, classes=classes, **about)
         measures = Measures.of(sets, known.names, rules)
         coverage = look_at(origin, sets, known, measures, level, random_state)
@@ -186,7 +192,8 @@ def report(
     if table is not None:
         payload.write_parquet(Path(table), known, sets, measures, coverage.covered)
     target = None if path is None else Path(path)
-    return Report(html, target, coverage.verdict, coverage.slices, coverage.worst, measures.queue, sizes, shown)
+    found = (coverage.verdict, coverage.slices, coverage.worst, measures.queue, sizes, shown, coverage.before)
+    return Report(html, target, *found)
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,8 @@ class Coverage:
         Coverage at other levels; empty where sets are given.
     slices : list of Slice
         Coverage by feature, among items with votes; their members are rows of those items.
+    before : list of Slice
+        The same slices, had all items one threshold; empty where they have.
     low : list of bool
         Which slices are below the promise even if all of them are looked at together.
     worst : WorstSlice or None
@@ -55,6 +57,7 @@ class Coverage:
     covered: BoolArray
     curve: list[CurvePoint]
     slices: list[Slice]
+    before: list[Slice]
     low: list[bool]
     worst: WorstSlice | None
 
@@ -77,12 +80,14 @@ def look_at(
     features = _features(items, sets, measures, there)
     voted = covered[there]
     slices = slice_coverage(voted, features) if len(voted) else []
+    plain = source.with_one_threshold(sets, alpha) if len(voted) else None
     return Coverage(
         verdict,
         truth,
         covered,
         _curve(source, items, voted_keys),
         slices,
+        [] if plain is None else slice_coverage(_covered(plain, items)[there], features),
         _low(slices, None if alpha is None else 1.0 - alpha),
         worst_slice(voted, features, random_state=seed) if len(voted) >= FEWEST else None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from credalset.annotations.labels import (
     row_names,
     shown,
 )
+from credalset.calibration import Calibration, Conditional
+from credalset.calibration.quantile import exact_level
 from credalset.sets import CredalSet
 
 ALPHA = 0.1
@@ -36,10 +38,13 @@ class Source:
         Who made the promise, if it is known.
     predict : callable or None
         From a level to the sets at that level.
+    weights : array or None
+        Likelihood ratios of the items, if the calibration is weighted.
     """
 
     calibration: Any
     predict: Callable[[float], CredalSet] | None
+    weights: Any = None
 
     @classmethod
     def read(cls, source: Any, prediction: Any, groups: Any, weights: Any, classes: Any) -> Source:
@@ -55,13 +60,37 @@ class Source:
         rule = getattr(calibration, "rule", None)
         options: dict[str, Any] = {}
         own = getattr(rule, "groups", None)
-        if own is not None and not own.predicted:
+        if getattr(rule, "conditional", None) is not None or (own is not None and not own.predicted):
             options["groups"] = groups
         if getattr(rule, "weights", None) is not None:
             options["weights"] = weights
         if classes is not None and calibration is source:
             options["classes"] = classes
-        return cls(calibration, lambda alpha: source.predict_set(prediction, alpha, **options))
+        return cls(calibration, lambda alpha: source.predict_set(prediction, alpha, **options), options.get("weights"))
+
+    @property
+    def conditional(self) -> Conditional | None:
+        """The features that thresholds follow, if they do."""
+        found: Conditional | None = getattr(getattr(self.calibration, "rule", None), "conditional", None)
+        return found
+
+    def with_one_threshold(self, sets: CredalSet, alpha: float | None) -> CredalSet | None:
+        """Return the sets that one threshold for all items would give; None where groups do not matter."""
+        own = self.calibration
+        if alpha is None or not isinstance(own, Calibration) or (own.rule.groups is None and self.conditional is None):
+            return None
+        rule = replace(own.rule, groups=None, conditional=None)
+        level = exact_level(alpha)
+        thresholds = rule.thresholds(level, sets.score, sets.prediction, weights=self.weights, quiet=True)
+        return sets.score._region(sets.prediction, thresholds)
+
+    def slices(self, groups: Any, n: int) -> dict[str, AnyArray]:
+        """Return the features that thresholds follow, by name; groups of zeros and ones as no and yes."""
+        columns = {} if self.conditional is None else self.conditional.columns(groups, n)
+        return {
+            name: np.where(values == 1.0, "yes", "no") if np.isin(values, (0.0, 1.0)).all() else values
+            for name, values in columns.items()
+        }
 
     def group_keys(self, sets: CredalSet, groups: Sequence[Any] | None) -> list[Any] | None:
         """Return the keys that decide each item's threshold, None if the calibration has no groups."""

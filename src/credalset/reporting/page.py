@@ -76,6 +76,7 @@ def page_facts(
         "curve_rows": [point for point in coverage.curve if round(20 * point.alpha, 6) % 1 == 0],
         "features": _features(coverage, alpha),
         "n_slices": len(coverage.slices),
+        "with_before": bool(coverage.before),
         "worst": _worst(coverage, alpha),
         "actions": _actions(sets, items, measures),
         "marks": pictures.MARKS,
@@ -139,8 +140,11 @@ def _features(coverage: Coverage, alpha: float | None) -> list[dict[str, Any]]:
     ends = [float(s.coverage.low) for s in coverage.slices if s.coverage.n >= 10] + [promised or 1.0]
     least = float(np.clip(np.floor(10 * min(ends)) / 10, 0.0, 0.8))
     found: dict[str, list[dict[str, Any]]] = {}
-    for part, is_low in zip(coverage.slices, coverage.low, strict=True):
-        found.setdefault(part.feature, []).append(_slice_row(part.value, part.coverage, promised, least, is_low))
+    before: list[Estimate | None] = [part.coverage for part in coverage.before]
+    before = before or [None] * len(coverage.slices)
+    for part, is_low, earlier in zip(coverage.slices, coverage.low, before, strict=True):
+        row = _slice_row(part.value, part.coverage, promised, least, is_low)
+        found.setdefault(part.feature, []).append(row | {"before": earlier})
     return [{"name": name, "rows": rows, "least": least} for name, rows in found.items()]
 
 

@@ -52,6 +52,7 @@ _KNOWN_OF_A_FORMULA = {
     "has_convex_regions",
     "largest_above",
     "largest_within",
+    "label_scores",
     "lipschitz",
     "largest_gap",
     "enclosing_threshold",
@@ -197,6 +198,17 @@ class Score(ABC):
     def largest_score(self, prediction: Prediction) -> FloatArray:
         """Return per prediction the largest score of any distribution, or a bound above it; no checks."""
         return self.largest_above(prediction, np.zeros((len(prediction), self.n_classes(prediction))))
+
+    def label_scores(self, prediction: Prediction) -> FloatArray:
+        """Return the score of each label, (N, K): that of the distribution in which it is certain; no checks."""
+        n_classes = self.n_classes(prediction)
+        corners, result = np.eye(n_classes)[None], np.empty((len(prediction), n_classes))
+
+        def one_block(rows: slice) -> None:
+            result[rows] = self.evaluate_pairs(prediction[rows], corners)
+
+        for_each_block(one_block, len(prediction), n_classes**2)
+        return result
 
     def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
         """Return numbers whose mean over votes drawn from λ is at least f(x, λ), whatever λ is; None if there are none.

@@ -17,6 +17,7 @@ from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.scores.base import Score
 from credalset.scores.dirichlet.entropy import phi_inverse
 from credalset.scores.dirichlet.geometry import phi, relative_to
+from credalset.scores.pooling import pooled_spread
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnified
 from credalset.sets.roots import bisect, newton
@@ -151,18 +152,7 @@ def closest_with_top(center: FloatArray) -> FloatArray:
     $s = \sqrt g$, and the others stay in proportion: an affinity of $\sqrt{|P| \bar s^2 + g(\text{outside } P)}$, so a
     distance of about half of what the pool lies away from its average, $\sum_P (s - \bar s)^2$.
     """
-    root = np.sqrt(center)
-    ranked = -np.sort(-root, axis=1)
-    total, squares, size = root.copy(), center.copy(), np.ones_like(center)
-    for largest in ranked.T:
-        joins = largest[:, None] * size > total
-        if not joins.any():
-            break
-        total += np.where(joins, largest[:, None], 0.0)
-        squares += np.where(joins, largest[:, None] ** 2, 0.0)
-        size += joins
-    spread = np.maximum(squares - total**2 / size, 0.0)
-    spread[size == 1] = 0.0
+    spread = pooled_spread(np.sqrt(center))
     return spread / (1.0 + np.sqrt(np.maximum(1.0 - spread, 0.0)))
 
 

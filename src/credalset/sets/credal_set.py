@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from credalset._typing import AnyArray, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers, refuse_texts
 from credalset.annotations.labels import Labels
 from credalset.annotations.table import is_text, rows_of
+from credalset.exceptions import Hinting
 from credalset.persistence.bundle import write_bundle
 from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame, write_csv, write_parquet
 from credalset.sets.html import to_html
@@ -31,7 +32,7 @@ PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CredalSet(Questions):
+class CredalSet(Hinting, Questions):
     """A batch of N credal sets over K classes: {λ : score(prediction, λ) ≤ threshold}, one per prediction.
 
     Built by `Calibration.predict_set` or by a score's ``region(prediction, threshold)``. Membership is decided in the
@@ -63,6 +64,19 @@ class CredalSet(Questions):
     >>> sets.contains([[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]])
     array([ True, False])
     """
+
+    _meant: ClassVar[dict[str, str]] = {
+        "alpha": "Sets do not keep the level they were predicted at; to_frame(alpha=...) adds it to a table.",
+        "bounds": "Ask lower() and upper(), or envelope() for both.",
+        "coverage": "Ask credalset.metrics.coverage(sets, Y).",
+        "entropy": "A set has a range of entropies: entropy_bounds().",
+        "intervals": "Ask lower() and upper(), or envelope() for both.",
+        "labels": "Ask decide(), which labels could be the most probable one.",
+        "loc": "Take items by name with select(names).",
+        "plot": "Pictures are in credalset.plotting: ternary(sets) for three classes, envelopes(sets) for more.",
+        "predict": "Ask decide(), which labels could be the most probable one.",
+        "size": "Ask width() or volume().",
+    }
 
     score: Score
     prediction: Prediction

@@ -51,6 +51,18 @@ class Questions(Region):
         lower, upper = self._measure([(k,), (k,)], lambda sets, _: sets._envelope(), lambda _: (0.0, 1.0))
         return lower, upper
 
+    def width(self) -> FloatArray:
+        """Return ½ Σ (upper − lower) over the classes of each set, (N,): 0 for a point; NaN where a set is empty.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15).width().round(3)
+        array([0.425])
+        """
+        lower, upper = self.envelope()
+        return np.asarray(0.5 * (upper - lower).sum(axis=1))
+
     @overload
     def upper_expectation(self, utility: ArrayLike, return_distribution: Literal[False] = False) -> FloatArray: ...
     @overload

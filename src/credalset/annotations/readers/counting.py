@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from credalset.annotations.building import Building
+from credalset.annotations.building import Building, warn_of_variants
 from credalset.annotations.counting import as_seconds, check_options, count_votes
 from credalset.annotations.readers.reading import ROLES, VoteFile, complete_rows
 from credalset.annotations.readers.types import ColumnType
@@ -52,6 +52,8 @@ def count_file(
         unknown=unknown,
         missing=votes.missing,
     )
+    if wanted is None:
+        warn_of_variants(counted.classes)
     inferred = votes.log.ordered and votes.wanted.one_vs_rest is None
     return cls._counted(counted, "weight" in columns, ordered, positions, inferred, votes.describe())
 

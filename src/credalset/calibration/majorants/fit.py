@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration.majorants.crowd import Crowd
 from credalset.calibration.majorants.family import Family, FamilyLevel, FamilyVotes
 from credalset.calibration.majorants.mesh import Mesh
-from credalset.calibration.majorants.tables import MAX_DEGREE, MESH, Level, Programmes, Votes
+from credalset.calibration.majorants.tables import MAX_DEGREE, MESH, Level, Programmes, Votes, order_of_growth
 from credalset.scores import Score
 
 RATIO, COARSE_RATIO = 1.15, 1.4  # between neighbouring thresholds, and where almost nothing is expected above them
+MANY = 2000  # items that tell thresholds of squared distances apart as finely as those of distances
 MOST_LEVELS = 40
 MOST_DEGREES = 3
 LOWEST = 1e-3  # threshold, relative to the largest score
-HOPELESS = 0.4  # mean of a majorant at which smaller thresholds are not looked at
+HOPELESS = 0.4  # mean of a majorant, with two standard errors, at which smaller thresholds are not looked at
 SQUARES = 0.75  # weight of the spread of majorants, times the root of the number of items
 LIMIT, SMALLEST_LIMIT = 0.22, 6.0  # what majorants may not exceed, over the root of the number of items
 MIXING = 1.3  # finer cells where classes cannot be sorted
+FEWEST_PIECES, ITEMS_PER_NODE = (
+    4,
+    2,
+)  # a mesh finer than what the items set aside tell apart costs time and gains nothing
 
 AnyLevel = Level | FamilyLevel
 
@@ -57,9 +64,14 @@ class Majorants:
 
         With ``family`` they hold on average over a family of crowds only, see `credalset.calibration.majorants.family`.
         """
+        # Many small products: threads would spend their time waiting for each other.
+        with threadpool_limits(limits=1, user_api="blas"):
+            return cls._fit(score, prediction, counts, n, family)
+
+    @classmethod
+    def _fit(cls, score: Score, prediction: FloatArray, counts: FloatArray, n: int, family: bool) -> Majorants:
         core, scale = score.unscaled(prediction)
-        k, alike = prediction.shape[1], core.treats_classes_alike
-        mesh = Mesh(k, MESH[k] if alike else round(MIXING * MESH[k]), alike)
+        mesh = _mesh(core, *prediction.shape)
         crowd = Crowd.fit(prediction, counts)
         programmes: dict[int, Programmes] = {}
         held_out: dict[int, Any] = {}
@@ -75,9 +87,9 @@ class Majorants:
         crowds = Family.draw(core, mesh) if family else None
         raw: list[float] = []
         levels: list[dict[int, AnyLevel]] = []
-        coarse = True
+        coarse, ratio = True, RATIO ** min(order_of_growth(core, mesh), max(1.0, np.sqrt(MANY / n)))
         while len(levels) < MOST_LEVELS and t > LOWEST * top:
-            t /= COARSE_RATIO if coarse else RATIO
+            t /= COARSE_RATIO if coarse else ratio
             built = {
                 d: Level.build(one, t, rho, limits)
                 if crowds is None
@@ -89,7 +101,7 @@ class Majorants:
             values = np.concatenate([built[degree].values(votes) for degree, votes in held_out.items()])
             error = values.std() / np.sqrt(len(values))
             coarse = coarse and values.mean() + 2.0 * error < 0.03
-            if values.mean() - error > HOPELESS:
+            if values.mean() - error + 2.0 * values.std() / np.sqrt(n) > HOPELESS:
                 break
         return cls(score, mesh, np.array(raw), levels, float(np.median(scale)), family)
 
@@ -134,6 +146,15 @@ def why_no_majorants(score: Score, prediction: FloatArray | None) -> str:
     if prediction is not None and prediction.shape[1] not in MAX_DEGREE:
         return f"majorants are made for at most {max(MAX_DEGREE)} classes, and there are {prediction.shape[1]}"
     return ""
+
+
+def _mesh(score: Score, n_items: int, n_classes: int) -> Mesh:
+    """Return a mesh as fine as the score needs, or as so many items can use."""
+    alike = score.treats_classes_alike
+    pieces = MESH[n_classes] if alike else round(MIXING * MESH[n_classes])
+    while pieces > FEWEST_PIECES and math.comb(pieces + n_classes - 1, n_classes - 1) * ITEMS_PER_NODE > n_items:
+        pieces -= 1
+    return Mesh(n_classes, pieces, alike)
 
 
 def _degrees(counts: FloatArray) -> list[int]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from credalset._typing import BoolArray, FloatArray, IntArray
 
@@ -41,14 +40,7 @@ def smallest_tables(
     start : float
         A constant table that satisfies every constraint strictly.
     """
-    # Many small products: threads would spend their time waiting for each other.
-    with threadpool_limits(limits=1, user_api="blas"):
-        return _smallest_tables(mean, square, rows, own, bounds, np.full(mean.shape, start))
-
-
-def _smallest_tables(
-    mean: FloatArray, square: FloatArray, rows: FloatArray, own: FloatArray, bounds: FloatArray, result: FloatArray
-) -> FloatArray:
+    result = np.full(mean.shape, start)
     upper = np.triu_indices(mean.shape[1])
     products = rows[:, upper[0]] * rows[:, upper[1]]
     slack = _apply(rows, own, result) - bounds

@@ -103,8 +103,6 @@ class Programmes:
     ----------
     means, squares : ndarrays of shape (V, C) and (V, C, C)
         What E φ and E φ² are under the model, for items near each node.
-    weights : ndarray of shape (V,)
-        Share of the items near each node.
     points : ndarray of shape (G, K)
         Where majorants are asked for.
     edges : ndarray of shape (E, 2)
@@ -120,7 +118,6 @@ class Programmes:
     degree: int
     means: FloatArray
     squares: FloatArray
-    weights: FloatArray
     points: FloatArray
     edges: IntArray
     close: FloatArray
@@ -138,7 +135,6 @@ class Programmes:
         near = np.zeros((len(mesh.nodes), len(items)))
         np.add.at(near, (place.node, np.arange(len(ranked))[:, None]), place.share)
         near[:, len(ranked) :] = 0.5 * np.eye(len(mesh.nodes))
-        weights = near[:, : len(ranked)].sum(axis=1) / max(len(ranked), 1)
         near /= near.sum(axis=1, keepdims=True)
         k = mesh.n_classes
         while n_votes > degree and len(count_vectors(n_votes, k)) > MOST_VECTORS:
@@ -155,15 +151,14 @@ class Programmes:
             degree=degree,
             means=chances @ parts,
             squares=squares,
-            weights=weights,
             points=np.concatenate([lattice, bent]),
             edges=edges,
             close=np.concatenate([scale * around for scale in CLOSE]),
-            steepness=STEEPNESS / _order(score, mesh),
+            steepness=STEEPNESS / order_of_growth(score, mesh),
         )
 
     def solve(self, threshold: float, rho: float, limits: tuple[float, float]) -> FloatArray:
-        """Return a table for each node, (V, C); the constant one where no item is near."""
+        """Return a table for each node, (V, C)."""
         nodes, n_points = self.mesh.nodes, len(self.points)
         scores = self._scores(np.broadcast_to(self.points, (len(nodes), *self.points.shape)))
         vectors = count_vectors(self.degree, self.mesh.n_classes)
@@ -181,11 +176,7 @@ class Programmes:
             bounds[v, len(rows) : len(rows) + len(points)] = 1.0 + MARGIN
         own = np.concatenate([own, probabilities(close, vectors)], axis=1)
         bounds = np.concatenate([bounds, self._wanted(self._scores(close) / threshold)], axis=1)
-        tables, near = np.ones((len(nodes), len(vectors))), self.weights > 0
-        tables[near] = smallest_tables(
-            self.means[near], rho * self.squares[near], rows, own[near], bounds[near], start=1.5
-        )
-        return tables
+        return smallest_tables(self.means, rho * self.squares, rows, own, bounds, start=1.5)
 
     def _scores(self, points: FloatArray) -> FloatArray:
         """Score points (V, X, K) against the nodes."""
@@ -216,7 +207,7 @@ class Programmes:
         return [found[node == v] for v in range(len(self.mesh.nodes))]
 
 
-def _order(score: Score, mesh: Mesh) -> float:
+def order_of_growth(score: Score, mesh: Mesh) -> float:
     """Return how a score grows with the distance from the prediction: 1 for distances, 2 for their squares."""
     far = 0.5 * (mesh.nodes + 1.0 / mesh.n_classes)
     near = 0.5 * (mesh.nodes + far)

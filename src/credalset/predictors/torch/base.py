@@ -24,6 +24,7 @@ from credalset._typing import AnyArray, FloatArray
 from credalset._validation import as_generator
 from credalset.annotations.labels import Labels
 from credalset.persistence.bundle import Bundle, write_bundle
+from credalset.predictors.guessing import takes_y
 from credalset.predictors.labels import read_labels
 from credalset.predictors.saved import dump_estimator
 from credalset.predictors.scoring import SoftScoring
@@ -56,6 +57,7 @@ class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimato
     #: tells `ConformalCredalClassifier` that ``fit`` takes label distributions
     accepts_label_distributions = True
 
+    @takes_y
     def fit(self, X: Any, Y: Any) -> Self:
         """Train the network.
 

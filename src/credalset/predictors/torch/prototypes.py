@@ -17,7 +17,7 @@ from credalset.predictors.torch import losses
 from credalset.predictors.torch.committee import CommitteeEstimator
 from credalset.predictors.torch.heads import Head
 from credalset.predictors.torch.normaliser import log_normaliser
-from credalset.predictors.torch.widths import mean_width
+from credalset.predictors.torch.widths import mean_sizes
 
 LIKELIHOODS = ("distributions", "counts")
 FIRST_PRECISION = 10.0  # of an untrained network, on average
@@ -40,6 +40,8 @@ class PrototypeHead(Head):
         Probabilities of prototypes stay above floor / K, so that no vote has an infinite score.
     width : float
         Weight, beside the likelihood, of the mean width that sets would have if the batch were the calibration data.
+    labels : float
+        Weight of the mean number of labels that they would leave possible.
     """
 
     n_components: int = 1
@@ -47,6 +49,7 @@ class PrototypeHead(Head):
     max_precision: float = 3000.0
     floor: float = 1e-3
     width: float = 0.0
+    labels: float = 0.0
 
     order = "first"
 
@@ -58,8 +61,10 @@ class PrototypeHead(Head):
             raise ValueError(f"max_precision must be at least 1, but is {self.max_precision!r}.")
         if not 0.0 < as_finite(self.floor, "floor") < 1.0:
             raise ValueError(f"floor must lie strictly between 0 and 1, but is {self.floor!r}.")
-        if as_finite(self.width, "width", minimum=0.0) > 0.0 and self.n_components > 1:
-            raise ValueError("width can only be aimed at with one prototype. Use width=0, or n_components=1.")
+        aims = {name: as_finite(getattr(self, name), name, minimum=0.0) for name in ("width", "labels")}
+        if self.n_components > 1 and any(aims.values()):
+            name = max(aims, key=lambda aim: aims[aim])
+            raise ValueError(f"{name} can only be aimed at with one prototype. Use {name}=0, or n_components=1.")
 
     def n_outputs(self, n_classes: int) -> int:
         """Return C (K + 2)."""
@@ -80,12 +85,13 @@ class PrototypeHead(Head):
     def batch_loss(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Mean negative log-likelihood, plus the mean width of the sets."""
         loss = super().batch_loss(outputs, target)
-        if self.width == 0.0:
+        if self.width == self.labels == 0.0:
             return loss
         _, precision, distribution = self.parts(outputs)
         shares = target / target.sum(dim=-1, keepdim=True)
         divergence = (torch.xlogy(shares, shares) - shares * distribution[..., 0, :].log()).sum(dim=-1)
-        return loss + self.width * mean_width(precision[..., 0], distribution[..., 0, :], divergence.clamp_min(1e-9))
+        width, labels = mean_sizes(precision[..., 0], distribution[..., 0, :], divergence.clamp_min(1e-9))
+        return loss + self.width * width + self.labels * labels
 
     def read(self, outputs: Tensor) -> FloatArray:
         """Return prototypes (…, C, K + 2): the distribution, the precision and the offset log Z − log w."""
@@ -144,6 +150,8 @@ class PrototypeNetwork(CommitteeEstimator):
     width : float
         Weight, beside the likelihood, of the mean width that the sets of each batch would have if it were its own
         calibration data (at 70, 80 and 90 % coverage): training then aims at narrow sets. Needs one prototype.
+    labels : float
+        Likewise, weight of the mean number of labels that the sets leave possible.
     optimizer, learning_rate, weight_decay, momentum, batch_size, epochs
         As in `FirstOrderNetwork`.
     early_stopping, validation_fraction, n_iter_no_change, tol, warm_start
@@ -173,6 +181,7 @@ class PrototypeNetwork(CommitteeEstimator):
     max_precision: float = 3000.0
     floor: float = 1e-3
     width: float = 0.0
+    labels: float = 0.0
     optimizer: str = "adamw"
     learning_rate: float = 1e-3
     weight_decay: float = 1e-2
@@ -180,7 +189,9 @@ class PrototypeNetwork(CommitteeEstimator):
     epochs: int = 40
 
     def _head(self) -> PrototypeHead:
-        return PrototypeHead(self.n_components, self.likelihood, self.max_precision, self.floor, self.width)
+        return PrototypeHead(
+            self.n_components, self.likelihood, self.max_precision, self.floor, self.width, self.labels
+        )
 
     def predict_prototypes(self, X: Any) -> FloatArray:
         """Predict prototypes (n, C, K + 2): for each the K probabilities, the precision and the offset.

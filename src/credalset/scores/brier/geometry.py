@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import wrightomega
 
 from credalset._typing import BoolArray, FloatArray
+from credalset.scores.pooling import pooled_spread
 from credalset.sets.roots import bisect, false_position
 
 MAX_STEPS = 100
@@ -173,17 +174,9 @@ def closest_with_top(center: FloatArray) -> FloatArray:
     """Return, for each class, the squared distance of the nearest distribution in which no class has more, (N, K).
 
     For equal weights of one: the class is pooled with those that exceed it, each at the average of the pool, and all
-    others stay where they are. Largest classes join first, as long as they exceed that average.
+    others stay where they are.
     """
-    total, squares, size = center.copy(), center**2, np.ones_like(center)
-    for largest in -np.sort(-center, axis=1).T:
-        joins = largest[:, None] * size > total
-        if not joins.any():
-            break
-        total += np.where(joins, largest[:, None], 0.0)
-        squares += np.where(joins, largest[:, None] ** 2, 0.0)
-        size += joins
-    return np.where(size > 1, np.maximum(squares - total**2 / size, 0.0), 0.0)
+    return pooled_spread(center)
 
 
 def _distance_below(center: FloatArray, weights: FloatArray, cap: FloatArray) -> FloatArray:

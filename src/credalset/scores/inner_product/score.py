@@ -48,6 +48,10 @@ class InnerProduct(Score):
         corners[np.arange(len(prediction)), prediction.argmax(axis=1)] = 1.0
         return corners
 
+    def label_scores(self, prediction: FloatArray) -> FloatArray:
+        """One minus the predicted probability."""
+        return 1.0 - prediction
+
     def lipschitz(self, n_classes: int) -> float:
         """One: a unit of mass that moves changes the product by a difference of two probabilities."""
         return 1.0

@@ -67,6 +67,11 @@ class KullbackLeibler(Score):
         radius = threshold * math.log(self.base)
         return KullbackLeiblerBall(self, prediction, threshold, center=prediction, radius=radius)
 
+    def label_scores(self, prediction: FloatArray) -> FloatArray:
+        """Minus the logarithm of the predicted probability."""
+        with np.errstate(divide="ignore"):
+            return np.maximum(-np.log(prediction), 0.0) / math.log(self.base)
+
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
         """The largest log-ratio of the two predictions, at the corner of its class."""
         with np.errstate(divide="ignore", invalid="ignore"):

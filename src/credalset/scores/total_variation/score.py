@@ -43,6 +43,10 @@ class TotalVariation(Score):
     def _region(self, prediction: FloatArray, threshold: FloatArray) -> TotalVariationBall:
         return TotalVariationBall(self, prediction, threshold, center=prediction, radius=threshold)
 
+    def label_scores(self, prediction: FloatArray) -> FloatArray:
+        """One minus the predicted probability."""
+        return 1.0 - prediction
+
     def lipschitz(self, n_classes: int) -> float:
         """One, by the triangle inequality."""
         return 1.0

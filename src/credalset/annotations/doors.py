@@ -1,0 +1,41 @@
+"""Which constructor of `Annotations` takes what, for those who try another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+#: constructors, and names under which they are looked for
+DOORS = {
+    "from_table": ("from_dataframe", "from_df", "from_long", "from_pandas", "from_polars", "from_votes"),
+    "read": ("from_csv", "from_file", "from_json", "load", "read_csv"),
+    "from_records": ("from_dict", "from_dicts", "from_json_records", "from_list"),
+}
+
+
+class Doors(type):
+    """Tells which constructor is meant by names that are often tried."""
+
+    if not TYPE_CHECKING:  # type checkers go by the names that there are
+
+        def __getattr__(cls, name: str) -> Any:
+            meant = next((door for door, tried in DOORS.items() if name in tried), None)
+            text = f"type object {cls.__name__!r} has no attribute {name!r}"
+            raise AttributeError(text if meant is None else f"{text}. Use {cls.__name__}.{meant}.", name=name, obj=cls)
+
+
+def way_for(data: Any) -> str:
+    """Say which constructor takes data of this kind."""
+    if isinstance(data, str | PathLike):
+        return f"Files are read by Annotations.read({str(data)!r})."
+    if isinstance(data, np.ndarray):
+        return "A matrix of items by classes is read by Annotations.from_counts or Annotations.from_distributions."
+    if isinstance(data, Mapping) and any(isinstance(value, Mapping) for value in data.values()):
+        return "Counts by item are read by Annotations.from_records."
+    return (
+        "Use Annotations.from_table for a vote per row, from_wide for a column per annotator, from_counts for a column "
+        "of counts per class, from_records for dicts."
+    )

@@ -1,0 +1,178 @@
+"""What the commands on files read: options that many share, how they are read, and the Python that does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+
+from credalset.annotations import Annotations
+from credalset.annotations.readers import READERS
+from credalset.calibration import Calibration
+from credalset.commands.shared import call, note, split_names
+from credalset.persistence.load import load
+from credalset.tables.matching import Matched, match, read_numbers
+
+Groups = Annotated[str | None, typer.Option("--groups", help="Column with a group for each item.")]
+Weights = Annotated[str | None, typer.Option("--weights", help="Column with a weight for each item.")]
+Columns = Annotated[str | None, typer.Option("--columns", help="Columns with the numbers, separated by commas.")]
+Format = Annotated[str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else as the name says.")]
+Id = Annotated[str, typer.Option("--id", help="Column that names the items.")]
+Logits = Annotated[bool, typer.Option("--logits", help="The numbers are logits: apply a softmax.")]
+Kind = Annotated[
+    str | None, typer.Option("--kind", help=f"What the votes are, if it is not recognised: {', '.join(READERS)}.")
+]
+Task = Annotated[str | None, typer.Option("--task", help="Column or field of the votes that names the items.")]
+Worker = Annotated[str | None, typer.Option("--worker", help="Column or field of the votes that names the annotators.")]
+Label = Annotated[str | None, typer.Option("--label", help="Column, or question of an export, with the labels.")]
+Missing = Annotated[str | None, typer.Option("--missing", help="Votes without a label: error, or drop them.")]
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Votes in a file. Each field is an option of the commands that take one."""
+
+    votes: Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label) or an annotation export.")]
+    kind: Kind = None
+    task: Task = None
+    worker: Worker = None
+    label: Label = None
+    missing: Missing = None
+
+    def options(self) -> dict[str, Any]:
+        """Return what is said about the file, as options of `Annotations.read`."""
+        return {name: getattr(self, name) for name in ("kind", "task", "worker", "label", "missing")}
+
+    def read(self) -> Annotations:
+        """Read the votes and say what the file was taken for."""
+        votes = Annotations.read(self.votes, **self.options())
+        if votes.origin is not None:
+            note(f"{votes.origin}.")
+        return votes
+
+    def python(self) -> str:
+        """Write down how they are read."""
+        return "votes = " + call("cs.Annotations.read", Annotations.read, repr(self.votes), **self.options())
+
+
+@dataclass(frozen=True)
+class Model:
+    """A saved calibration or calibrated model. Each field is an option of the commands that take one."""
+
+    calibration: Annotated[str, typer.Argument(help="Folder of a calibration or a calibrated model.")]
+    trust: Annotated[
+        str | None, typer.Option("--trust", help="Types outside scikit-learn that loading may build, by full name.")
+    ] = None
+
+    def _trusted(self) -> tuple[str, ...]:
+        return tuple(split_names(self.trust) or ())
+
+    def load(self) -> Any:
+        """Load it."""
+        return load(self.calibration, trusted=self._trusted())
+
+    def python(self) -> str:
+        """Write down how it is loaded."""
+        return "model = " + call("cs.load", load, repr(self.calibration), trusted=self._trusted())
+
+
+@dataclass(frozen=True)
+class Features:
+    """How a table of features is read."""
+
+    id: Id = "task"
+    columns: Columns = None
+    format: Format = None
+
+    def options(self) -> dict[str, Any]:
+        """Return what is said about the table, as options of `read_numbers`."""
+        return {"format": self.format, "id": self.id, "columns": split_names(self.columns), "what": "features"}
+
+
+@dataclass(frozen=True)
+class Predictions(Features):
+    """How a table of predictions is read, with a group and a weight for each item."""
+
+    logits: Logits = False
+    groups: Groups = None
+    weights: Weights = None
+
+    def options(self) -> dict[str, Any]:
+        """Return what is said about the table, as options of `read_numbers`."""
+        return {**super().options(), "what": "predictions", "logits": self.logits}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A table of predictions or features and votes on the same items.
+
+    Parameters
+    ----------
+    path : str
+        The table.
+    table : Features or Predictions
+        How to read it.
+    votes : Votes
+        The votes.
+    model : object, optional
+        What will be asked: a classifier reads the features it was trained with, a calibration the classes of the votes.
+    further : dict of str to (str or None)
+        Columns to carry along, by what they are used for, beside groups and weights.
+    keep_unvoted : bool
+        Whether items without votes stay.
+    """
+
+    path: str
+    table: Features
+    votes: Votes
+    model: Any = None
+    further: Mapping[str, str | None] = field(default_factory=dict)
+    keep_unvoted: bool = False
+
+    @property
+    def by_class(self) -> bool:
+        """Whether there is one column per class."""
+        return isinstance(self.model, Calibration) if self.model is not None else isinstance(self.table, Predictions)
+
+    def _carried(self) -> dict[str, str]:
+        roles = {name: getattr(self.table, name, None) for name in ("groups", "weights")} | dict(self.further)
+        return {role: column for role, column in roles.items() if column is not None}
+
+    def _options(self) -> dict[str, Any]:
+        options = self.table.options()
+        known = getattr(self.model, "feature_names_in_", None)
+        if options["columns"] is None and known is not None:
+            options["columns"] = [str(name) for name in known]
+        return {**options, "extra": tuple(dict.fromkeys(self._carried().values()))}
+
+    def _matching(self) -> dict[str, bool]:
+        return {"by_class": self.by_class, "keep_unvoted": self.keep_unvoted}
+
+    def read(self) -> tuple[Any, Matched, dict[str, Any]]:
+        """Return predictions or features, what was matched, and the further columns by what they are used for."""
+        matched = match(read_numbers(self.path, **self._options()), self.votes.read(), **self._matching())
+        for sentence in matched.notes:
+            note(sentence)
+        table = matched.table
+        carried = {role: table.extra[column] for role, column in self._carried().items()}
+        return table.values if self.by_class else table.features(), matched, carried
+
+    def python(self) -> list[str]:
+        """Write down how both are read and matched."""
+        return [
+            "from credalset.tables import match, read_numbers",
+            self.votes.python(),
+            f"table = {call('read_numbers', read_numbers, repr(self.path), **self._options())}",
+            f"both = {call('match', match, 'table', 'votes', **self._matching())}",
+        ]
+
+    @property
+    def asked(self) -> str:
+        """How the predictions or features are called in the Python that is shown."""
+        return "both.table.values" if self.by_class else "both.table.features()"
+
+    def arguments(self) -> str:
+        """Write down the further columns as arguments."""
+        return "".join(f", {role}=both.table.extra[{column!r}]" for role, column in self._carried().items())

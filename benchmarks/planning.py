@@ -181,7 +181,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         import cleanlab  # noqa: F401
     except ImportError:
-        print("ActiveLab is left out: cleanlab is not installed (pip install cleanlab).\n")
+        print("ActiveLab is left out: cleanlab is not installed (pip install 'credalset[activelab]').\n")
     methods = [name for name in METHODS if name != "activelab" or "cleanlab" in sys.modules]
     made: dict[tuple[str, int], list[dict[str, float]]] = {}
     reuse: dict[str, list[dict[str, float]]] = {}

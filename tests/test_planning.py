@@ -274,7 +274,7 @@ def test_groups_reach_the_calibration() -> None:
 def test_active_lab_is_asked_of_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cleanlab", None)
     made = planned(compare=["uniform", "activelab"])
-    assert made.notes == ("ActiveLab is left out: it needs the package cleanlab (pip install cleanlab).",)
+    assert made.notes == ("ActiveLab is left out: it needs cleanlab (pip install 'credalset[activelab]').",)
     seen = SimpleNamespace()
 
     def scores(labels: np.ndarray, own: np.ndarray, others: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

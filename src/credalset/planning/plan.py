@@ -173,7 +173,7 @@ def _available(compare: Sequence[str]) -> tuple[list[str], list[str]]:
         try:
             need("cleanlab")
         except ImportError:
-            note = "ActiveLab is left out: it needs the package cleanlab (pip install cleanlab)."
+            note = "ActiveLab is left out: it needs cleanlab (pip install 'credalset[activelab]')."
             return [name for name in compare if name != "activelab"], [note]
     return list(compare), []
 

@@ -66,6 +66,20 @@ def test_annotations_go_through_model_selection(make: Any) -> None:
     np.testing.assert_allclose(found, cross_val_score(model, TEXTS, COUNTS, cv=2), rtol=1e-12)
 
 
+def test_items_that_nobody_named_are_taken_by_position_after_a_split_too() -> None:
+    unnamed, model = Annotations.from_counts(COUNTS), SoftLabelClassifier(text_model(LogisticRegression()))
+    X_train, _, Y_train, _ = train_test_split(TEXTS, unnamed, random_state=0)
+    expected = model.fit(X_train.to_numpy(), Y_train.counts).predict_proba(TEXTS)
+    np.testing.assert_allclose(model.fit(X_train, Y_train).predict_proba(TEXTS), expected, rtol=1e-12)
+    numbered = X_train.set_axis(Y_train.items)  # numbers beside numbers do count
+    np.testing.assert_allclose(model.fit(numbered, Y_train[::-1]).predict_proba(TEXTS), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="name different items"):
+        model.fit(X_train.set_axis(range(1000, 1090)), Y_train)
+    split = ConformalCredalClassifier(model).fit_conformalize(TEXTS, unnamed, random_state=0)
+    by_name = ConformalCredalClassifier(model).fit_conformalize(TEXTS, VOTES, random_state=0)
+    assert split.calibration_.threshold() == by_name.calibration_.threshold()
+
+
 # --- names in scikit-learn's pipelines ---
 
 
@@ -86,7 +100,7 @@ def test_a_search_in_a_pipeline_refuses_items_in_another_order() -> None:
 
 def test_a_search_over_items_in_another_order_says_how_to_select_them() -> None:
     search = GridSearchCV(text_model(SoftLabelClassifier()), {"countvectorizer__min_df": [1]}, error_score="raise")
-    with pytest.raises(ValueError, match=r"name different items.*votes\.select\(items\)"):
+    with pytest.raises(ValueError, match=r"name different items.*votes\.select\(frame\.index\)"):
         search.fit(TEXTS, SHUFFLED)
 
 
@@ -246,7 +260,7 @@ def test_scores_are_known_by_their_letters(tried: str, name: str) -> None:
     [
         (lambda: cs.conformalize(VOTES, PREDICTED), TypeError, r"annotations. The order is conformalize\(prediction, "),
         (lambda: cs.conformalize(COUNTS, SHARES), ValueError, r"sums to 10.*These are counts.*the order is conf"),
-        (lambda: cs.conformalize(PREDICTED[:90], VOTES), ValueError, r"120 items and prediction 90.*labels.select\("),
+        (lambda: cs.conformalize(PREDICTED[:90], VOTES), ValueError, r"120 items and prediction 90.*votes.select\("),
         (
             lambda: cs.conformalize(SHARES, COUNTS).threshold([0.1, 0.2]),
             TypeError,
@@ -332,3 +346,78 @@ def test_compare_takes_every_usual_score_by_default() -> None:
     assert [row["score"] for row in rows] == ["tv", "kl", "hellinger", "brier", "inner"]
     with pytest.raises(TypeError, match=r"scores must be a list of scores, but is 0.1. A level is passed as alpha=0.1"):
         model.compare(TEXTS, VOTES, 0.1)  # type: ignore[arg-type]
+
+
+# --- arguments by other names, tables of everything ---
+
+
+def test_arguments_may_have_their_usual_names(tmp_path: Path) -> None:
+    table = MESSY.assign(label=MESSY["label"].str.strip().str.lower()).set_axis(["Comment", "By", "Says"], axis=1)
+    names = {"item": "Comment", "annotator": "By", "rating": "Says"}
+    expected = Annotations.from_table(table, task="Comment", worker="By", label="Says")
+    table.to_csv(tmp_path / "votes.csv", index=False)
+    for votes in (Annotations.from_table(table, **names), Annotations.read(tmp_path / "votes.csv", **names)):
+        assert (votes, votes.workers, votes.n_items) == (expected, expected.workers, 2)
+    with pytest.raises(TypeError, match="argument 'item'"):
+        Annotations.from_table(table, task="Comment", item="Comment")
+    model = ConformalCredalClassifier(text_model(LogisticRegression()))
+    assert model.cross_conformalize(TEXTS, VOTES, cv=2).calibration_.n_folds == 2
+    found = model.fit_conformalize(TEXTS, VOTES, test_size=20, random_state=0)
+    assert len(found.calibration_) == 20
+
+
+def test_any_column_that_ends_in_id_may_name_the_items(tmp_path: Path) -> None:
+    table = MESSY.assign(label=MESSY["label"].str.strip().str.lower()).set_axis(
+        ["Message ID", "User ID", "Says"], axis=1
+    )
+    expected = Annotations.from_table(table, task="Message ID", worker="User ID", label="Says")
+    assert Annotations.from_table(table, label="Says") == expected
+    assert Annotations.from_table(table, label="Says").workers == expected.workers
+    table.rename(columns={"Says": "Category"}).to_csv(tmp_path / "votes.csv", index=False)
+    assert Annotations.read(tmp_path / "votes.csv") == expected
+
+
+def test_everything_with_rows_makes_a_frame() -> None:
+    model = ConformalCredalClassifier(text_model(LogisticRegression())).fit_conformalize(TEXTS, VOTES, random_state=0)
+    rows = model.evaluate(TEXTS, VOTES, volume=False)
+    assert rows.to_frame()["alpha"].tolist() == [0.05, 0.1, 0.2]
+    queue = model.predict_set(TEXTS).queue()
+    assert queue.to_frame().to_dict("list") == queue.to_dict()
+    agreement = VOTES.agreement()
+    frame = agreement.to_frame()
+    assert frame.loc["alpha"].tolist() == [agreement.alpha, agreement.alpha.low, agreement.alpha.high]
+    assert "alpha_ordinal" not in frame.index
+
+
+def test_a_split_has_usual_sizes() -> None:
+    assert [len(part) for part in cs.train_conformalize_test_split(TEXTS, VOTES)] == [60, 30, 30] * 2
+
+
+def test_labels_that_look_like_empty_cells_are_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "votes.csv"
+    path.write_text("item,rater,label\na,1,yes\na,2,n/a\na,3,no\n")
+    with pytest.warns(cs.CredalSetWarning, match=r"votes.csv: 'n/a' is counted as a class.*empty=\('', 'n/a'\)"):
+        Annotations.read(path)
+    assert Annotations.read(path, empty=("", "n/a"), missing="drop").classes == ("no", "yes")
+    assert Annotations.read(path, classes=["n/a", "no", "yes"]).counts.tolist() == [[1, 1, 1]]
+
+
+def test_columns_beside_annotators_are_warned_of_and_left_out_by_name() -> None:
+    wide = pd.DataFrame({"doc_id": list("ab"), "rater_1": ["x", "y"], "rater_2": ["x", None], "comment": ["", "odd"]})
+    with pytest.warns(cs.CredalSetWarning, match=r"cells of 'comment' are counted as votes too.*worker=\["):
+        assert Annotations.from_wide(wide).classes == ("odd", "x", "y")
+    raters = ["rater_1", "rater_2"]
+    assert Annotations.from_wide(wide, worker=raters).counts.tolist() == [[2, 0], [0, 1]]
+    assert Annotations.from_wide(wide, columns=raters) == Annotations.from_wide(wide[["doc_id", *raters]])
+    with pytest.raises(ValueError, match="worker names 'rater_3', which is none of the columns"):
+        Annotations.from_wide(wide, worker=["rater_3"])
+
+
+def test_functions_are_told_where_they_live() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'coverage'. It is credalset.metrics.coverage$"):
+        cs.coverage  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"clf.save\(path\)"):
+        cs.save  # type: ignore[attr-defined]  # noqa: B018
+    sets = cs.conformalize(PREDICTED, VOTES).predict_set(PREDICTED)
+    with pytest.raises(TypeError, match="sets come first"):
+        cs.metrics.coverage(VOTES, sets)  # type: ignore[arg-type]

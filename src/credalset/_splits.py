@@ -30,9 +30,9 @@ def train_conformalize_test_split(
     X: Any,
     Y: Any,
     *,
-    train_size: float | int,
-    conformalize_size: float | int,
-    test_size: float | int,
+    train_size: float | int = 0.5,
+    conformalize_size: float | int = 0.25,
+    test_size: float | int = 0.25,
     random_state: int | None = None,
 ) -> Split:
     """Split items at random into training, calibration and test parts.
@@ -42,7 +42,7 @@ def train_conformalize_test_split(
     X, Y : array-like
         Features and labels with one row per item, matched by name where both have names; Y may be `Annotations`.
     train_size, conformalize_size, test_size : float or int
-        Shares that sum to at most one, or numbers of items.
+        Shares that sum to at most one, or numbers of items; a half and two quarters by default.
     random_state : int or None
         Seed of the shuffle.
 

@@ -17,7 +17,7 @@ from credalset.annotations.labels import Labels, row_names
 from credalset.calibration import Calibration, CrossCalibration, conformalize
 from credalset.calibration.base import as_level
 from credalset.calibration.noise import Noise
-from credalset.exceptions import CredalSetWarning
+from credalset.exceptions import CredalSetWarning, need
 from credalset.metrics.size import evenly
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
@@ -53,6 +53,10 @@ class Evaluation(list[dict[str, Any]]):
         """Return the rows as columns, ready for a data frame."""
         names = list(dict.fromkeys(name for row in self for name in row))
         return {name: [row.get(name) for row in self] for name in names}
+
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas frame; ``rows.constant`` are not among them."""
+        return need("pandas").DataFrame(list(self))
 
     def __str__(self) -> str:
         rows = [*self, *self.constant]

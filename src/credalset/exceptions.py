@@ -6,7 +6,7 @@ import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -35,19 +35,6 @@ def need(package: str, feature: str = "A table of this kind") -> Any:
         return import_module(package)
     except ModuleNotFoundError:
         raise MissingExtraError(feature, package, "tables") from None
-
-
-class Hinting:
-    """Says what is meant by a name that an object does not have and that is often tried."""
-
-    _meant: ClassVar[dict[str, str]] = {}
-
-    if not TYPE_CHECKING:  # type checkers go by the names that there are
-
-        def __getattr__(self, name: str) -> Any:
-            hint = type(self)._meant.get(name)
-            text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(text if hint is None else f"{text}. {hint}", name=name, obj=self)
 
 
 def warn(message: str) -> None:

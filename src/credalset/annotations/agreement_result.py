@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from credalset.exceptions import need
+
 TITLES = {
     "percent": "percent agreement",
     "kappa": "Fleiss' kappa",
@@ -119,6 +121,12 @@ class Agreement:
                 for name, table in rows.items()
             },
         }
+
+    def to_frame(self) -> Any:
+        """Return the statistics of all votes as a pandas frame, with their intervals; see also `classes`, `workers`."""
+        found = {name: getattr(self, name) for name in TITLES if getattr(self, name) is not None}
+        rows = {name: (float(value), value.low, value.high) for name, value in found.items()}
+        return need("pandas").DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
 
     def __str__(self) -> str:
         head = f"Agreement: {self.n_items} items, {self.n_votes} votes, {self.n_paired} items with at least two"

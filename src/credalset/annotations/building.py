@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from credalset._guessing import also_called
 from credalset._typing import AnyArray, ArrayLike
 from credalset._validation import as_counts, as_distributions, as_matrix
 from credalset.annotations.ballots import Ballots
@@ -52,8 +53,10 @@ class Building:
     _positions: Positions | None = None
     _ballots: Ballots | None = None
     origin: str | None = None
+    _numbered: bool = False  # a selection of items that nobody had named: their names are where they stood
 
     @classmethod
+    @also_called
     def from_table(
         cls,
         table: Any,
@@ -144,11 +147,13 @@ class Building:
         return cls._counted(counted, "weight" in columns, ordered, positions, inferred)
 
     @classmethod
+    @also_called
     def from_wide(
         cls,
         table: Any,
         *,
         task: Hashable | None = None,
+        worker: Iterable[Hashable] | None = None,
         classes: Names | None = None,
         items: Names | None = None,
         empty: Iterable[Any] = (),
@@ -169,6 +174,8 @@ class Building:
         task : column name, optional
             The column that names the items. By default one with a usual name (task, item_id, id, …), else the index of
             a pandas frame, else 0, 1, 2, …
+        worker : iterable of column names, optional
+            The annotators. By default every column but that of the items.
         classes : iterable, optional
             Class names in the wanted order. Cells hold these names or, where none of them occurs, codes 0 … K − 1.
         items : iterable, optional
@@ -186,7 +193,7 @@ class Building:
         array([[2, 0, 0],
                [0, 1, 1]])
         """
-        votes, rows = melt(table, task, empty)
+        votes, rows = melt(table, task, empty, worker)
         names = None if classes is None else as_names(classes, "classes")
         votes["label"] = decode(votes["label"], names)
         return cls.from_table(
@@ -200,6 +207,7 @@ class Building:
         )
 
     @classmethod
+    @also_called
     def from_records(
         cls,
         records: Any,

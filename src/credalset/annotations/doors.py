@@ -15,6 +15,23 @@ DOORS = {
     "from_records": ("from_dict", "from_dicts", "from_json_records", "from_list"),
 }
 
+#: attributes that votes do not have, and what is meant
+ATTRIBUTES = {
+    "describe": "Print the votes, or ask agreement().",
+    "entropy": "Ask credalset.simplex.entropy(votes.distributions).",
+    "filter": "Take items by a mask: votes[votes.n_votes >= 3].",
+    "head": "Take items by position, votes[:5], or ask to_frame().head().",
+    "kappa": "Ask agreement().",
+    "labels": "The names of the classes are .classes, the votes .counts and their shares .distributions.",
+    "majority": "Ask distributions.argmax(axis=1), whose numbers are places in .classes.",
+    "probabilities": "Shares of votes are .distributions.",
+    "proportions": "Shares of votes are .distributions.",
+    "save": "Write to_frame().to_csv(path), which Annotations.from_counts reads back from a frame.",
+    "summary": "Print the votes, or ask agreement().",
+    "to_csv": "Write to_frame().to_csv(path), which Annotations.from_counts reads back from a frame.",
+    "to_df": "Ask to_frame().",
+}
+
 
 class Doors(type):
     """Tells which constructor is meant by names that are often tried."""

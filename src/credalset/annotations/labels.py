@@ -19,7 +19,11 @@ from credalset.annotations.votes import Annotations
 from credalset.annotations.wide import refuse_wide
 
 Names = tuple[Any, ...]
-SELECTING = {"items": " (votes.select(items), frame.loc[items])"}
+SELECTING = {"items": " (votes.select(frame.index), frame.loc[list(votes.items)])"}
+
+
+class Numbers(tuple[Any, ...]):
+    """Numbers of items that nobody has named, after some were taken: beside names of another kind they say nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +98,8 @@ class Labels:
         """Put the rows into the order of the items of ``like``, where both have names."""
         if self.items is not None and items is not None and len(self) != len(items):
             raise ValueError(
-                f"{name} has {len(self)} items and {like} {len(items)}. Take the same ones by name: "
-                f"{name}.select(items) for Annotations, {name}.loc[items] for a frame."
+                f"{name} has {len(self)} items and {like} {len(items)}. Take those that both have, by name: "
+                "votes.select(frame.index), or frame.loc[list(votes.items)]."
             )
         rows = order_of_items(self.items, items, name, like)
         return self if rows is None else self[rows]
@@ -105,7 +109,9 @@ class Labels:
 
     def __getitem__(self, rows: Any) -> Labels:
         counts = None if self.counts is None else self.counts[rows]
-        items = None if self.items is None else [self.items[i] for i in np.arange(len(self))[rows]]
+        items: Any = None if self.items is None else [self.items[i] for i in np.arange(len(self))[rows]]
+        if items is not None and isinstance(self.items, range | Numbers):
+            items = Numbers(items)
         return replace(self, distributions=self.distributions[rows], counts=counts, items=items)
 
     @property
@@ -193,7 +199,8 @@ def row_names(value: Any) -> Any:
     if isinstance(value, Checked | Labels):
         return value.items
     if isinstance(value, Annotations):
-        return range(len(value)) if _is_unnamed(value.items) else value.items
+        named = Numbers(value.items) if value._numbered else value.items
+        return range(len(value)) if _is_unnamed(value.items) else named
     index = getattr(value, "index", None)
     return None if index is None or callable(index) else index
 
@@ -240,6 +247,9 @@ def order_of_items(own: Any, wanted: Any, name: str, like: str) -> IntArray | No
     if hasattr(own, "equals") and own.equals(wanted):
         return None
     mine, theirs = plain_names(own), plain_names(wanted)
+    for one, others in ((own, theirs), (wanted, mine)):
+        if isinstance(one, Numbers) and not any(isinstance(name, int) for name in others):
+            return None
     if mine != theirs and (isinstance(own, range) or isinstance(wanted, range)) and set(mine) == set(theirs):
         raise ValueError(
             f"{name} and {like} number the same {len(mine)} items in different orders, and it is not clear whether "

@@ -53,6 +53,9 @@ def candidates(columns: Sequence[Hashable], role: str) -> list[Hashable]:
         found = [column for column in columns if plain(column) in names]
         if found:
             return found
+    if role == "task":
+        others = set().union(*KNOWN["worker"], *KNOWN["label"])
+        return [column for column in columns if plain(column).endswith("_id") and plain(column) not in others]
     if role == "label":  # Amazon Mechanical Turk writes Answer.<field>, Toloka OUTPUT:<field>
         return [column for column in columns if plain(column).startswith(("answer_", "output_"))]
     return []

@@ -9,15 +9,16 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from credalset._guessing import Hinting, also_called
 from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
 from credalset.annotations.agreement import measure_agreement
 from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.building import Building
 from credalset.annotations.counting import Duplicates, Fault
-from credalset.annotations.doors import Doors, way_for
+from credalset.annotations.doors import ATTRIBUTES, Doors, way_for
 from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of
 from credalset.annotations.table import positions as places_of
-from credalset.exceptions import Hinting, need
+from credalset.exceptions import need
 
 __all__ = ["Annotations"]
 
@@ -55,15 +56,7 @@ class Annotations(Hinting, Building, metaclass=Doors):
            [0.  , 1.  ]])
     """
 
-    _meant: ClassVar[dict[str, str]] = {
-        "kappa": "Ask agreement().",
-        "labels": "The names of the classes are .classes, the votes .counts and their shares .distributions.",
-        "majority": "Ask distributions.argmax(axis=1), whose numbers are places in .classes.",
-        "probabilities": "Shares of votes are .distributions.",
-        "proportions": "Shares of votes are .distributions.",
-        "to_csv": "Write to_frame().to_csv(path), which Annotations.from_counts reads back from a frame.",
-        "to_df": "Ask to_frame().",
-    }
+    _hints: ClassVar[dict[str, str]] = ATTRIBUTES
 
     def __new__(cls, *data: Any, **fields: Any) -> Self:
         """Refuse data: what it holds must be said."""
@@ -72,6 +65,7 @@ class Annotations(Hinting, Building, metaclass=Doors):
         return super().__new__(cls)
 
     @classmethod
+    @also_called
     def read(
         cls,
         path: str | Path,
@@ -243,6 +237,11 @@ class Annotations(Hinting, Building, metaclass=Doors):
         return measure_agreement(self, level, n_resamples, random_state)
 
     @property
+    def n_items(self) -> int:
+        """Number of items n."""
+        return len(self)
+
+    @property
     def n_classes(self) -> int:
         """Number of classes K."""
         return len(self.classes)
@@ -410,6 +409,7 @@ class Annotations(Hinting, Building, metaclass=Doors):
             items=tuple(self.items[row] for row in rows),
             _matrix=self._matrix[rows],
             _ballots=None if self._ballots is None else self._ballots.take(rows),
+            _numbered=self._numbered or self.items == tuple(range(len(self))),
         )
 
     def __eq__(self, other: object) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from credalset._guessing import Hinting
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked, as_counts, as_distributions, as_probability
 from credalset.annotations.labels import Labels, column_names, distinct_names, name_array, row_names, with_columns
@@ -18,7 +19,7 @@ from credalset.calibration.checks import check_kind, takes_mixtures
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.rule import Rule
 from credalset.calibration.saved import rule_from_plain, rule_to_plain
-from credalset.exceptions import Hinting, warn
+from credalset.exceptions import warn
 from credalset.persistence import plain
 from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.persistence.plain import require
@@ -34,7 +35,7 @@ class BaseCalibration(Hinting):
     """Everything that a split and a cross-conformal calibration have in common."""
 
     kind: ClassVar[str]
-    _meant: ClassVar[dict[str, str]] = {
+    _hints: ClassVar[dict[str, str]] = {
         "coverage": "Ask credalset.metrics.coverage(sets, Y) of the sets that predict_set returns.",
         "evaluate": "Ask credalset.evaluation.evaluate_predictions(calibration, prediction, labels, alphas).",
         "predict": "Ask predict_set(prediction, alpha=0.1).",

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
 
+from credalset._guessing import Hinting, also_called
 from credalset._splits import fold_numbers, part_size, with_rows
 from credalset._typing import AnyArray, FloatArray, Prediction
 from credalset.annotations.labels import Labels
@@ -26,7 +27,7 @@ from credalset.classifier.safety import all_or_nothing
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Constant, Evaluation, evaluate_predictions
 from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.predictors.guessing import Guessing, takes_y
+from credalset.predictors.guessing import Guessing
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
     is_fitted,
@@ -43,7 +44,7 @@ from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
 
 
-class ConformalCredalClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Predict credal sets that contain the true label distribution with probability at least 1 − α.
 
     ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on data the estimator
@@ -88,6 +89,12 @@ class ConformalCredalClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEsti
     (500, 3)
     """
 
+    _hints: ClassVar[dict[str, str]] = {
+        "load": "Ask credalset.load(path).",
+        "p_values": "Ask calibration_.p_values(predict_proba(X), Y).",
+        "predict_interval": "Ask predict_set(X, alpha), then lower() and upper() of the sets.",
+        "threshold": "Ask calibration_.threshold(alpha).",
+    }
     _meant: ClassVar[dict[str, str]] = {
         "score": "the score that is calibrated is called nonconformity='kl' here, as score(X, Y) is a method.",
         "alpha": "the level is chosen when sets are predicted, predict_set(X, alpha=0.1).",
@@ -270,7 +277,7 @@ class ConformalCredalClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEsti
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
-    @takes_y
+    @also_called
     def evaluate(
         self,
         X: Any,
@@ -315,7 +322,7 @@ class ConformalCredalClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEsti
         known = self.constant_ if constant and hasattr(self, "constant_") else None
         return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
 
-    @takes_y
+    @also_called
     def compare(
         self,
         X: Any,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from credalset.predictors.guessing import takes_y
+from credalset._guessing import also_called
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -15,7 +15,6 @@ R = TypeVar("R")
 def all_or_nothing(method: Callable[P, R]) -> Callable[P, R]:
     """Leave the classifier as it was if the method fails: what was fitted and calibrated before stays good."""
 
-    @takes_y
     @wraps(method)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         state: dict[str, Any] = args[0].__dict__
@@ -27,4 +26,4 @@ def all_or_nothing(method: Callable[P, R]) -> Callable[P, R]:
             state.update(before)
             raise
 
-    return wrapper
+    return also_called(wrapper)

@@ -1,25 +1,8 @@
-"""Parameters and arguments by names that people try first: taken where they are clear, else explained."""
+"""Parameters that an estimator does not have, explained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ClassVar, ParamSpec, Self, TypeVar
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def takes_y(method: Callable[P, R]) -> Callable[P, R]:
-    """Let labels be passed as ``y``, which is what scikit-learn calls them, where a method calls them ``Y``."""
-
-    @wraps(method)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        if "y" in kwargs and "Y" not in kwargs:
-            kwargs["Y"] = kwargs.pop("y")
-        return method(*args, **kwargs)
-
-    return wrapper
+from typing import Any, ClassVar, Self
 
 
 class Guessing:

@@ -12,8 +12,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
 
+from credalset._guessing import also_called
 from credalset._typing import AnyArray, ArrayLike, FloatArray
-from credalset.predictors.guessing import Guessing, takes_y
+from credalset.predictors.guessing import Guessing
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.scoring import SoftScoring
 
@@ -56,7 +57,7 @@ class SoftLabelClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEstimatorM
     def __init__(self, base: Any = None) -> None:
         self.base = base
 
-    @takes_y
+    @also_called
     def fit(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to distributions, counts, Annotations or plain class labels.
 

@@ -68,6 +68,10 @@ class Report:
     shown: IntArray
     before: list[Slice] = field(default_factory=list)
 
+    def save(self, path: str | Path) -> None:
+        """Write the page to another place."""
+        write_file(Path(path), self.html.encode())
+
     def __repr__(self) -> str:
         size = f"{len(self.html.encode()) / 1000:.0f} kB"
         where = "not written" if self.path is None else str(self.path)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from credalset._guessing import Hinting
 from credalset._parallel import for_each_block
 from credalset._typing import AnyArray, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers, refuse_texts
 from credalset.annotations.labels import Labels
 from credalset.annotations.table import is_text, rows_of
-from credalset.exceptions import Hinting
 from credalset.persistence.bundle import write_bundle
 from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame, write_csv, write_parquet
 from credalset.sets.html import to_html
@@ -65,17 +65,22 @@ class CredalSet(Hinting, Questions):
     array([ True, False])
     """
 
-    _meant: ClassVar[dict[str, str]] = {
+    _hints: ClassVar[dict[str, str]] = {
         "alpha": "Sets do not keep the level they were predicted at; to_frame(alpha=...) adds it to a table.",
         "bounds": "Ask lower() and upper(), or envelope() for both.",
         "coverage": "Ask credalset.metrics.coverage(sets, Y).",
         "entropy": "A set has a range of entropies: entropy_bounds().",
+        "aleatoric": "Ask uncertainty().aleatoric.",
+        "epistemic": "Ask uncertainty().epistemic.",
+        "expectation": "Ask lower_expectation(utility) and upper_expectation(utility).",
         "intervals": "Ask lower() and upper(), or envelope() for both.",
         "labels": "Ask decide(), which labels could be the most probable one.",
         "loc": "Take items by name with select(names).",
+        "mean": "What the model predicted is .prediction, the centre of the set .center.",
         "plot": "Pictures are in credalset.plotting: ternary(sets) for three classes, envelopes(sets) for more.",
         "predict": "Ask decide(), which labels could be the most probable one.",
         "size": "Ask width() or volume().",
+        "upper_probability": "Ask upper_expectation(event), with 1 for the classes of the event and 0 for the others.",
     }
 
     score: Score
@@ -157,7 +162,11 @@ class CredalSet(Hinting, Questions):
         if not hasattr(distribution, "shape") and not hasattr(distribution, "distributions"):
             # Arrays and frames keep their dtype, which says how exact they are.
             refuse_texts(distribution, "distribution")
-            distribution = as_numbers(distribution, "distribution", f"Pass rows of {self.n_classes} probabilities.")
+            distribution = as_numbers(
+                distribution,
+                "distribution",
+                f"Pass rows of {self.n_classes} probabilities, in the order of the classes.",
+            )
         shape: tuple[int, ...] = np.shape(distribution) if hasattr(distribution, "shape") else ()
         if len(shape) == 3 and not broadcast:
             if shape[0] != len(self):

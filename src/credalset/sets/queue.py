@@ -15,6 +15,7 @@ import numpy as np
 
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_finite
+from credalset.exceptions import need
 from credalset.sets.results import EntropyBounds
 
 if TYPE_CHECKING:
@@ -159,6 +160,10 @@ class Queue:
             "epistemic": self.epistemic[rows].tolist(),
             "reason": self.reason[rows].tolist(),
         }
+
+    def to_frame(self) -> Any:
+        """Return the columns of `to_dict` as a pandas frame."""
+        return need("pandas").DataFrame(self.to_dict())
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {action}" for action, count in self.counts().items())

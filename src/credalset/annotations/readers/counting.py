@@ -13,8 +13,10 @@ from credalset.annotations.readers.reading import ROLES, VoteFile, complete_rows
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import Column, GrowingColumn, Names, default_classes, is_missing
+from credalset.exceptions import warn
 
 A = TypeVar("A", bound=Building)
+BLANK = {"n/a", "#n/a", "na", "nan", "null"}
 
 
 def count_file(
@@ -54,8 +56,19 @@ def count_file(
     )
     if wanted is None:
         warn_of_variants(counted.classes)
+        _warn_of_blanks(counted.classes, votes)
     inferred = votes.log.ordered and votes.wanted.one_vs_rest is None
     return cls._counted(counted, "weight" in columns, ordered, positions, inferred, votes.describe())
+
+
+def _warn_of_blanks(classes: Sequence[Any], votes: VoteFile) -> None:
+    """Warn of labels that look like empty cells of a table, which other programs take them for."""
+    blank = [name for name in classes if isinstance(name, str) and name.strip().casefold() in BLANK]
+    if blank:
+        warn(
+            f"{votes.source.name}: {', '.join(map(repr, blank))} is counted as a class. If it marks cells without a "
+            f"label, pass empty={('', *blank)!r} and missing='drop'."
+        )
 
 
 def _collect(votes: VoteFile) -> tuple[dict[str, Column], list[Any]]:

@@ -20,11 +20,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from credalset._guessing import also_called
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import as_generator
 from credalset.annotations.labels import Labels
 from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.predictors.guessing import takes_y
 from credalset.predictors.labels import read_labels
 from credalset.predictors.saved import dump_estimator
 from credalset.predictors.scoring import SoftScoring
@@ -57,7 +57,7 @@ class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimato
     #: tells `ConformalCredalClassifier` that ``fit`` takes label distributions
     accepts_label_distributions = True
 
-    @takes_y
+    @also_called
     def fit(self, X: Any, Y: Any) -> Self:
         """Train the network.
 

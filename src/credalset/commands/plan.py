@@ -41,8 +41,8 @@ def plan(
     options["compare"] = tuple(shared.split_names(compare) or ())
     if show_python:
         given = (pair.asked, "both.votes", f"items=both.table.items{pair.arguments()}")
-        made = shared.call("cs.plan", make_plan, "model", *given, **options)
-        shared.show_python(*pair.python(), calibration.python(), f"plan = {made}", *_as_python(out, out_format, tasks))
+        said = shared.call("cs.plan", make_plan, "model", *given, **options)
+        shared.show_python(*pair.python(), calibration.python(), f"plan = {said}", *_as_python(out, out_format, tasks))
         return
     asked, matched, carried = pair.read()
     made = make_plan(model, asked, matched.votes, items=matched.table.items, **carried, **options)

@@ -400,3 +400,24 @@ def test_labels_that_look_like_empty_cells_are_warned_of(tmp_path: Path) -> None
         Annotations.read(path)
     assert Annotations.read(path, empty=("", "n/a"), missing="drop").classes == ("no", "yes")
     assert Annotations.read(path, classes=["n/a", "no", "yes"]).counts.tolist() == [[1, 1, 1]]
+
+
+def test_columns_beside_annotators_are_warned_of_and_left_out_by_name() -> None:
+    wide = pd.DataFrame({"doc_id": list("ab"), "rater_1": ["x", "y"], "rater_2": ["x", None], "comment": ["", "odd"]})
+    with pytest.warns(cs.CredalSetWarning, match=r"cells of 'comment' are counted as votes too.*worker=\["):
+        assert Annotations.from_wide(wide).classes == ("odd", "x", "y")
+    raters = ["rater_1", "rater_2"]
+    assert Annotations.from_wide(wide, worker=raters).counts.tolist() == [[2, 0], [0, 1]]
+    assert Annotations.from_wide(wide, columns=raters) == Annotations.from_wide(wide[["doc_id", *raters]])
+    with pytest.raises(ValueError, match="worker names 'rater_3', which is none of the columns"):
+        Annotations.from_wide(wide, worker=["rater_3"])
+
+
+def test_functions_are_told_where_they_live() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'coverage'. It is credalset.metrics.coverage$"):
+        cs.coverage  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"clf.save\(path\)"):
+        cs.save  # type: ignore[attr-defined]  # noqa: B018
+    sets = cs.conformalize(PREDICTED, VOTES).predict_set(PREDICTED)
+    with pytest.raises(TypeError, match="sets come first"):
+        cs.metrics.coverage(VOTES, sets)  # type: ignore[arg-type]

@@ -66,7 +66,9 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY_PACKAGES:
         return import_module(f"credalset.{name}")
     if name not in _LAZY:
-        hint = ". Objects save themselves: clf.save(path), sets.save(path)" if name == "save" else ""
+        homes = [part.__name__ for part in (metrics, scores, simplex, datasets) if callable(getattr(part, name, None))]
+        hint = f". It is {homes[0]}.{name}" if homes else ""
+        hint = ". Objects save themselves: clf.save(path), sets.save(path)" if name == "save" else hint
         raise AttributeError(f"module 'credalset' has no attribute {name!r}{hint}")
     value = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value

@@ -16,7 +16,7 @@ ARGUMENTS = {
     "folds": ("cv", "n_folds"),
     "calibration_size": ("test_size", "conformalize_size"),
     "task": ("item", "item_id", "id"),
-    "worker": ("annotator", "rater", "user"),
+    "worker": ("annotator", "annotators", "columns", "rater", "raters", "user"),
     "label": ("rating", "vote", "category"),
 }
 

@@ -120,9 +120,9 @@ def test_slices_before_and_after_thresholds_that_differ(kind: str) -> None:
     assert report.before[at].coverage == plain[hard[300:]].mean() < 0.8
     assert report.slices[at].coverage > 0.8
     text = Reader(report.html).text()
-    assert "with one threshold" in text
+    assert "if all items shared one threshold" in text
     assert f"{100 * report.before[at].coverage:.1f}%" in text
-    assert "with one threshold" not in Reader(page(groups=["a", "b"] * 100).html).text()
+    assert "if all items shared one threshold" not in Reader(page(groups=["a", "b"] * 100).html).text()
 
 
 def test_several_scores_are_compared() -> None:

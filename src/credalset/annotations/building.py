@@ -153,6 +153,7 @@ class Building:
         table: Any,
         *,
         task: Hashable | None = None,
+        worker: Iterable[Hashable] | None = None,
         classes: Names | None = None,
         items: Names | None = None,
         empty: Iterable[Any] = (),
@@ -173,6 +174,8 @@ class Building:
         task : column name, optional
             The column that names the items. By default one with a usual name (task, item_id, id, …), else the index of
             a pandas frame, else 0, 1, 2, …
+        worker : iterable of column names, optional
+            The annotators. By default every column but that of the items.
         classes : iterable, optional
             Class names in the wanted order. Cells hold these names or, where none of them occurs, codes 0 … K − 1.
         items : iterable, optional
@@ -190,7 +193,7 @@ class Building:
         array([[2, 0, 0],
                [0, 1, 1]])
         """
-        votes, rows = melt(table, task, empty)
+        votes, rows = melt(table, task, empty, worker)
         names = None if classes is None else as_names(classes, "classes")
         votes["label"] = decode(votes["label"], names)
         return cls.from_table(

@@ -26,6 +26,7 @@ ATTRIBUTES = {
     "majority": "Ask distributions.argmax(axis=1), whose numbers are places in .classes.",
     "probabilities": "Shares of votes are .distributions.",
     "proportions": "Shares of votes are .distributions.",
+    "save": "Write to_frame().to_csv(path), which Annotations.from_counts reads back from a frame.",
     "summary": "Print the votes, or ask agreement().",
     "to_csv": "Write to_frame().to_csv(path), which Annotations.from_counts reads back from a frame.",
     "to_df": "Ask to_frame().",

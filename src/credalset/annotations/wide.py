@@ -10,6 +10,7 @@ import numpy as np
 
 from credalset.annotations.naming import TASK_NAMES, plain
 from credalset.annotations.table import SEVERAL, as_list, is_missing
+from credalset.exceptions import warn
 
 ANNOTATOR = re.compile(r"(annotator|annotation|rater|worker|coder|judge|labell?er|reviewer|expert|user|ann)[ _.#-]*\d+")
 MOST_CELLS_READ = 100_000
@@ -106,7 +107,9 @@ def _is_whole(value: Any) -> bool:
         return False
 
 
-def melt(table: Any, task: Hashable | None, empty: Iterable[Any]) -> tuple[dict[str, list[Any]], list[Any]]:
+def melt(
+    table: Any, task: Hashable | None, empty: Iterable[Any], worker: Iterable[Hashable] | None = None
+) -> tuple[dict[str, list[Any]], list[Any]]:
     """Turn a wide table into columns task, worker and label, without the empty cells; return them and all items.
 
     Parameters
@@ -117,6 +120,8 @@ def melt(table: Any, task: Hashable | None, empty: Iterable[Any]) -> tuple[dict[
         Where the items are named. By default a column whose name says so, else a pandas index, else 0, 1, …
     empty : iterable
         Values that mark an empty cell, besides None, NaN and empty text.
+    worker : iterable of column names, optional
+        The annotators; by default every column but that of the items.
     """
     names, columns = _columns(table)
     if names is None and not columns:
@@ -140,6 +145,8 @@ def melt(table: Any, task: Hashable | None, empty: Iterable[Any]) -> tuple[dict[
     cells = {name: as_list(column) for name, column in zip(annotators, columns, strict=True)}
     if task is not None:
         items = cells.pop(task)
+    if worker is not None:
+        cells = {name: cells[name] for name in _annotators(worker, list(cells))}
     if not cells:
         raise ValueError(f"table has no column besides {task!r}: each annotator needs one.")
     blank = {None, "", *empty}
@@ -149,7 +156,28 @@ def melt(table: Any, task: Hashable | None, empty: Iterable[Any]) -> tuple[dict[
         long["task"] += [items[row] for row in filled]
         long["worker"] += [name] * len(filled)
         long["label"] += [_plain_number(labels[row]) for row in filled]
+    if worker is None:
+        _warn_of_others(long)
     return long, items
+
+
+def _annotators(worker: Iterable[Hashable], columns: list[Any]) -> list[Hashable]:
+    wanted: list[Hashable] = [worker] if isinstance(worker, str) else list(worker)
+    unknown = [name for name in wanted if name not in columns]
+    if unknown:
+        raise ValueError(f"worker names {unknown[0]!r}, which is none of the columns {columns}.")
+    return wanted
+
+
+def _warn_of_others(long: dict[str, list[Any]]) -> None:
+    """Warn of columns that were taken for annotators beside others whose names say that they are."""
+    names = dict.fromkeys(long["worker"])
+    others = [name for name in names if not ANNOTATOR.fullmatch(plain(name))]
+    if len(names) - len(others) >= 2 and others:
+        warn(
+            f"the cells of {', '.join(map(repr, others[:3]))} are counted as votes too, beside columns named as "
+            "annotators. Name the columns that hold votes: worker=[...]."
+        )
 
 
 def _is_blank(label: Any, blank: set[Any]) -> bool:

@@ -29,6 +29,7 @@ RARELY = 0.05  # and how much less often it may fail
 #: rungs of an average ladder, in standard errors of the mean that is tested
 HEIGHTS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5])
 N_RUNGS = (9, 10, 11, 12)  # with few items the highest rungs ask for more certainty than bets can give
+ERRORS = np.geomspace(0.01, 0.6, 16)  # standard errors, over α, that average ladders are made for
 SMALLEST_SPREAD = 1e-6
 SCENARIOS = (np.arange(9) + 0.5) / 9  # probabilities of what held-out items, and then the others, may say
 
@@ -123,9 +124,8 @@ class Evidence:
         return float(np.log(np.minimum(self.scenarios(n, ladder), np.e * self.thresholds[0])).mean())
 
     def best_ladder(self, n: int, alpha: float) -> Ladder:
-        """Choose an average ladder: one made for the error at one of the thresholds, judged by its outlook."""
-        errors = np.unique(self.spread / np.sqrt(n))
-        found = [Ladder.average(alpha, error, n_rungs) for n_rungs in N_RUNGS for error in errors]
+        """Choose an average ladder, among those made for different standard errors, by its outlook."""
+        found = [Ladder.average(alpha, alpha * error, n_rungs) for n_rungs in N_RUNGS for error in ERRORS]
         useful = [ladder for ladder in found if ladder.risks[0] > 0.0]
         return min(useful, key=lambda ladder: self.outlook(n, ladder)) if useful else found[0]
 

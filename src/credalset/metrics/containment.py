@@ -93,6 +93,8 @@ def coverage_by_entropy(sets: CredalSet, Y: Any, *, n_bins: int = 5, level: floa
 
 
 def _covered(sets: CredalSet, Y: Any) -> BoolArray:
+    if isinstance(Y, CredalSet):
+        raise TypeError("sets come first and Y, the label distributions or counts, second.")
     labels = Labels.read(Y, "Y", classes=sets.classes, like="the sets", n_classes=sets.n_classes)
     labels = labels.matching(sets.items, "Y", "the sets")
     if len(labels) != len(sets):

@@ -72,12 +72,15 @@ class CredalSet(Hinting, Questions):
         "entropy": "A set has a range of entropies: entropy_bounds().",
         "aleatoric": "Ask uncertainty().aleatoric.",
         "epistemic": "Ask uncertainty().epistemic.",
+        "expectation": "Ask lower_expectation(utility) and upper_expectation(utility).",
         "intervals": "Ask lower() and upper(), or envelope() for both.",
         "labels": "Ask decide(), which labels could be the most probable one.",
         "loc": "Take items by name with select(names).",
+        "mean": "What the model predicted is .prediction, the centre of the set .center.",
         "plot": "Pictures are in credalset.plotting: ternary(sets) for three classes, envelopes(sets) for more.",
         "predict": "Ask decide(), which labels could be the most probable one.",
         "size": "Ask width() or volume().",
+        "upper_probability": "Ask upper_expectation(event), with 1 for the classes of the event and 0 for the others.",
     }
 
     score: Score

@@ -17,6 +17,7 @@ from credalset.calibration.majorants.tables import MAX_DEGREE, MESH, Level, Prog
 from credalset.scores import Score
 
 RATIO, COARSE_RATIO = 1.15, 1.4  # between neighbouring thresholds, and where almost nothing is expected above them
+NOTHING = 0.03  # mean of a majorant, with two standard errors, below which thresholds are far apart
 MANY = 2000  # items that tell thresholds of squared distances apart as finely as those of distances
 MOST_LEVELS = 40
 MOST_DEGREES = 3
@@ -96,11 +97,13 @@ class Majorants:
                 else FamilyLevel.build(one, crowds, t, rho, limits)
                 for d, one in programmes.items()
             }
-            raw.append(t)
-            levels.append(built)
             values = np.concatenate([built[degree].values(votes) for degree, votes in held_out.items()])
             error = values.std() / np.sqrt(len(values))
-            coarse = coarse and values.mean() + 2.0 * error < 0.03
+            if coarse and values.mean() + 2.0 * error >= NOTHING:
+                coarse, t = False, min(raw[-1:], default=top)  # back to where almost nothing was expected yet
+                continue
+            raw.append(t)
+            levels.append(built)
             if values.mean() - error + 2.0 * values.std() / np.sqrt(n) > HOPELESS:
                 break
         return cls(score, mesh, np.array(raw), levels, float(np.median(scale)), family)

@@ -177,7 +177,7 @@ def regions(crowd: Crowd, score: str, rng: np.random.Generator) -> list[list[str
     calibration = cs.conformalize(crowd.calibration[0], shares(crowd.calibration[1]), score)
     sets = calibration.predict_set(crowd.pool[0][:400], ALPHA)
     paths, lines = shuffled(crowd.pool[1][:400], rng), []
-    for votes in (0, 5, 20, 45):
+    for votes in (0, 5, 20, min(45, paths.shape[1])):
         counts = paths[:, votes - 1].astype(float) if votes else np.zeros(sets.center.shape)
         after = sets.update(counts, DELTA)
         there = ~after.is_empty()

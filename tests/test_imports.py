@@ -42,7 +42,7 @@ LAYERS = [
     ["labels"],
     ["predictors"],
     ["metrics", "outline"],
-    ["slices", "verdict"],
+    ["slices", "verdict", "planning"],
     ["evaluation"],
     ["plotting"],
     ["reporting"],

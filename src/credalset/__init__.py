@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from credalset._splits import train_conformalize_test_split
     from credalset.classifier import ConformalCredalClassifier
     from credalset.persistence.load import load
+    from credalset.planning import plan
     from credalset.predictors import SoftLabelClassifier
     from credalset.reporting import report
     from credalset.tables import Scorer
@@ -56,6 +57,7 @@ _LAZY = {
     "SoftLabelClassifier": "credalset.predictors",
     "Scorer": "credalset.tables",
     "load": "credalset.persistence.load",
+    "plan": "credalset.planning",
     "report": "credalset.reporting",
 }
 # Packages behind an extra, or that import one.
@@ -108,6 +110,7 @@ __all__ = [
     "labels",
     "load",
     "metrics",
+    "plan",
     "predictors",
     "report",
     "scores",

@@ -84,7 +84,7 @@ def test_a_good_prediction_makes_regions_smaller_and_a_bad_one_hardly_larger() -
 def test_membership_is_that_of_both(name: str) -> None:
     sets = some_sets(name)
     after = sets.update(VOTES, delta=0.05)
-    region = vote_region(VOTES, 0.05, sets.center)
+    region = vote_region(VOTES, 0.05, sets.score.mean(sets.prediction))
     both = sets.contains(GRID, broadcast=True) & region.contains(GRID, broadcast=True)
     np.testing.assert_array_equal(members(after), both)
     np.testing.assert_array_equal(after.contains(GRID[:8]), np.diagonal(both[:, :8]))

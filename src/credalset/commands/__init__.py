@@ -13,6 +13,7 @@ from credalset.commands.check import check
 from credalset.commands.demo import demo
 from credalset.commands.fit import fit
 from credalset.commands.import_votes import import_votes
+from credalset.commands.plan import plan
 from credalset.commands.predict import predict
 from credalset.commands.report import report
 from credalset.commands.reproduce import reproduce
@@ -27,7 +28,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command("import")(import_votes)
-for _command in (agree, fit, calibrate, predict, check, report, reproduce):
+for _command in (agree, fit, calibrate, predict, check, report, plan, reproduce):
     app.command()(_command)
 
 

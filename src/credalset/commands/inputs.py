@@ -120,6 +120,8 @@ class Pair:
         What will be asked: a classifier reads the features it was trained with, a calibration the classes of the votes.
     further : dict of str to (str or None)
         Columns to carry along, by what they are used for, beside groups and weights.
+    keep_unvoted : bool
+        Whether items without votes stay.
     """
 
     path: str
@@ -127,6 +129,7 @@ class Pair:
     votes: Votes
     model: Any = None
     further: Mapping[str, str | None] = field(default_factory=dict)
+    keep_unvoted: bool = False
 
     @property
     def by_class(self) -> bool:
@@ -144,9 +147,12 @@ class Pair:
             options["columns"] = [str(name) for name in known]
         return {**options, "extra": tuple(dict.fromkeys(self._carried().values()))}
 
+    def _matching(self) -> dict[str, bool]:
+        return {"by_class": self.by_class, "keep_unvoted": self.keep_unvoted}
+
     def read(self) -> tuple[Any, Matched, dict[str, Any]]:
         """Return predictions or features, what was matched, and the further columns by what they are used for."""
-        matched = match(read_numbers(self.path, **self._options()), self.votes.read(), by_class=self.by_class)
+        matched = match(read_numbers(self.path, **self._options()), self.votes.read(), **self._matching())
         for sentence in matched.notes:
             note(sentence)
         table = matched.table
@@ -159,7 +165,7 @@ class Pair:
             "from credalset.tables import match, read_numbers",
             self.votes.python(),
             f"table = {call('read_numbers', read_numbers, repr(self.path), **self._options())}",
-            f"both = match(table, votes{'' if self.by_class else ', by_class=False'})",
+            f"both = {call('match', match, 'table', 'votes', **self._matching())}",
         ]
 
     @property

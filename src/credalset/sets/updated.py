@@ -65,7 +65,7 @@ def update(sets: CredalSet, votes: Any, delta: float) -> UpdatedSet:
             )
         return update(sets.before, sets.votes + counts, delta)
     level = as_probability(delta, "delta")
-    region = _vote_region[0](counts, level, sets.center)
+    region = _vote_region[0](counts, level, foreseen(sets))
     region = replace(region, classes=sets.classes, items=sets.items)
     center, found, empty = _search(sets, region)
     whole = np.isposinf(sets.radius) & np.isposinf(region.radius)
@@ -81,6 +81,13 @@ def update(sets: CredalSet, votes: Any, delta: float) -> UpdatedSet:
         found=found,
     )
     return replace(made, classes=sets.classes, items=sets.items)
+
+
+def foreseen(sets: CredalSet) -> FloatArray:
+    """Return what sets expect of votes before they see any, (N, K): the predicted distribution, or else the centre."""
+    is_cross = isinstance(sets.prediction, np.ndarray) and sets.prediction.ndim != 2
+    mean = sets.center if is_cross else sets.score.mean(sets.prediction)
+    return mean if mean.shape == sets.center.shape else sets.center
 
 
 def _read(sets: CredalSet, votes: Any) -> FloatArray:
@@ -109,8 +116,13 @@ def _read(sets: CredalSet, votes: Any) -> FloatArray:
 def _search(before: CredalSet, region: CredalSet) -> tuple[FloatArray, BoolArray, BoolArray]:
     """Look for a member of both: points (N, K), whether they are members, and which intersections have none."""
     empty = before.is_empty() | np.isnan(meet(before.envelope(), region.envelope())[0]).any(axis=1)
-    point = _between(before, region)
-    found = before._contains_rows(point) & region._contains_rows(point) & ~empty
+    point, found = before.center.copy(), np.zeros(len(before), dtype=bool)
+    for look in (lambda a, b: 0.5 * (a.center + b.center), lambda a, _: a.center, _between):
+        rows = np.flatnonzero(~found & ~empty)
+        if len(rows) == 0:
+            return point, found, empty
+        point[rows] = look(before[rows], region[rows])
+        found[rows] = before[rows]._contains_rows(point[rows]) & region[rows]._contains_rows(point[rows])
     rows = np.flatnonzero(~found & ~empty)
     if len(rows):
         _approach(before[rows], region[rows], rows, point, found, empty)
@@ -119,17 +131,15 @@ def _search(before: CredalSet, region: CredalSet) -> tuple[FloatArray, BoolArray
 
 def _between(before: CredalSet, region: CredalSet) -> FloatArray:
     """Return, on the way from the votes to the best fit, the middle of what lies in both sets, if they are convex."""
-    start, step = region.center[:, None], (before.center - region.center)[:, None]
+    start, step = region.center, before.center - region.center
+
+    def at(t: FloatArray) -> FloatArray:
+        return _on_simplex(start + t[:, None] * step)
+
     zeros, ones = np.zeros(len(before)), np.ones(len(before))
-
-    def holds(sets: CredalSet) -> Callable[[FloatArray], BoolArray]:
-        return lambda t: sets._contains_rows(_on_simplex((start + t[:, None, None] * step)[:, 0]))
-
-    enters = bisect(holds(before), zeros, ones, steps=40)[1]
-    leaves = bisect(lambda t: ~holds(region)(t), zeros, ones, steps=40)[0]
-    leaves = np.where(holds(region)(ones), 1.0, leaves)
-    enters = np.where(holds(before)(zeros), 0.0, enters)
-    return _on_simplex((start + (0.5 * (enters + leaves))[:, None, None] * step)[:, 0])
+    enters = bisect(lambda t: before._contains_rows(at(t)), zeros, ones, steps=40)[1]
+    leaves = bisect(lambda t: ~region._contains_rows(at(t)), zeros, ones, steps=40)[0]
+    return at(0.5 * (enters + leaves))
 
 
 def _on_simplex(points: FloatArray) -> FloatArray:

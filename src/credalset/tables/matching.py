@@ -132,8 +132,11 @@ class Matched:
     notes: list[str]
 
 
-def match(table: NumberTable, votes: Annotations, *, by_class: bool = True) -> Matched:
-    """Match items, and with ``by_class`` the columns of predictions to the classes of the votes, by name."""
+def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep_unvoted: bool = False) -> Matched:
+    """Match items, and with ``by_class`` the columns of predictions to the classes of the votes, by name.
+
+    Items of the table without votes are left out, or with ``keep_unvoted`` kept with none.
+    """
     votes = replace(votes.drop_empty(), items=tuple(map(str, votes.drop_empty().items)))
     known = {item: row for row, item in enumerate(votes.items)}
     rows = np.array([known.get(item, -1) for item in table.items])
@@ -141,7 +144,8 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True) -> M
     notes = []
     if not here.all():
         without = [item for item, found in zip(table.items, here, strict=True) if not found]
-        notes.append(f"{_count(len(without), 'item')} without votes left out (first: {_few(without)}).")
+        fate = "yet" if keep_unvoted else "left out"
+        notes.append(f"{_count(len(without), 'item')} without votes {fate} (first: {_few(without)}).")
     idle = [item for item in votes.items if item not in set(table.items)]
     if idle:
         notes.append(f"{_count(len(idle), 'voted item')} without a row left out (first: {_few(idle)}).")
@@ -150,11 +154,14 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True) -> M
             f"no item is in both tables: {_count(len(table), 'row')} such as {_few(table.items[:2])}, votes on "
             f"{_count(len(votes), 'item')} such as {_few(votes.items[:2])}. Check the columns that name the items."
         )
-    chosen = np.flatnonzero(here)
+    chosen = np.arange(len(table)) if keep_unvoted else np.flatnonzero(here)
     extra = {name: values[chosen] for name, values in table.extra.items()}
     items = tuple(table.items[i] for i in chosen)
     kept = NumberTable(items, table.values[chosen], table.names, extra)
     found = votes[rows[chosen]]
+    if keep_unvoted:
+        counts = np.where(here[:, None], found.counts, 0)
+        found = Annotations.from_counts(counts, classes=votes.classes, items=items)
     return Matched(kept, _as_predicted(found, table) if by_class else found, notes)
 
 

@@ -1,9 +1,8 @@
 """Guarantees for the distribution behind the votes, when calibration sees only the votes.
 
-Three routes, from assumption to assumption: `BoundedNoise` (votes change the score by less than ε, the paper's Theorem
-2), `AnnotatorSampling` (votes are independent draws from λ), `UnbiasedVotes` (votes are fair on average). A fourth, for
-many items with few votes, is in `credalset.calibration.few_votes`. Proofs are in the guide "Which guarantee do I
-have?".
+Three routes: `BoundedNoise` (votes change the score by less than ε, the paper's Theorem 2), `AnnotatorSampling` (votes
+are independent draws from λ), `UnbiasedVotes` (votes are fair on average). A fourth, for few votes, is in
+`credalset.calibration.few_votes`. Proofs are in the guide "Which guarantee do I have?".
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import sys
@@ -123,3 +124,21 @@ def test_missing_files_and_unknown_formats(tmp_path: Path) -> None:
         find_files(str(tmp_path / "nothing.csv"))
     with pytest.raises(ValueError, match="is no format"):
         kind_of("x.csv", "excel")
+
+
+@pytest.mark.parametrize(
+    ("mark", "quarter"), [(";", "0,25"), (";", "0.25"), ("\t", "0.25"), ("|", ".25")], ids=["; ,", "; .", "tab", "bar"]
+)
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+def test_the_csv_of_spreadsheets_in_half_the_world(tmp_path: Path, mark: str, quarter: str, suffix: str) -> None:
+    text = "task;a;b\nt1;X;X\n".replace(";", mark).replace("X", quarter).encode()
+    path = tmp_path / f"p.{suffix}"
+    path.write_bytes(gzip.compress(text) if suffix == "csv.gz" else text)
+    (batch,) = read_table(str(path), text=["task"]).batches
+    assert batch.to_pylist() == [{"task": "t1", "a": 0.25, "b": 0.25}]
+
+
+def test_semicolons_inside_fields_change_nothing(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text('task,a,text\nt1,0.5,"1,5; 2; 3; 4"\n')
+    (batch,) = read_table(str(tmp_path / "p.csv"), text=["task"]).batches
+    assert batch.to_pylist() == [{"task": "t1", "a": 0.5, "text": "1,5; 2; 3; 4"}]

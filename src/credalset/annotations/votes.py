@@ -277,9 +277,10 @@ class Annotations(Hinting, Building, metaclass=Doors):
         """
         names = as_names(classes, "classes")
         if set(names) != set(self.classes):
+            few = str([*names[: self.n_classes + 1]]).replace("]", ", …]" if len(names) > self.n_classes + 1 else "]")
             raise ValueError(
-                f"classes must be the names {list(self.classes)} in some order, but is {list(names)}. "
-                "To rename classes, use .rename({old: new})."
+                f"classes must be the names {list(self.classes)} in some order, but is {few}. To rename classes, use "
+                ".rename({old: new}); to put items into another order, .select(items)."
             )
         order = places_of(names, self.classes)
         return replace(
@@ -305,7 +306,8 @@ class Annotations(Hinting, Building, metaclass=Doors):
         {'item': [0, 1], 'yes': [3, 2], 'no': [1, 1]}
         """
         if isinstance(names, Mapping) and not set(names) <= set(self.classes):
-            raise ValueError(f"names must rename some of {list(self.classes)}, but is {dict(names)}.")
+            unknown = [name for name in names if name not in self.classes][:5]
+            raise ValueError(f"names renames {unknown}, which no class is called; there are {list(self.classes)}.")
         renamed = [names.get(old, old) if isinstance(names, Mapping) else names(old) for old in self.classes]
         classes = as_names(dict.fromkeys(renamed), "names")
         if self._positions is not None and len(classes) < self.n_classes:

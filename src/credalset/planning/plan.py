@@ -112,7 +112,7 @@ def plan(
     {'ask': 9, 'later': 79, 'stop': 24, 'ambiguous': 88, 'escalate': 0}
     """
     generator = as_generator(random_state)
-    _check(goal, compare)
+    _check(made, goal, compare)
     known = {name: given for name, given in (("groups", groups), ("weights", weights)) if given is not None}
     if known and pilot is not None:
         raise ValueError("pilot is for calibrations without groups and weights. Leave it out.")
@@ -152,7 +152,12 @@ def plan(
     )
 
 
-def _check(goal: str, compare: Sequence[str]) -> None:
+def _check(made: Any, goal: str, compare: Sequence[str]) -> None:
+    if not hasattr(made, "predict_set"):
+        raise TypeError(
+            f"made must be what predicts the sets, a calibration or a calibrated classifier, but is a "
+            f"{type(made).__name__}. Call plan(calibration, predictions, votes, budget=...)."
+        )
     if goal not in ("label", "width"):
         raise ValueError(f"goal must be 'label' or 'width', but is {goal!r}.")
     unknown = [name for name in compare if name not in METHODS]

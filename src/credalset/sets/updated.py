@@ -105,8 +105,8 @@ def _read(sets: CredalSet, votes: Any) -> FloatArray:
     unknown = [name for name in plain_names(own) if name not in row_of]
     if unknown:
         raise ValueError(
-            f"votes is about {len(unknown)} items that there are no sets for (first: {shown(unknown, 3)}). Predict "
-            "their sets too, or leave their votes out."
+            f"votes is about {len(unknown)} items that there are no sets for (first: {shown(unknown, 3)}). Leave them "
+            "out, votes.select(names), or predict their sets, unless they were calibrated or trained on."
         )
     result = np.zeros((len(sets), sets.n_classes))
     np.add.at(result, [row_of[name] for name in plain_names(own)], counts)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv as plain_csv
 import glob
 import io
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ BATCH_ROWS = 1 << 16
 JSON_BLOCK = 1 << 24  # bytes of JSON lines read at a time
 READ_BUFFER = 1 << 20  # bytes of a column that are read ahead, where Arrow would hold all of it
 STANDARD_STREAM = "-"
+PEEKED = 1 << 13  # bytes at the start of a text file that tell how its fields are split
 
 
 class Kind(NamedTuple):
@@ -183,12 +186,36 @@ def _read_csv(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -> Ta
     import pyarrow as pa
     from pyarrow import csv
 
+    delimiter, decimal = ("\t", ".") if kind.format == "tsv" else _dialect(_peek(file, kind))
+    types = dict.fromkeys(text, pa.string())
     reader = csv.open_csv(
         _input(file, kind),
-        parse_options=csv.ParseOptions(delimiter="\t" if kind.format == "tsv" else ",", newlines_in_values=True),
-        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()), strings_can_be_null=True),
+        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True, decimal_point=decimal),
     )
     return Table(reader.schema, (part for batch in reader for part in _slices(batch, batch_rows)))
+
+
+def _peek(file: str, kind: Kind) -> str:
+    """Return the first lines of a text file; what is piped in stays there to be read."""
+    if file == STANDARD_STREAM:
+        start = sys.stdin.buffer.peek(PEEKED) if hasattr(sys.stdin.buffer, "peek") else b""
+    else:
+        with _input(file, kind) as source:
+            start = source.read(PEEKED)
+    return str(start[:PEEKED], "utf-8", "replace")
+
+
+def _dialect(start: str) -> tuple[str, str]:
+    """Return what splits the names in the first line into the most parts, and the decimal point of the second.
+
+    Spreadsheets of half the world write semicolons, and commas into numbers.
+    """
+    header, *rest = start.splitlines()[:2] or [""]
+    delimiter = max(",;\t|", key=lambda mark: len(next(plain_csv.reader([header], delimiter=mark), [])))
+    row = "".join(rest)
+    commas = delimiter != "," and re.search(r"\d,\d", row) and not re.search(r"\d\.\d", row)
+    return delimiter, "," if commas else "."
 
 
 def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:

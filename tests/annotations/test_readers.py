@@ -167,7 +167,9 @@ def test_label_studio():
     # 1: 10, and 11, listed twice; 2: a user who is gone; 3: skipped; 4: the later word of 10, nothing from 11
     assert votes.counts.tolist() == [[0, 1, 1], [1, 0, 0], [0, 0, 0], [1, 0, 0]]
     assert votes.workers == ("10", "11", "unknown 1")
-    assert votes.origin.endswith("left out: 2 cancelled, 1 ground truth, 1 listed again, 1 without a label")
+    assert votes.origin.endswith(
+        "left out: 2 cancelled, 1 earlier by the same worker, 1 ground truth, 1 listed again, 1 without a label"
+    )
 
 
 def test_label_studio_long_table():
@@ -443,7 +445,7 @@ def test_lists():
     votes = Annotations.read(FILES / "lists.jsonl")
     assert votes.items == ("a", "b", "c", "d")
     assert votes.counts.tolist() == [[1, 2], [0, 0], [0, 0], [0, 1]]
-    assert votes.origin.endswith("left out: 1 without a label")
+    assert votes.origin.endswith("left out: 1 earlier by the same worker, 1 without a label")
     assert Annotations.read(FILES / "lists.jsonl", duplicates="keep").counts.tolist()[3] == [1, 1]
 
 
@@ -500,7 +502,7 @@ def test_prodigy_choices():
         [0, 1, 0],
         [0, 0, 0],
     ]  # 102: the later answer, though earlier in the file
-    assert votes.origin.endswith("left out: 1 ignored, 1 rejected, 1 without a label")
+    assert votes.origin.endswith("left out: 1 earlier by the same worker, 1 ignored, 1 rejected, 1 without a label")
     assert Annotations.read(FILES / "prodigy.jsonl", task="text").items == ("Tor! ⚽", "Wahl", "???")
 
 
@@ -633,7 +635,8 @@ def test_long_table_of_mechanical_turk():
     assert votes.items == ("3A0", "3B1")
     assert votes.counts.tolist() == [[1, 1], [0, 1]]  # the later vote of A1 stands first in the file
     assert votes.origin.endswith(
-        "task from 'HITId', worker from 'WorkerId', label from 'Answer.sentiment', time from 'SubmitTime'"
+        "task from 'HITId', worker from 'WorkerId', label from 'Answer.sentiment', time from 'SubmitTime'; "
+        "left out: 1 earlier by the same worker"
     )
 
 

@@ -102,7 +102,7 @@ PREDICTION_FAULTS: dict[str, tuple[Change, str]] = {
     "infinity": (table(set_cell("no", "inf"))("predictions.csv"), "NaN or infinity"),
     "a negative probability": (table(set_cell("no", -0.5))("predictions.csv"), "negative"),
     "rows that do not sum to one": (table(set_cell("no", 5.0))("predictions.csv"), "do not sum to one"),
-    "logits without the flag": (table(lambda f: f.assign(no=f.no * 9))("predictions.csv"), "softmax"),
+    "logits without the flag": (table(lambda f: f.assign(no=f.no * 9))("predictions.csv"), "say --logits"),
     "an id twice": (table(set_cell("task", "t0"))("predictions.csv"), "more than once"),
     "an id missing": (table(set_cell("task", None))("predictions.csv"), "without an id"),
     "wrong delimiter": (table(lambda f: f)("predictions.csv"), ""),  # replaced below
@@ -215,7 +215,7 @@ def test_bad_votes(copy: Path, command: str, fault: str) -> None:
         (["predict", "calibration", "-", "-o", "made.csv"], "its format is not known"),
         (["check", "votes.csv", "predictions.csv", "votes.csv"], "votes.csv"),
         (["fit", "features.csv", "votes.csv", "-o", "made", "--learner", "Oracle"], "'Oracle' is not known"),
-        (["fit", "features.csv", "votes.csv", "-o", "made", "--calibration-size", "2.5"], "calibration_size"),
+        (["fit", "features.csv", "votes.csv", "-o", "made", "--calibration-size", "2.5"], "--calibration-size"),
     ],
 )
 def test_wrong_use(copy: Path, words: list[str], sentence: str) -> None:

@@ -31,6 +31,7 @@ class Counted:
     items: tuple[Hashable, ...]
     matrix: AnyArray
     ballots: Ballots | None
+    overruled: int = 0  # votes that do not count, as the same worker has another one on the same task
 
 
 def check_options(duplicates: str, unknown: str, missing: str) -> None:
@@ -83,7 +84,8 @@ def count_votes(
     if "worker" in columns:
         worker = columns["worker"]
         ballots = Ballots.sort(tuple(worker.values), item, worker.codes[rows], label, shape[0])
-    return Counted(class_names, item_names, matrix if weights is not None else matrix.astype(np.int64), ballots)
+    counts = matrix if weights is not None else matrix.astype(np.int64)
+    return Counted(class_names, item_names, counts, ballots, int(kept.sum()) - len(rows))
 
 
 def as_weights(column: Column) -> FloatArray:

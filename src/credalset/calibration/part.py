@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -20,12 +21,15 @@ def as_weights(value: ArrayLike, n: int, name: str = "weights") -> FloatArray:
     try:
         weights = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be one number per item, but is {value!r}.") from None
+        raise TypeError(
+            f"{name} must be one number per item, but is {reprlib.repr(np.asarray(value, object).tolist())}."
+        ) from None
     if weights.shape != (n,):
         raise ValueError(f"{name} must hold one number per item ({n}), but has shape {weights.shape}.")
-    if not np.isfinite(weights).all() or (weights < 0).any():
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
         raise ValueError(
-            f"{name} must be finite and not negative, but lies between {weights.min():.6g} and {weights.max():.6g}. "
+            f"{name} must be finite and not negative, but is {weights[bad][0]:.6g} in row {bad.argmax()}. "
             "Pass likelihood ratios: the density of x where you predict over its density where you calibrate."
         )
     return weights

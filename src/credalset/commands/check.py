@@ -9,9 +9,8 @@ import typer
 from credalset._text import number_text, table_text
 from credalset._typing import AnyArray
 from credalset.annotations import Annotations
-from credalset.calibration import Calibration
 from credalset.commands import shared
-from credalset.commands.inputs import Model, Pair, Predictions, Votes
+from credalset.commands.inputs import Model, Pair, Predictions, Votes, calibration_of
 from credalset.commands.shared import Json, ShowPython
 from credalset.sets.columns import columns as answers
 from credalset.verdict import Promise, judge, promise_of
@@ -58,7 +57,7 @@ def check(
     asked, matched, carried = pair.read()
     rows = [_row(model, asked, matched.votes, a, level, carried) for a in levels]
     failed = any(row["verdict"] == WORDS["short"] for row in rows)
-    promise = promise_of(_calibration(model), 0.1)
+    promise = promise_of(calibration_of(model), 0.1)
     if as_json:
         about = {"about": promise.about, "assumptions": list(promise.assumptions)}
         shared.print_json("check", n=len(matched.table), **about, rows=rows, passed=not failed)
@@ -68,16 +67,11 @@ def check(
         raise typer.Exit(shared.CHECK_FAILED)
 
 
-def _calibration(model: Any) -> Any:
-    return model if isinstance(model, Calibration) else model._calibrated()
-
-
 def _row(
     model: Any, asked: Any, votes: Annotations, alpha: float, level: float, options: dict[str, Any]
 ) -> dict[str, Any]:
     sets = model.predict_set(asked, alpha=alpha, **options)
-    groups = options["groups"].tolist() if "groups" in options else None
-    verdict = judge(_calibration(model), sets.contains(votes), alpha, groups=groups, level=level)
+    verdict = judge(calibration_of(model), sets.contains(votes), alpha, groups=options.get("groups"), level=level)
     found = answers(sets, ["width", "labels"])
     low, high = verdict.band or (None, None)
     return {

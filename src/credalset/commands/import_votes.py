@@ -8,7 +8,7 @@ import typer
 
 from credalset.annotations.readers import open_votes
 from credalset.commands import shared
-from credalset.commands.inputs import Kind, Label, Missing, Task, Worker
+from credalset.commands.inputs import Delimiter, Encoding, Kind, Label, Missing, Task, Worker
 from credalset.commands.shared import ShowPython
 from credalset.tables.files import kind_of, table_writer
 
@@ -22,6 +22,8 @@ def import_votes(
     worker: Worker = None,
     label: Label = None,
     missing: Missing = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
     weight: Annotated[str | None, typer.Option(help="Column that says how much each vote counts.")] = None,
     one_vs_rest: Annotated[str | None, typer.Option(help="Turn votes into votes for or against this label.")] = None,
     out_format: Annotated[str | None, typer.Option(help="Format of the result, where its name does not say.")] = None,
@@ -29,7 +31,7 @@ def import_votes(
 ) -> None:
     """Turn an annotation export into one long table of votes."""
     options: dict[str, Any] = {"task": task, "worker": worker, "label": label, "missing": missing}
-    options |= {"weight": weight, "one_vs_rest": one_vs_rest}
+    options |= {"weight": weight, "one_vs_rest": one_vs_rest, "encoding": encoding, "delimiter": delimiter}
     if show_python:
         shared.show_python(
             "from credalset.annotations.readers import open_votes",
@@ -38,7 +40,7 @@ def import_votes(
             *shared.writing(out, out_format, "votes.schema", "votes.record_batches()"),
         )
         return
-    kind_of(out, out_format)
+    kind_of(out, out_format, "out_format")
     shared.check_output(out)
     votes = open_votes(export, kind, **options)
     n_votes = 0

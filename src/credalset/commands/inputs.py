@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from credalset.annotations.readers import READERS
 from credalset.calibration import Calibration
 from credalset.commands.shared import call, note, split_names
 from credalset.persistence.load import load
-from credalset.tables.matching import Matched, match, read_numbers
+from credalset.tables.matching import Matched, as_calibrated, match, read_numbers
 
 Groups = Annotated[str | None, typer.Option("--groups", help="Column with a group for each item.")]
 Weights = Annotated[str | None, typer.Option("--weights", help="Column with a weight for each item.")]
@@ -28,6 +29,8 @@ Task = Annotated[str | None, typer.Option("--task", help="Column or field of the
 Worker = Annotated[str | None, typer.Option("--worker", help="Column or field of the votes that names the annotators.")]
 Label = Annotated[str | None, typer.Option("--label", help="Column, or question of an export, with the labels.")]
 Missing = Annotated[str | None, typer.Option("--missing", help="Votes without a label: error, or drop them.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of the votes, such as latin-1; else UTF-8.")]
+Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What separates the columns of the votes.")]
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,12 @@ class Votes:
     worker: Worker = None
     label: Label = None
     missing: Missing = None
+    encoding: Encoding = None
+    delimiter: Delimiter = None
 
     def options(self) -> dict[str, Any]:
         """Return what is said about the file, as options of `Annotations.read`."""
-        return {name: getattr(self, name) for name in ("kind", "task", "worker", "label", "missing")}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "votes"}
 
     def read(self) -> Annotations:
         """Read the votes and say what the file was taken for."""
@@ -66,16 +71,27 @@ class Model:
         str | None, typer.Option("--trust", help="Types outside scikit-learn that loading may build, by full name.")
     ] = None
 
+    def check(self) -> None:
+        """See that there is a folder."""
+        if not Path(self.calibration).is_dir():
+            raise ValueError(f"{self.calibration} is no folder. Give the folder that calibrate or fit wrote.")
+
     def _trusted(self) -> tuple[str, ...]:
         return tuple(split_names(self.trust) or ())
 
     def load(self) -> Any:
         """Load it."""
+        self.check()
         return load(self.calibration, trusted=self._trusted())
 
     def python(self) -> str:
         """Write down how it is loaded."""
         return "model = " + call("cs.load", load, repr(self.calibration), trusted=self._trusted())
+
+
+def calibration_of(model: Any) -> Any:
+    """Return a calibration, also that of a classifier."""
+    return model if isinstance(model, Calibration) else model._calibrated()
 
 
 @dataclass(frozen=True)
@@ -145,7 +161,11 @@ class Pair:
         known = getattr(self.model, "feature_names_in_", None)
         if options["columns"] is None and known is not None:
             options["columns"] = [str(name) for name in known]
-        return {**options, "extra": tuple(dict.fromkeys(self._carried().values()))}
+        carried = self._carried()
+        options["extra"] = tuple(dict.fromkeys(carried.values()))
+        options["text"] = tuple(column for role, column in carried.items() if role in ("groups", "texts"))
+        options["classes"] = self.model.classes if isinstance(self.model, Calibration) else None
+        return options
 
     def _matching(self) -> dict[str, bool]:
         return {"by_class": self.by_class, "keep_unvoted": self.keep_unvoted}
@@ -156,7 +176,9 @@ class Pair:
         for sentence in matched.notes:
             note(sentence)
         table = matched.table
-        carried = {role: table.extra[column] for role, column in self._carried().items()}
+        carried = {role: table.extra[column].tolist() for role, column in self._carried().items()}
+        if "groups" in carried and self.model is not None:
+            carried["groups"] = as_calibrated(carried["groups"], calibration_of(self.model))
         return table.values if self.by_class else table.features(), matched, carried
 
     def python(self) -> list[str]:

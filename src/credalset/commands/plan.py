@@ -62,7 +62,7 @@ def plan(
 def _check_outputs(out: str | None, out_format: str | None, tasks: str | None, as_json: bool) -> None:
     if out is not None:
         shared.check_output(out)
-        kind_of(out, out_format)
+        kind_of(out, out_format, "out_format")
     if tasks is not None:
         shared.check_output(tasks)
         task_format(tasks)

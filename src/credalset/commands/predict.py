@@ -36,7 +36,7 @@ def predict(
     """Predict one credal set per row and write what is asked of it."""
     options: dict[str, Any] = {
         "alpha": alpha,
-        "ask": tuple(ask.split(",")),
+        "ask": tuple(shared.split_names(ask) or ()),
         "id": table.id or None,
         "columns": shared.split_names(table.columns),
         "logits": table.logits,
@@ -47,8 +47,7 @@ def predict(
     if show_python:
         _show_python(calibration, new, table.format, out, out_format, options)
         return
-    if not Path(calibration.calibration).is_dir():
-        raise ValueError(f"{calibration.calibration} is no folder. Give the folder that calibrate or fit wrote.")
+    calibration.check()
     scorer = Scorer(calibration.load() if calibration.trust else calibration.calibration, **options)
     if alpha > 0.5:
         shared.note(f"--alpha {alpha:g} asks for {1 - alpha:.0%} coverage; --alpha {1 - alpha:.2g} for {alpha:.0%}.")
@@ -85,7 +84,7 @@ def _show_python(
 
 
 def _stream(scorer: Scorer, new: str, format: str | None, out: str, out_format: str | None) -> int:
-    kind_of(out, out_format)
+    kind_of(out, out_format, "out_format")
     table = read_table(new, format, text=[name for name in (scorer.id, scorer.groups) if name])
     scorer = scorer.for_input(table.schema)
     n_rows = 0
@@ -97,7 +96,7 @@ def _stream(scorer: Scorer, new: str, format: str | None, out: str, out_format: 
 
 
 def _is_folder(out: str) -> bool:
-    return out.endswith("/") or Path(out).is_dir()
+    return out != "-" and (out.endswith("/") or Path(out).is_dir())
 
 
 @contextmanager

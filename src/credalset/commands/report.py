@@ -26,7 +26,7 @@ def report(
     show_python: ShowPython = False,
 ) -> None:
     """Write one HTML page to send round: verdict, coverage by slice, map, items, what to do."""
-    shared.check_output(out)
+    shared.check_output(out, streams=False)
     model = calibration.load()
     pair = Pair(predictions, table, votes, model, {"texts": texts})
     options: dict[str, Any] = {"alpha": alpha} | ({} if title is None else {"title": title})
@@ -38,7 +38,8 @@ def report(
         )
         return
     asked, matched, carried = pair.read()
-    options |= {name: values.tolist() for name, values in carried.items()}
     command = f"credalset {shared.quoted(*sys.argv[1:])}"
-    made = write_report(model, asked, matched.votes, out, items=matched.table.items, command=command, **options)
+    made = write_report(
+        model, asked, matched.votes, out, items=matched.table.items, command=command, **options, **carried
+    )
     shared.stderr().print(f"{made.verdict.sentence}\nWrote {out}")

@@ -7,18 +7,22 @@ import functools
 import inspect
 import json
 import os
+import re
 import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+import typer.models
 from rich.console import Console
 
+from credalset._files import UNFINISHED
 from credalset._progress import progress as bar
+from credalset.commands.wording import for_terminal
 from credalset.exceptions import CredalSetWarning
 
 SCHEMA_VERSION = 1
@@ -44,6 +48,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
     }
 
+    options = [option for parameter in signature.parameters.values() for option in _options(parameter)]
+    names = [option.name for option in options if _is_option(option)]
+
     @functools.wraps(command)
     def run(**given: Any) -> None:
         for name, group in groups.items():
@@ -51,7 +58,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", CredalSetWarning)
-                warnings.showwarning = _say_warning
+                warnings.showwarning = lambda message, *_, **__: note(for_terminal(str(message), names))
                 command(**given)
         except KeyboardInterrupt:
             fail("interrupted; nothing was left half-written.", INTERRUPTED)
@@ -61,9 +68,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except OSError as error:
             fail(_about_file(error))
         except (ValueError, TypeError, ImportError) as error:
-            fail(str(error))
+            fail(for_terminal(str(error), names))
 
-    options = [option for parameter in signature.parameters.values() for option in _options(parameter)]
     common = {field.name for group in groups.values() for field in fields(group) if field.default is not MISSING}
     options.sort(key=lambda option: option.name in common)  # help shows what is the command's own first
     run.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
@@ -82,8 +88,8 @@ def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
         yield inspect.Parameter(field.name, parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
 
 
-def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    stderr().print(f"note: {message}")
+def _is_option(parameter: inspect.Parameter) -> bool:
+    return any(isinstance(said, typer.models.OptionInfo) for said in get_args(parameter.annotation))
 
 
 def fail(sentence: str, code: int = WRONG_USE) -> None:
@@ -95,9 +101,12 @@ def fail(sentence: str, code: int = WRONG_USE) -> None:
 def _about_file(error: OSError) -> str:
     if error.filename is None or error.errno is None:
         return str(error)
+    path = Path(os.fsdecode(error.filename))
+    hidden = re.fullmatch(rf"\.(.+)\.[0-9a-f]{{16}}{re.escape(UNFINISHED)}", path.name)
+    name = path if hidden is None else path.with_name(hidden[1])  # what was asked for, not what it is written as
     if error.errno == errno.ENOSPC:
-        return f"{error.filename}: the disk is full. Nothing was left under that name."
-    return f"{error.filename}: {error.strerror}."
+        return f"{name}: the disk is full. Nothing was left under that name."
+    return f"{name} cannot be written: {error.strerror}." if hidden else f"{name}: {error.strerror}."
 
 
 def note(sentence: str) -> None:
@@ -144,9 +153,11 @@ def split_levels(levels: list[str]) -> list[float]:
         raise ValueError(f"--alpha must be numbers such as 0.1 or 0.05,0.1, but is {', '.join(levels)!r}.") from None
 
 
-def check_output(path: str, *, folder: bool = False) -> None:
+def check_output(path: str, *, folder: bool = False, streams: bool = True) -> None:
     """See that a result can be written, before anything is computed."""
     if path == "-":
+        if folder or not streams:
+            raise ValueError(f"-o - is not possible: the result is a {'folder' if folder else 'file'}. Name it.")
         return
     target = Path(path)
     parent = target.parent
@@ -154,6 +165,8 @@ def check_output(path: str, *, folder: bool = False) -> None:
         raise ValueError(f"{path} cannot be written: there is no folder {parent}. Create it first.")
     if folder and target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ValueError(f"{path} is there already. Choose another name, or remove it first.")
+    if not folder and target.is_dir():
+        raise ValueError(f"{path} is a folder. Name a file.")
     if not os.access(parent, os.W_OK):
         raise ValueError(f"{path} cannot be written: no permission to write into {parent}.")
 

@@ -42,13 +42,23 @@ def matrix(batch: pa.RecordBatch, names: Sequence[str], what: str = "predictions
     for name, column in zip(names, columns, strict=True):
         if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
             raise ValueError(
-                f"column {name!r} of the {what} must hold numbers, but holds {column.type}. Name the columns to read, "
-                "or the one that holds the ids."
+                f"column {name!r} of the {what} must hold numbers, but holds {column.type}. Name the columns to read "
+                "(columns=...), or the one that holds the ids (id=...)."
             )
     result = np.empty((batch.num_rows, len(columns)))
     for k, column in enumerate(columns):
         result[:, k] = column.to_numpy(zero_copy_only=False)
     return result
+
+
+def check_text(schema: pa.Schema, names: Sequence[str | None]) -> None:
+    """Refuse bytes where names or words are wanted: that is how text which is not UTF-8 arrives."""
+    import pyarrow as pa
+
+    for name in names:
+        at = -1 if name is None else schema.get_field_index(name)
+        if at >= 0 and (pa.types.is_binary(schema.types[at]) or pa.types.is_large_binary(schema.types[at])):
+            raise ValueError(f"column {name!r} does not hold text in UTF-8. Save the table in that encoding.")
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -33,8 +33,8 @@ class Kind(NamedTuple):
     compression: str | None
 
 
-def kind_of(path: str, format: str | None = None) -> Kind:
-    """Read the format from a file's name, or take the one given.
+def kind_of(path: str, format: str | None = None, option: str = "format") -> Kind:
+    """Read the format from a file's name, or take the one given; ``option`` is what the caller calls it.
 
     Examples
     --------
@@ -49,7 +49,9 @@ def kind_of(path: str, format: str | None = None) -> Kind:
     if format is None or format not in set(FORMATS.values()):
         known = ", ".join(sorted(set(FORMATS.values())))
         seen = "its format is not known" if format is None else f"{format!r} is no format"
-        raise ValueError(f"{path}: {seen}. Name the file .csv, .tsv, .jsonl or .parquet, or say --format ({known}).")
+        raise ValueError(
+            f"{path}: {seen}. Name the file .csv, .tsv, .jsonl or .parquet, or say which it is: {option}=... ({known})."
+        )
     return Kind(format, compression)
 
 

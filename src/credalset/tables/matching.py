@@ -12,7 +12,7 @@ from scipy.special import softmax
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.annotations import Annotations
 from credalset.exceptions import need
-from credalset.tables.arrow import PREDICTION, is_list, matrix, prediction_columns
+from credalset.tables.arrow import PREDICTION, check_text, is_list, matrix, name_in, prediction_columns
 from credalset.tables.files import read_table
 
 SHOWN = 5  # names in a message
@@ -60,22 +60,31 @@ def read_numbers(
     columns: Sequence[str] | None = None,
     logits: bool = False,
     extra: Sequence[str] = (),
+    text: Sequence[str] = (),
+    classes: Sequence[Hashable] | None = None,
     what: str = "predictions",
 ) -> NumberTable:
     """Read a table of items with one numeric column per class (or feature), or one column of lists, into memory.
 
-    Of a table that ``predict`` wrote, the columns ``prediction_…`` are read.
+    Of a table that ``predict`` wrote, the columns ``prediction_…`` are read; where the ``classes`` of a calibration
+    are known, theirs, in their order. Columns named in ``text`` are text even where they look like numbers.
     """
-    table = read_table(path, format, text=[id])
-    written = prediction_columns(table.schema.names)
-    rest = written or [name for name in table.schema.names if name not in {id, *extra}]
+    table = read_table(path, format, text=[id, *text])
+    names = table.schema.names
+    written = prediction_columns(names)
+    rest = written or [name for name in names if name not in {id, *extra}]
+    named = [name_in(names, str(label)) for label in classes or ()]
+    if named and (len(rest) != 1 or rest == named):
+        rest = named
     wanted = rest if columns is None else list(columns)
     for name in [id, *extra, *wanted]:
         if table.schema.get_field_index(name) < 0:
+            seen = "no column" if name not in names else f"{names.count(name)} columns"
             raise ValueError(
-                f"{path} has no column {name!r}; it has {', '.join(map(repr, table.schema.names[:12]))}. "
-                "Say which column names the items (--id) and which hold the numbers (--columns)."
+                f"{path} has {seen} {name!r}; it has {', '.join(map(repr, names[:12]))}. "
+                "Say which column names the items (id=...) and which hold the numbers (columns=...)."
             )
+    check_text(table.schema, [id, *extra])
     if not wanted:
         raise ValueError(f"{path} has no columns with {what} beside {id!r}.")
     items: list[str] = []
@@ -137,7 +146,8 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
 
     Items of the table without votes are left out, or with ``keep_unvoted`` kept with none.
     """
-    votes = replace(votes.drop_empty(), items=tuple(map(str, votes.drop_empty().items)))
+    votes = votes.drop_empty()
+    votes = replace(votes, items=tuple(map(str, votes.items)))
     known = {item: row for row, item in enumerate(votes.items)}
     rows = np.array([known.get(item, -1) for item in table.items])
     here = rows >= 0
@@ -146,7 +156,8 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
         without = [item for item, found in zip(table.items, here, strict=True) if not found]
         fate = "yet" if keep_unvoted else "left out"
         notes.append(f"{_count(len(without), 'item')} without votes {fate} (first: {_few(without)}).")
-    idle = [item for item in votes.items if item not in set(table.items)]
+    asked = set(table.items)
+    idle = [item for item in votes.items if item not in asked]
     if idle:
         notes.append(f"{_count(len(idle), 'voted item')} without a row left out (first: {_few(idle)}).")
     if not here.any():
@@ -163,6 +174,13 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
         counts = np.where(here[:, None], found.counts, 0)
         found = Annotations.from_counts(counts, classes=votes.classes, items=items)
     return Matched(kept, _as_predicted(found, table) if by_class else found, notes)
+
+
+def as_calibrated(groups: Sequence[Any], calibration: Any) -> list[Any]:
+    """Return groups as the calibration calls them: one table has 1 where another has the text ``1``."""
+    known = () if calibration.rule.groups is None else calibration.rule.groups.keys
+    own = {str(key): key for key in known} | {key: key for key in known}
+    return [own.get(group, group if group is None else own.get(str(group), group)) for group in groups]
 
 
 def _as_predicted(votes: Annotations, table: NumberTable) -> Annotations:

@@ -17,8 +17,8 @@ from credalset.calibration import Calibration
 from credalset.exceptions import CredalSetWarning, need
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.sets.credal_set import CredalSet
-from credalset.tables.arrow import matrix, name_in
-from credalset.tables.matching import named_frame
+from credalset.tables.arrow import check_text, matrix, name_in
+from credalset.tables.matching import as_calibrated, named_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,6 +123,7 @@ class Scorer:
         import pyarrow as pa
 
         self.columns_of(schema)
+        check_text(schema, [self.id, self.groups, *self.keep])
         if self.carried is not None:
             return self
         return replace(self, carried=pa.schema([schema.field(i).remove_metadata() for i in self._carried(schema)]))
@@ -135,6 +136,8 @@ class Scorer:
             for name, column in (("groups", self.groups), ("weights", self.weights))
             if column is not None
         }
+        if "groups" in options:
+            options["groups"] = as_calibrated(options["groups"], self.calibration)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CredalSetWarning)  # empty sets have a column of their own
             sets = self.model.predict_set(prediction, alpha=self.alpha, **options)
@@ -151,7 +154,7 @@ class Scorer:
         if self.id is not None and schema.get_field_index(self.id) < 0:
             raise ValueError(
                 f"column {self.id!r} is missing: the table has {', '.join(map(repr, schema.names))}. "
-                "Say which column names the items, or that there is none (id=None)."
+                "Say which column names the items (id=...), or that there is none (id=None)."
             )
         names = [name for name in (self.id, *self.keep) if name is not None]
         return [int(schema.get_field_index(name)) for name in self._present(schema, names)]
@@ -180,10 +183,11 @@ class Scorer:
     def _present(self, schema: pa.Schema, names: Sequence[str]) -> list[str]:
         missing = [name for name in names if schema.get_field_index(name) < 0]
         if missing:
+            seen = "missing" if missing[0] not in schema.names else "missing or there more than once"
             raise ValueError(
-                f"{len(missing)} of {len(names)} columns are missing (first: {missing[0]!r}); the table has "
+                f"{len(missing)} of {len(names)} columns are {seen} (first: {missing[0]!r}); the table has "
                 f"{', '.join(map(repr, schema.names[:12]))}{', …' if len(schema.names) > 12 else ''}. "
-                "Rename its columns, or name those that hold the predictions."
+                "Rename its columns, or name those that hold the predictions (columns=...)."
             )
         return list(names)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from credalset.annotations.building import Building, warn_of_variants
 from credalset.annotations.counting import as_seconds, check_options, count_votes
-from credalset.annotations.readers.reading import ROLES, VoteFile, complete_rows
+from credalset.annotations.readers.reading import ROLES, VoteFile
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import Column, GrowingColumn, Names, default_classes, is_missing
@@ -54,6 +54,8 @@ def count_file(
         unknown=unknown,
         missing=votes.missing,
     )
+    if counted.overruled:
+        votes.log.left_out[f"{'later' if duplicates == 'first' else 'earlier'} by the same worker"] += counted.overruled
     if wanted is None:
         warn_of_variants(counted.classes)
         _warn_of_blanks(counted.classes, votes)
@@ -82,7 +84,7 @@ def _collect(votes: VoteFile) -> tuple[dict[str, Column], list[Any]]:
             raise TypeError(
                 f"{votes.source.name}: a task cannot be named by {error}. Name another field: task=..."
             ) from None
-        kept = batch if votes.missing == "error" else complete_rows(batch)
+        kept = batch if votes.missing == "error" else votes.complete(batch)
         for role, column in kept.items():
             growing.setdefault(role, GrowingColumn(role)).add(column)
     columns = {role: growing[role].finish() for role in ROLES if role in growing}

@@ -127,13 +127,21 @@ class VoteFile:
     def batches(self) -> Iterator[Batch]:
         """Yield columns task, worker, label, and time and weight where known: one label per row, as in the file."""
         for batch in self._labelled():
-            complete = complete_rows(batch)
+            complete = self.complete(batch)
             if self.missing == "error" and len(complete["label"]) < len(batch["label"]):
                 raise ValueError(
                     f"{self.source.name} has a vote without task, worker or label. Pass missing='drop' to leave it out."
                 )
             if complete["label"]:
                 yield complete
+
+    def complete(self, batch: Batch) -> Batch:
+        """Return the complete rows; those of a table in which none should be missing are counted as left out."""
+        complete = complete_rows(batch)
+        gone = len(batch["label"]) - len(complete["label"])
+        if gone and self.reader.missing == "error":
+            self.log.left_out["without task, worker or label"] += gone
+        return complete
 
     def _labelled(self) -> Iterator[Batch]:
         """Yield batches with single labels; rows without one are still there, and say which items there are."""

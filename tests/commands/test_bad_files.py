@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -182,18 +183,24 @@ def test_bad_input_of_predict(copy: Path, fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", VOTE_FAULTS)
-@pytest.mark.parametrize("command", ["calibrate", "check", "fit"])
+@pytest.mark.parametrize("command", ["import", "agree", "calibrate", "check", "report", "fit"])
 def test_bad_votes(copy: Path, command: str, fault: str) -> None:
     spoil, sentence = VOTE_FAULTS[fault]
     spoil(copy)
     votes = sentence if sentence.startswith("votes.") and (copy / sentence).exists() else "votes.csv"
     words = {
+        "import": ["import", votes, "-o", "made.parquet"],
+        "agree": ["agree", votes, "--resamples", "0"],
+        "report": ["report", "calibration", "predictions.csv", votes, "-o", "made.html"],
         "calibrate": ["calibrate", "predictions.csv", votes, "-o", "made"],
         "check": ["check", "calibration", "predictions.csv", votes],
         "fit": ["fit", "features.csv", votes, "-o", "made"],
     }[command]
-    if fault == "a label that no column has" and command == "fit":
-        assert run(copy, *words).exit_code == 0  # a learner takes the classes that it finds
+    matched = {"import": (), "agree": (), "fit": ("other ids",)}.get(
+        command, ("other ids", "a label that no column has")
+    )
+    if fault in ("other ids", "a label that no column has") and fault not in matched:
+        assert run(copy, *words).exit_code == 0  # nothing is wrong with these votes by themselves
         return
     assert_refused(run(copy, *words), sentence, copy, "made")
 
@@ -229,6 +236,21 @@ def test_a_folder_that_may_not_be_written(copy: Path) -> None:
     assert_refused(result, "no permission", copy, "made")
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder in which nobody can create files")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["import", "votes.csv", "-o", "/proc/made.csv"],
+        ["calibrate", "predictions.csv", "votes.csv", "-o", "/proc/made"],
+        ["predict", "calibration", "predictions.csv", "-o", "/proc/made.parquet"],
+        ["report", "calibration", "predictions.csv", "votes.csv", "-o", "/proc/made.html"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_output_that_cannot_be_written_is_named_as_it_was_asked_for(copy: Path, words: list[str]) -> None:
+    assert_refused(run(copy, *words), f"{words[-1]} cannot be written", copy, "made")
+
+
 def start(folder: Path, *words: str, **more: object) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "credalset", *words]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)  # type: ignore[call-overload]
@@ -241,6 +263,17 @@ def test_a_full_disk(copy: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert b"error: " in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_a_disk_that_fills_up(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's error says neither which file nor, in words of ours, what happened."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")
+
+    monkeypatch.setattr("credalset.tables.files._Sink.write", full)
+    result = run(copy, "predict", "calibration", "predictions.csv", "-o", "made.parquet")
+    assert_refused(result, "made.parquet: the disk is full. Nothing was left under that name.", copy, "made")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])

@@ -166,6 +166,28 @@ def test_two_sets_that_just_miss_each_other_are_told_apart(name: str) -> None:
         assert after.found[0] == (factor > 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "prediction", "counts"),
+    [
+        ("kl", [0.04, 0.71, 0.25], [58.0, 24.0, 68.0]),
+        ("tv", [0.06, 0.71, 0.23], [41.0, 94.0, 15.0]),
+        ("ws", [0.2, 0.07, 0.73], [14.0, 0.0, 136.0]),
+    ],
+)
+def test_a_thin_lens_off_the_straight_way_is_found(name: str, prediction: list[float], counts: list[float]) -> None:
+    """No point between the votes and the best fit lies in both sets, and yet they meet."""
+    score, g, votes = cs.get_score(name), np.array([prediction]), np.array([counts])
+    region = vote_region(votes, 0.05, g)
+    fine = grid(3, 0.002)
+    inside = fine[region.contains(fine, broadcast=True)[0]]
+    sets = score.region(g, 1.02 * score(np.repeat(g, len(inside), axis=0), inside).min())
+    way = np.linspace(region.center[0], sets.center[0], 1001)
+    assert not (sets.contains(way, broadcast=True) & region.contains(way, broadcast=True)).any()
+    after = sets.update(votes, 0.05)
+    assert not after.is_empty()[0]
+    assert after.contains(after.center)[0]
+
+
 def test_two_classes_are_exact() -> None:
     sets = cs.get_score("kl").region([[0.7, 0.3], [0.2, 0.8]], 0.2)
     after = sets.update([[5, 7], [3, 20]], 0.1)

@@ -7,6 +7,7 @@ import glob
 import io
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -276,10 +277,21 @@ def table_writer(path: str, schema: pa.Schema, format: str | None = None) -> Ite
             yield sink.write
         sys.stdout.buffer.flush()
         return
-    with staged(Path(path)) as staging, pa.OSFile(str(staging), "wb") as raw:
+    with staged(Path(path)) as staging, _naming(staging), pa.OSFile(str(staging), "wb") as raw:
         stream = raw if kind.compression is None else pa.CompressedOutputStream(raw, kind.compression)
         with stream, _Sink(stream, schema, kind.format) as sink:
             yield sink.write
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Name the file in errors of Arrow, which do not say which one is meant."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(file)) from None
 
 
 class _Sink:

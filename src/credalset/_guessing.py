@@ -18,6 +18,7 @@ ARGUMENTS = {
     "task": ("item", "item_id", "id"),
     "worker": ("annotator", "annotators", "columns", "rater", "raters", "user"),
     "label": ("rating", "vote", "category"),
+    "delimiter": ("sep", "separator"),
 }
 
 

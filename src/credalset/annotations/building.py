@@ -407,8 +407,8 @@ def warn_of_variants(classes: Sequence[Hashable]) -> None:
     if variants:
         listed = "; ".join(", ".join(map(repr, group)) for group in variants[:3]) + (" …" if len(variants) > 3 else "")
         warn(
-            f"labels that differ only in case or spaces are counted as classes of their own: {listed}. Merge them with "
-            "votes.rename(lambda label: label.strip().lower()), or name every class in classes=[...] if they do differ."
+            f"labels that differ only in case or spaces are counted as classes of their own: {listed}. Read files with "
+            "tidy=True. Merge them with votes.rename({old: new}), or name all in classes=[...] if they do differ."
         )
 
 

@@ -123,6 +123,17 @@ def refuse_item_column(columns: Sequence[Hashable], argument: str) -> None:
             )
 
 
+def tidied(label: Any) -> Any:
+    """Return a text in lower case, with single spaces and none around it; anything else as it is.
+
+    Examples
+    --------
+    >>> tidied(" Not  Sure"), tidied(3)
+    ('not sure', 3)
+    """
+    return " ".join(label.casefold().split()) if isinstance(label, str) else label
+
+
 def find_variants(classes: Sequence[Hashable]) -> list[list[str]]:
     """Return texts that differ only in case or spaces, together.
 
@@ -134,7 +145,7 @@ def find_variants(classes: Sequence[Hashable]) -> list[list[str]]:
     groups: dict[str, list[str]] = {}
     for name in classes:
         if isinstance(name, str):
-            groups.setdefault(" ".join(name.casefold().split()), []).append(name)
+            groups.setdefault(tidied(name), []).append(name)
     return [group for group in groups.values() if len(group) > 1]
 
 

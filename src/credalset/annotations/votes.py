@@ -84,6 +84,7 @@ class Annotations(Hinting, Building, metaclass=Doors):
         duplicates: Duplicates = "last",
         unknown: Fault = "error",
         missing: Fault | None = None,
+        tidy: bool = False,
         empty: Sequence[str] = ("",),
         encoding: str | None = None,
         delimiter: str | None = None,
@@ -107,6 +108,8 @@ class Annotations(Hinting, Building, metaclass=Doors):
             As in `from_table`.
         missing : {"error", "drop"}, optional
             As in `from_table`; by default an error in long tables, while exports leave out votes without a label.
+        tidy : bool
+            Whether to read labels in lower case and without spaces around them: "Yes " is "yes".
         empty : sequence of str
             Texts that mark an empty cell of a table.
         encoding, delimiter : str, optional
@@ -138,6 +141,7 @@ class Annotations(Hinting, Building, metaclass=Doors):
             weight=weight,
             one_vs_rest=one_vs_rest,
             missing=missing,
+            tidy=tidy,
             empty=empty,
             encoding=encoding,
             delimiter=delimiter,

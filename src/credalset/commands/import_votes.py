@@ -8,7 +8,7 @@ import typer
 
 from credalset.annotations.readers import open_votes
 from credalset.commands import shared
-from credalset.commands.inputs import Delimiter, Encoding, Kind, Label, Missing, Task, Worker
+from credalset.commands.inputs import Delimiter, Encoding, Kind, Label, Missing, Task, Tidy, Worker
 from credalset.commands.shared import ShowPython
 from credalset.tables.files import kind_of, table_writer
 
@@ -22,6 +22,7 @@ def import_votes(
     worker: Worker = None,
     label: Label = None,
     missing: Missing = None,
+    tidy: Tidy = False,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     weight: Annotated[str | None, typer.Option(help="Column that says how much each vote counts.")] = None,
@@ -30,7 +31,7 @@ def import_votes(
     show_python: ShowPython = False,
 ) -> None:
     """Turn an annotation export into one long table of votes."""
-    options: dict[str, Any] = {"task": task, "worker": worker, "label": label, "missing": missing}
+    options: dict[str, Any] = {"task": task, "worker": worker, "label": label, "missing": missing, "tidy": tidy}
     options |= {"weight": weight, "one_vs_rest": one_vs_rest, "encoding": encoding, "delimiter": delimiter}
     if show_python:
         shared.show_python(

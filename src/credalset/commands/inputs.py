@@ -29,6 +29,9 @@ Task = Annotated[str | None, typer.Option("--task", help="Column or field of the
 Worker = Annotated[str | None, typer.Option("--worker", help="Column or field of the votes that names the annotators.")]
 Label = Annotated[str | None, typer.Option("--label", help="Column, or question of an export, with the labels.")]
 Missing = Annotated[str | None, typer.Option("--missing", help="Votes without a label: error, or drop them.")]
+Tidy = Annotated[
+    bool, typer.Option("--tidy", help="Read labels in lower case, without outer spaces: 'Yes ' is 'yes'.")
+]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of the votes, such as latin-1; else UTF-8.")]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What separates the columns of the votes.")]
 
@@ -43,6 +46,7 @@ class Votes:
     worker: Worker = None
     label: Label = None
     missing: Missing = None
+    tidy: Tidy = False
     encoding: Encoding = None
     delimiter: Delimiter = None
 

@@ -55,7 +55,7 @@ def _option(found: re.Match[str], flags: dict[str, str]) -> str:
 
 def _value(written: str) -> str:
     """Write a Python value as a word of the shell."""
-    if written in ("...", "[...]"):
+    if written in ("...", "[...]", "True"):
         return ""
     if written == "None":
         return "''"

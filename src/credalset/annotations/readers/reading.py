@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from credalset.annotations.naming import tidied
 from credalset.annotations.readers.arrow import import_arrow
 from credalset.annotations.readers.common import Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
@@ -46,6 +47,7 @@ def open_votes(
     weight: Hashable | None = None,
     one_vs_rest: Hashable | None = None,
     missing: str | None = None,
+    tidy: bool = False,
     empty: Sequence[str] = EMPTY,
     encoding: str | None = None,
     delimiter: str | None = None,
@@ -97,7 +99,7 @@ def open_votes(
     missing = reader.missing if missing is None else missing
     check_option(missing, "missing", ("error", "drop"))
     wanted = Wanted(task, worker, label, time, weight, one_vs_rest)
-    return VoteFile(source, reader, recognised, wanted, missing)
+    return VoteFile(source, reader, recognised, wanted, missing, tidy)
 
 
 @dataclass
@@ -109,6 +111,7 @@ class VoteFile:
     recognised: Recognition | None
     wanted: Wanted
     missing: str
+    tidy: bool = False
     log: Log = field(default_factory=Log)
 
     @property
@@ -150,7 +153,8 @@ class VoteFile:
         found: set[str] = set()
         unknown = count(1)
         for batch in self.reader.read(self.source, self.wanted, log):
-            batch["label"] = labels = single(batch["label"], partial(self._where, batch))
+            labels = single(batch["label"], partial(self._where, batch))
+            batch["label"] = labels = [tidied(label) for label in labels] if self.tidy else labels
             if log.no_workers:
                 del batch["worker"]
             elif self.reader.missing == "drop":

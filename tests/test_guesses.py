@@ -172,7 +172,7 @@ def test_renamed_annotations_keep_who_voted() -> None:
     scale = Annotations.from_counts([[1, 2, 3]], classes=["a", "b", "c"], ordered=True)
     assert scale.rename({"a": "A"}).positions == scale.positions
     for model, names, message in (
-        (votes, {"x": "y"}, "names must rename some of"),
+        (votes, {"x": "y"}, "which no class is called"),
         (votes, lambda _: "all", "leave one class only"),
         (scale, {"a": "b"}, "levels of a scale"),
     ):
@@ -421,3 +421,15 @@ def test_functions_are_told_where_they_live() -> None:
     sets = cs.conformalize(PREDICTED, VOTES).predict_set(PREDICTED)
     with pytest.raises(TypeError, match="sets come first"):
         cs.metrics.coverage(VOTES, sets)  # type: ignore[arg-type]
+
+
+def test_wrong_names_are_named() -> None:
+    votes = cs.Annotations.from_counts([[3, 1]], classes=["no", "yes"], items=["a"])
+    with pytest.raises(
+        ValueError, match=r"names renames \['yes '\], which no class is called; there are \['no', 'yes'\]"
+    ):
+        votes.rename({"yes ": "yes", "no": "No"})
+    with pytest.raises(ValueError, match=r"but is \['a', 'b', 'c', …\]\. .* \.select\(items\)"):
+        votes.reorder(list("abcdefg"))
+    with pytest.raises(TypeError, match=r"made must be what predicts the sets, .* but is a Annotations\. Call plan\("):
+        cs.plan(votes, votes, budget=5)

@@ -171,3 +171,22 @@ def test_what_does_not_count_is_said(made: Path) -> None:
     assert "left out: 3 earlier by the same worker, 1 without task, worker or label." in done.stderr
     done = run(made, "import", "often.csv", "-o", "seldom.csv", "--missing", "drop")
     assert "left out: 1 without task, worker or label" in done.stderr
+
+
+def test_labels_are_tidied_when_asked(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("task;worker;label\na;1;Yes\na;2; yes \nb;1;NO\nb;2;no\n")
+    noted = run(tmp_path, "agree", "v.csv", "--resamples", "0", "--json")
+    assert "--tidy" in noted.stderr
+    assert "rename" not in noted.stderr
+    tidy = run(tmp_path, "agree", "v.csv", "--resamples", "0", "--json", "--tidy")
+    assert [one["class"] for one in json.loads(tidy.stdout)["classes"]] == ["no", "yes"], tidy.stdout
+    assert run(tmp_path, "import", "v.csv", "-o", "long.csv", "--tidy").exit_code == 0
+    assert sorted(pd.read_csv(tmp_path / "long.csv")["label"]) == ["no", "no", "yes", "yes"]
+    assert cs.Annotations.read(tmp_path / "v.csv", sep=";", tidy=True).classes == ("no", "yes")
+
+
+def test_predictions_split_by_semicolons(made: Path, tmp_path: Path) -> None:
+    pd.read_csv(made / "plain.csv").to_csv(tmp_path / "half.csv", index=False, sep=";", decimal=",")
+    for name, out in ((str(made / "plain.csv"), "a.csv"), ("half.csv", "b.csv")):
+        assert run(tmp_path, "predict", str(made / "plain"), name, "-o", out).exit_code == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()

@@ -29,9 +29,7 @@ Task = Annotated[str | None, typer.Option("--task", help="Column or field of the
 Worker = Annotated[str | None, typer.Option("--worker", help="Column or field of the votes that names the annotators.")]
 Label = Annotated[str | None, typer.Option("--label", help="Column, or question of an export, with the labels.")]
 Missing = Annotated[str | None, typer.Option("--missing", help="Votes without a label: error, or drop them.")]
-Tidy = Annotated[
-    bool, typer.Option("--tidy", help="Read labels in lower case, without outer spaces: 'Yes ' is 'yes'.")
-]
+Tidy = Annotated[bool, typer.Option("--tidy", help="Read labels in lower case, without outer spaces: 'Yes ' is 'yes'.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of the votes, such as latin-1; else UTF-8.")]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What separates the columns of the votes.")]
 

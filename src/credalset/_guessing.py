@@ -19,6 +19,8 @@ ARGUMENTS = {
     "worker": ("annotator", "annotators", "columns", "rater", "raters", "user"),
     "label": ("rating", "vote", "category"),
     "delimiter": ("sep", "separator"),
+    "texts": ("text",),
+    "budget": ("n_votes",),
 }
 
 

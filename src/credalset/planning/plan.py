@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from credalset._guessing import also_called
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_counts, as_finite, as_generator, as_numbers, as_positive_int, as_probability
 from credalset.annotations.labels import plain_names
@@ -32,6 +33,7 @@ from credalset.sets.updated import UpdatedSet, update
 HARDLY = 0.1  # share of a width; where the most votes are expected to take away less, votes are no help
 
 
+@also_called
 def plan(
     made: Any,
     predictions: Any,

@@ -7,11 +7,12 @@ import io
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from credalset._files import write_file
+from credalset._guessing import Hinting
 from credalset._text import number_text, table_text
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_finite, as_generator
@@ -24,7 +25,7 @@ TASK = ("item", "ask", "cost", "width", "expected_width", "reason")  # columns o
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan:
+class Plan(Hinting):
     """What to do with each item, why, and what to expect. Made by `credalset.plan`; arrays are in item order.
 
     Attributes
@@ -55,6 +56,11 @@ class Plan:
     notes : tuple of str
         What a reader should know.
     """
+
+    _hints: ClassVar[dict[str, str]] = {
+        "to_csv": "Write the tasks with write_tasks(path), or all items with to_frame().to_csv(path).",
+        "save": "Write the tasks with write_tasks(path), or all items with to_frame().",
+    }
 
     action: AnyArray
     reason: AnyArray

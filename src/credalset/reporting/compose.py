@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from credalset._files import write_file
+from credalset._guessing import also_called
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_positive_int, as_probability
 from credalset.exceptions import CredalSetWarning
@@ -78,6 +79,7 @@ class Report:
         return f"Report: {where}, {size}. {self.verdict.sentence}"
 
 
+@also_called
 def report(
     source: Any,
     prediction: ArrayLike | None = None,

@@ -517,20 +517,21 @@ class TestDegenerate:
         assert np.all(drawn >= lower[0] * (1 - 1e-12))
 
     def test_touching_planes_of_a_rescaled_score(self):
-        """The radius of a normalised score is rounded, so a plane may pass just beyond the corner it should touch."""
+        """The radius of a normalised score is rounded, but no plane passes beyond the corner it should touch."""
         g = np.random.default_rng(28).dirichlet(np.ones(4), 500)
         score = Normalized(InnerProduct())
         sets = score.region(g, score(g, score.best_fit(g)))
         assert not sets.is_empty().any()
-        beyond = sets.radius < 1.0 - g.max(axis=1)
-        assert beyond.any()
+        assert not (sets.radius < 1.0 - g.max(axis=1)).any()
+        touching = sets.radius == 1.0 - g.max(axis=1)
+        assert touching.any()
         lower, upper = sets._envelope()
         np.testing.assert_allclose(lower, InnerProduct().best_fit(g), atol=1e-12)
         np.testing.assert_allclose(upper, InnerProduct().best_fit(g), atol=1e-12)
         values, points = sets._max_entropy(True)
         assert_members(sets, points)
         assert np.all(values < 1e-10)
-        assert np.all(sets._log_volume(np.random.default_rng(0))[0][beyond] == -np.inf)
+        assert np.all(sets._log_volume(np.random.default_rng(0))[0][touching] < -100.0)  # a corner, up to rounding
         assert_members(sets, sets._sample(1, np.random.default_rng(0))[:, 0])
 
     def test_empty_batch(self):

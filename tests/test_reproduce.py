@@ -288,7 +288,8 @@ def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(computed) == 2, "nothing is computed twice"
 
 
-@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow  # what is killed and resumed is tested above, Ctrl-C with the other commands
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupted(jobs: int, tmp_path: Path) -> None:
     """Ctrl-C, which every process of the group gets: one line, status 130, nothing lost, nothing left running."""
     command = [sys.executable, "-m", "credalset.cli", "reproduce", "synthetic", "--quick", "--out", str(tmp_path)]

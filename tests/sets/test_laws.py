@@ -28,7 +28,7 @@ each_size = pytest.mark.parametrize(
 
 def make(kind: str, n_classes: int, n: int = 6, seed: int = 0) -> CredalSet:
     if n == MANY and (kind not in SCORES or "brier" in kind or kind == "mixture"):
-        n = 60  # no other way for many; and slow
+        n = 20  # no other way for many; and slow
     sets = KINDS[kind](n_classes, n, seed)
     return sets[~sets.is_empty()]  # exact cross-conformal sets of inner products can be
 

@@ -144,6 +144,7 @@ def test_what_load_trusts_is_saved_without_a_word(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         classify(LogisticRegression()).save(tmp_path / "model")
+        assert isinstance(cs.load(tmp_path / "model"), cs.ConformalCredalClassifier)
 
 
 def test_a_function_of_the_program_itself(tmp_path: Path) -> None:

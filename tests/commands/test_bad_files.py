@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 pd = pytest.importorskip("pandas")
@@ -23,6 +22,7 @@ from typer.testing import CliRunner, Result  # noqa: E402
 
 import credalset as cs  # noqa: E402
 from credalset.commands import app  # noqa: E402
+from tests.commands import vote_rows  # noqa: E402
 
 CLASSES = ["no", "perhaps", "yes"]
 N = 120
@@ -37,11 +37,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     predictions = pd.DataFrame(0.9 * data.distributions + 0.1 / 3, columns=CLASSES)
     predictions.insert(0, "task", tasks)
     predictions.to_csv(folder / "predictions.csv", index=False)
-    rows = [
-        (tasks[i], f"w{j}", CLASSES[k])
-        for i, counts in enumerate(data.counts.astype(int))
-        for j, k in enumerate(np.repeat(np.arange(3), counts))
-    ]
+    rows = vote_rows(tasks, data.counts, CLASSES)
     pd.DataFrame(rows, columns=["task", "worker", "label"]).to_csv(folder / "votes.csv", index=False)
     features = pd.DataFrame(data.X, columns=[f"x{j}" for j in range(data.X.shape[1])])
     features.insert(0, "task", tasks)

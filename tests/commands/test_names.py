@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result  # noqa: E402
 import credalset as cs  # noqa: E402
 from credalset.commands import app  # noqa: E402
 from credalset.commands.wording import for_terminal  # noqa: E402
+from tests.commands import vote_rows  # noqa: E402
 
 CLASSES = ["no", "perhaps", "yes"]
 N = 240
@@ -36,11 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame.to_parquet(folder / "all.parquet")
     frame[["task", *CLASSES]].to_csv(folder / "plain.csv", index=False)
     frame[["task", *CLASSES[::-1]]].to_csv(folder / "turned.csv", index=False)
-    rows = [
-        (f"t{i}", f"w{j}", CLASSES[k])
-        for i, counts in enumerate(data.counts.astype(int))
-        for j, k in enumerate(np.repeat(np.arange(3), counts))
-    ]
+    rows = vote_rows(frame["task"], data.counts, CLASSES)
     pd.DataFrame(rows, columns=["task", "worker", "label"]).to_csv(folder / "votes.csv", index=False)
     assert run(folder, "calibrate", "plain.csv", "votes.csv", "-o", "plain").exit_code == 0
     for kind in ("csv", "parquet"):

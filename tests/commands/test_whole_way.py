@@ -21,6 +21,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 import credalset as cs  # noqa: E402
 from credalset.commands import app  # noqa: E402
+from tests.commands import vote_rows  # noqa: E402
 
 CLASSES = ["no", "perhaps", "yes"]
 N = 160
@@ -66,9 +67,7 @@ def test_the_python_that_is_shown_does_the_same(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     data = cs.datasets.make_synthetic(N, n_votes=6, random_state=0)
     items = [f"t{i}" for i in range(N)]
-    votes = [
-        (items[i], j, CLASSES[k]) for i, row in enumerate(data.counts) for j, k in enumerate(np.repeat(range(3), row))
-    ]
+    votes = vote_rows(items, data.counts, CLASSES)
     pd.DataFrame(votes, columns=["The Item", "Who", "Said"]).to_csv("votes.csv", index=False)
     said = ["--task", "The Item", "--worker", "Who", "--label", "Said"]
     predictions = pd.DataFrame(data.distributions[:, ::-1], columns=CLASSES[::-1]).assign(task=items)

@@ -313,19 +313,27 @@ def _entropy(point: FloatArray) -> float:
 
 
 @compiled
+def _logarithms(weights: FloatArray, log_weights: FloatArray) -> tuple[float, float, int]:
+    """Write the logarithms of the weights; return the largest and the smallest, and how many there are."""
+    high, low, size = -np.inf, np.inf, 0
+    for k in range(weights.shape[0]):
+        log_weights[k] = -np.inf
+        if weights[k] > 0.0:
+            log_weights[k] = math.log(weights[k])
+            high = max(high, log_weights[k])
+            low = min(low, log_weights[k])
+            size += 1
+    return high, low, size
+
+
+@compiled
 def max_entropy(center: FloatArray, radius: FloatArray, value: FloatArray, point: FloatArray) -> None:
     """Largest entropy and the member g^τ, 0 ≤ τ ≤ 1, that attains it."""
     n_classes = center.shape[1]
     log_weights, advantage = np.empty(n_classes), np.empty(n_classes)
     for i in range(center.shape[0]):
-        high, low, size, needed = -np.inf, np.inf, 0, 0.0
-        for k in range(n_classes):
-            log_weights[k] = -np.inf
-            if center[i, k] > 0.0:
-                log_weights[k] = math.log(center[i, k])
-                high = max(high, log_weights[k])
-                low = min(low, log_weights[k])
-                size += 1
+        high, low, size = _logarithms(center[i], log_weights)
+        needed = 0.0
         for k in range(n_classes):
             if center[i, k] > 0.0:
                 needed += bregman(center[i, k], 1.0 / size - center[i, k])[0]
@@ -359,13 +367,7 @@ def min_entropy(center: FloatArray, radius: FloatArray, value: FloatArray, point
     n_classes = center.shape[1]
     log_weights, advantage = np.empty(n_classes), np.empty(n_classes)
     for i in range(center.shape[0]):
-        high, low = -np.inf, np.inf
-        for k in range(n_classes):
-            log_weights[k] = -np.inf
-            if center[i, k] > 0.0:
-                log_weights[k] = math.log(center[i, k])
-                high = max(high, log_weights[k])
-                low = min(low, log_weights[k])
+        high, low, _ = _logarithms(center[i], log_weights)
         top, rest, size = 0.0, 0.0, 0
         for k in range(n_classes):
             advantage[k] = -1.0

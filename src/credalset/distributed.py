@@ -12,6 +12,8 @@ from credalset.tables.parts import Summary, score_parquet
 #: Dask has its workers give memory back after every array, which costs them a quarter of their time; glibc reads these
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": 1 << 28, "MALLOC_MMAP_THRESHOLD_": 1 << 26}
 
+PATIENCE = "10s"  # that a scheduler may take to answer
+
 
 @contextmanager
 def local_cluster(n_workers: int) -> Iterator[Any]:
@@ -37,7 +39,7 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
 def connect(address: str) -> Iterator[Any]:
     """Yield a client of the Dask scheduler at an address such as ``tcp://host:8786``."""
     try:
-        client = _dask().Client(address, timeout="10s")
+        client = _dask().Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as error:
         raise ValueError(f"no Dask scheduler answers at {address}: {error}") from None
     with client:

@@ -97,3 +97,26 @@ def test_what_is_not_parquet_is_named(scorer: Scorer, tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"x\.parquet is not a readable Parquet file"):
         score_parquet(tmp_path / "x.parquet", tmp_path / "out", scorer)
+
+
+def test_the_command_asks_a_scheduler(
+    source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster that runs already computes the same bytes; where none answers, a sentence says so."""
+    distributed = pytest.importorskip("distributed")
+    testing, commands = pytest.importorskip("typer.testing"), pytest.importorskip("credalset.commands")
+    scorer.model.save(tmp_path / "calibration")
+    words = ["predict", str(tmp_path / "calibration"), str(source), "--ask", "lower,labels"]
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        out = ["-o", f"{tmp_path}/out/", "--scheduler", cluster.scheduler_address]
+        done = testing.CliRunner().invoke(commands.app, [*words, *out])
+    assert done.exit_code == 0, done.output
+    parts = {name: data for name, data in serial.items() if name.endswith(".parquet")}
+    assert {name: data for name, data in contents(tmp_path / "out").items() if name.endswith(".parquet")} == parts
+    monkeypatch.setattr("credalset.distributed.PATIENCE", "1s")
+    nobody = testing.CliRunner().invoke(
+        commands.app, [*words, "-o", f"{tmp_path}/none/", "--scheduler", "tcp://127.0.0.1:9"]
+    )
+    assert nobody.exit_code == 2
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in nobody.output
+    assert not (tmp_path / "none").exists()

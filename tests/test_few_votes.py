@@ -277,6 +277,23 @@ def test_stopping_when_votes_agree_breaks_all_other_promises() -> None:
     assert anytime.threshold(ALPHA) >= distance
 
 
+def test_votes_that_share_noise_break_the_promise() -> None:
+    """All annotators of an item misread it alike, and the model has learned to: votes are about what they read."""
+    rng = np.random.default_rng(1)
+    truth = rng.dirichlet(np.full(3, 0.7), 6000)
+    read = np.array([rng.dirichlet(10.0 * row + 0.05) for row in truth])
+    g = 0.9 * read + 0.1 * rng.dirichlet(np.ones(3), 6000)
+    alike, honest = rng.multinomial(5, read), rng.multinomial(5, truth)
+    for noise in (cs.FewVotes(method="moments"), cs.FewVotes(None, method="moments")):
+        of_alike, of_honest = (
+            cs.conformalize(g[:5000], votes[:5000], "brier", noise=noise).predict_set(g[5000:], ALPHA)
+            for votes in (alike, honest)
+        )
+        assert of_honest.contains(truth[5000:]).mean() >= 1.0 - ALPHA
+        assert of_alike.contains(read[5000:]).mean() >= 1.0 - ALPHA
+        assert of_alike.contains(truth[5000:]).mean() < 1.0 - ALPHA - 0.02
+
+
 @pytest.mark.parametrize("votes", [1, 3, 30])
 def test_the_anytime_region_holds_at_every_time_at_once(votes: int) -> None:
     rng = np.random.default_rng(votes)

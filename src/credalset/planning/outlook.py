@@ -146,7 +146,8 @@ def purchases(
 
 def purchase(buy: str, items: int, votes_each: float, outlook: Outlook) -> dict[str, Any]:
     """Write a purchase down."""
-    return {"buy": buy, "items": items, "votes_each": float(votes_each), **asdict(outlook)}
+    widths = {name: float(width) for name, width in asdict(outlook).items()}
+    return {"buy": buy, "items": items, "votes_each": float(votes_each), **widths}
 
 
 def after_calibration(market: Market, calibration: Any, alpha: float, more: int) -> Outlook | None:

@@ -181,7 +181,7 @@ def test_a_score_with_predictions_of_another_kind_has_no_constant() -> None:
 
 def test_the_table_fits_a_screen() -> None:
     lines = str(calibrated("kl").evaluate(DATA.X[TEST], DATA.counts[TEST])).splitlines()
-    expected = ["score", "alpha", "coverage", "95%", "band", "verdict", "width", "epistemic", "labels", "decided"]
+    expected = ["score", "alpha", "coverage", "99%", "band", "verdict", "width", "epistemic", "labels", "decided"]
     assert lines[0].split() == [*expected, "volume", "threshold", "n"]
     assert lines[2].split()[:2] == ["kl", "0.05"]
     assert lines[5].startswith("kl, constant")

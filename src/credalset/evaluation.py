@@ -21,7 +21,7 @@ from credalset.exceptions import CredalSetWarning, need
 from credalset.metrics.size import evenly
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
-from credalset.verdict import judge
+from credalset.verdict import LEVEL, judge
 
 QUICK_CLASSES = 20  # for which hundreds of volumes are a matter of seconds, whatever the score
 MEASURED = 10_000  # class probabilities in all, whose sets are measured in seconds, whatever the score
@@ -61,7 +61,7 @@ class Evaluation(list[dict[str, Any]]):
     def __str__(self) -> str:
         rows = [*self, *self.constant]
         shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in rows)]
-        headings = ["95% band" if name == "band" else name for name in shown]
+        headings = [f"{LEVEL:.0%} band" if name == "band" else name for name in shown]
         table = table_text(headings, [[_cell(name, row) for name in shown] for row in rows], left=1)
         remarks = self._remarks()
         return "\n".join([table, "", *remarks] if remarks else [table])

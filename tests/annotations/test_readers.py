@@ -622,7 +622,9 @@ def test_crowd_kit_odd_tables(tmp_path):
         Annotations.read(holes)
     kept = Annotations.read(holes, missing="drop")
     assert kept.counts.tolist() == [[1, 0], [0, 1], [0, 0]]
-    with pytest.raises(ValueError, match=r"holes.csv has 2 votes without task, worker or label \(in rows 1, 3; .* leave them out"):
+    with pytest.raises(
+        ValueError, match=r"holes.csv has 2 votes without task, worker or label \(in rows 1, 3; .* leave them out"
+    ):
         votes_of(holes)
     assert len(votes_of(holes, missing="drop")) == 2
     nobody = written(tmp_path, "nobody.csv", "task,worker,label\n1,a,x\n1,,y\n,b,y\n")

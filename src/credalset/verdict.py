@@ -4,9 +4,9 @@ For exchangeable items and continuous scores, the coverage that n calibration it
 k = ⌈(n + 1)(1 − α)⌉, and the number covered among m new items a beta-binomial distribution with the same parameters.
 Its central 99% is the band in which the observed coverage should lie. Ties between scores only add coverage.
 
-Whoever judges (``evaluate``, ``compare``, the page, ``credalset check``) does so here, with one band and one set of words.
-Intervals that describe are 95% in this package; a verdict is passed at several levels, run after run, and stops pipelines:
-at 95% one honest calibration in forty would be called short at each level, at 99% it is one in two hundred.
+Whoever judges (``evaluate``, ``compare``, the page, ``credalset check``) does so here, with one band and one set of
+words. Intervals that describe are 95% in this package; a verdict is passed at several levels, run after run, and stops
+pipelines: at 95% one honest calibration in forty would be called short at each level, at 99% it is one in two hundred.
 """
 
 from __future__ import annotations

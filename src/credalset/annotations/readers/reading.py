@@ -141,8 +141,8 @@ class VoteFile:
         if gaps:
             votes, them = ("1 vote", "it") if len(gaps) == 1 else (f"{len(gaps)} votes", "them")
             raise ValueError(
-                f"{self.source.name} has {votes} without task, worker or label (in rows {shown(gaps)}; the first is 0). "
-                f"Pass missing='drop' to leave {them} out."
+                f"{self.source.name} has {votes} without task, worker or label (in rows {shown(gaps)}; the first is 0)"
+                f". Pass missing='drop' to leave {them} out."
             )
 
     def complete(self, batch: Batch) -> Batch:

@@ -109,9 +109,9 @@ class Plan(Hinting):
             "reason": self.reason.astype(object),
         }
 
-    def to_frame(self, kind: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
-        """Return the advice as a data frame, one row per item."""
-        table = self.columns()
+    def to_frame(self, kind: Literal["pandas", "polars", "pyarrow"] = "pandas", *, id: str = "item") -> Any:
+        """Return the advice as a data frame, one row per item; ``id`` is what to call the column of their names."""
+        table = {id if name == "item" else name: values for name, values in self.columns().items()}
         if kind == "pandas":
             return need("pandas").DataFrame(table)
         if kind not in ("polars", "pyarrow"):
@@ -127,14 +127,18 @@ class Plan(Hinting):
         chosen = {key: table[key][order].tolist() for key in TASK}
         return Rows(dict(zip(chosen, values, strict=True)) for values in zip(*chosen.values(), strict=True))
 
-    def write_tasks(self, path: str | Path) -> None:
-        """Write the list of tasks, as CSV or JSON Lines by the end of the name; it appears when it is complete."""
-        kind, rows = task_format(path), self.tasks()
+    def write_tasks(self, path: str | Path, *, id: str = "item") -> None:
+        """Write the list of tasks, as CSV or JSON Lines by the end of the name; it appears when it is complete.
+
+        ``id`` is what to call the column with the names of the items.
+        """
+        kind, names = task_format(path), [id, *TASK[1:]]
+        rows = [dict(zip(names, row.values(), strict=True)) for row in self.tasks()]
         if kind == ".jsonl":
             text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         else:
             stream = io.StringIO()
-            writer = csv.DictWriter(stream, TASK, lineterminator="\n")
+            writer = csv.DictWriter(stream, names, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
             text = stream.getvalue()

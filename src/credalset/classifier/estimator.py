@@ -17,6 +17,7 @@ from credalset._splits import fold_numbers, part_size, with_rows
 from credalset._typing import AnyArray, FloatArray, Prediction
 from credalset.annotations.labels import Labels
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
+from credalset.calibration.base import per_item
 from credalset.calibration.checks import check_items, placeholder
 from credalset.calibration.cross import check_exact, check_options
 from credalset.calibration.models import as_noise
@@ -151,6 +152,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         warn_of_pull(self.estimator_, score)
         prediction = predict_for(score, self.estimator_, X)
         labels = self._labels(Y, X)
+        groups, weights = per_item(prediction, groups, weights)
         n_classes = score.n_classes(prediction.prediction)
         if n_classes != labels.n_classes:
             raise ValueError(
@@ -212,6 +214,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         labels = read_labels(Y, X)
         codes = fold_numbers(folds, len(labels), random_state)
         X = with_rows(X, len(labels))
+        groups, weights = per_item(X, groups, weights)
         check_exact(exact, score, self._check_items(score, labels, groups, weights))
         warn_of_pull(self.estimator, score)
         note_features(self, X, reset=True)
@@ -249,6 +252,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         """
         labels = read_labels(Y, X)
         X = with_rows(X, len(labels))
+        groups, weights = per_item(X, groups, weights)
         indices = np.arange(len(labels))
         taken = part_size(calibration_size, len(indices), "calibration_size")
         if max(taken, np.ceil(calibration_size * len(indices)) if calibration_size < 1 else 0) >= len(indices):

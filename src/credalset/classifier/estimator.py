@@ -31,13 +31,13 @@ from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.guessing import Guessing
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
+    fit_learner,
     is_fitted,
     name_classes,
     predict_for,
     predicts_mixtures,
     prepare,
     refuse_frozen,
-    targets_for,
     warn_of_pull,
 )
 from credalset.predictors.scoring import SoftScoring
@@ -125,7 +125,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         warn_of_pull(estimator, score)
         note_features(self, X, reset=True)
         labels = read_labels(Y, X)
-        self.estimator_ = estimator.fit(X, targets_for(estimator, labels))
+        self.estimator_ = fit_learner(estimator, X, labels)
         self.classes_ = labels.class_names()
         name_classes(self.estimator_, self.classes_)
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.

@@ -115,7 +115,9 @@ def test_items_are_taken_by_name() -> None:
         assert found.items.tolist() == ["t5", "t3"]
     assert (sets["t7"].to_pandas()["item"].tolist(), VOTES["t7"].items) == (["t7"], ("t7",))
     assert VOTES[["t5", "t3"]] == VOTES[[5, 3]]
-    with pytest.raises(ValueError, match=r"1 name\(s\) that are not among the 120 known items \(first: 'x'\)\. Names count as they are"):
+    with pytest.raises(
+        ValueError, match=r"1 name\(s\) that are not among the 120 known items \(first: 'x'\)\. Names count as they are"
+    ):
         sets["x"]
     with pytest.raises(ValueError, match="items have no names here: predict for a frame whose index"):
         cs.conformalize(SHARES, COUNTS).predict_set(SHARES)["t7"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -187,15 +186,14 @@ sets; if items are exchangeable
         return bundle
 
     @classmethod
-    def _own_fields(cls, bundle: Bundle, rule: Rule, path: str | Path) -> dict[str, Any]:
-        n_classes: Any = bundle.values.get("n_classes")
-        target, shape = bundle.values.get("target"), (len(rule), n_classes)
-        with refusing(f"{path} does not say whose label it covers"):
-            target = as_target(target)
-        scores = read_array(bundle.arrays, LABEL_SCORES, np.float64, shape, f"{path} has no valid scores of labels.")
-        wrong = f"{path} has no valid shares of votes."
-        shares = read_array(bundle.arrays, SHARES, np.float64, shape, wrong)
-        require(bool((shares >= 0.0).all() and (np.abs(shares.sum(axis=1) - 1.0) < 1e-6).all()), wrong)
+    def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
+        with refusing("does not say whose label it covers"):
+            target = as_target(bundle.values.get("target"))
+        shape = (len(rule), bundle.values["n_classes"])
+        scores = read_array(bundle.arrays, LABEL_SCORES, np.float64, shape, "scores of labels")
+        shares = read_array(bundle.arrays, SHARES, np.float64, shape, "shares of votes")
+        are_shares = (shares >= 0.0).all() and (np.abs(shares.sum(axis=1) - 1.0) < 1e-6).all()
+        require(are_shares, "has no valid shares of votes.")
         return {"label_scores": scores, "shares": shares, "target": target}
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked, as_counts, as_distributions, as_probability
 from credalset.annotations.labels import Labels, column_names, distinct_names, name_array, row_names, with_columns
 from credalset.annotations.votes import Annotations
-from credalset.calibration.checks import check_kind, takes_mixtures
+from credalset.calibration.checks import check_kind, takes_mixtures, uses_mixtures
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.rule import Rule
 from credalset.calibration.saved import rule_from_plain, rule_to_plain
@@ -55,6 +55,12 @@ class BaseCalibration(Hinting):
     def __len__(self) -> int:
         """Number of calibration items."""
         return len(self.scores)
+
+    @classmethod
+    def from_rule(cls, score: Score, prediction: Any, labels: Labels, rule: Rule, **own: Any) -> Self:
+        """Build a calibration of valid predictions and labels from the rule that they make."""
+        n_classes, mixtures = score.n_classes(prediction), uses_mixtures(score, prediction)
+        return cls(score, rule.scores, n_classes, labels.classes, rule, mixtures, **own)
 
     def save(self, path: str | Path) -> None:
         """Write the calibration to a directory (JSON and ``.npz``, no pickle); read it with `credalset.load`."""

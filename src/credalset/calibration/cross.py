@@ -12,7 +12,6 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray, IntArray
 from credalset._validation import Checked, as_numbers
 from credalset.calibration.base import BaseCalibration, as_level, read_items
-from credalset.calibration.checks import uses_mixtures
 from credalset.calibration.conditional import Conditional
 from credalset.calibration.cross_set import Ballot, CrossSet
 from credalset.calibration.groups import Pool, is_predicted
@@ -280,8 +279,7 @@ def cross_conformalize(
     check_exact(exact, chosen, checked)
     check_options(noise, groups)
     rule = Rule.build(chosen, checked, found, noise, groups, weights)
-    n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
-    return CrossCalibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures, folds=codes, exact=exact)
+    return CrossCalibration.from_rule(chosen, checked, found, rule, folds=codes, exact=exact)
 
 
 def check_folds(folds: Any, n: int) -> IntArray:

@@ -16,10 +16,12 @@ pytest.importorskip("torch", reason="the learners need the extra 'torch'")
 pytest.importorskip("pyarrow", reason="results are kept in Parquet files, extra 'reproduce'")
 
 from credalset.datasets import make_synthetic
-from credalset.experiments import published, runner, summary, synthetic, tables
+from credalset.experiments import runner, summary, synthetic, tables
 from credalset.experiments.batch import MEASURED, Row
 from credalset.experiments.measure import Part, grid_shares, measure, score_named
 from credalset.experiments.store import Store
+
+from .test_benchmarks import load as benchmark
 
 # --- measures ---
 
@@ -124,7 +126,7 @@ def test_estimate_of_the_published_way() -> None:
     """By hand: 2 runs with K = 3 and 1 with K = 10, 200 sets each, 2 levels."""
     rows = [r for alpha in (0.1, 0.2) for r in result_rows([0.9, 0.9], alpha=alpha)]
     rows += [r for alpha in (0.1, 0.2) for r in result_rows([0.9], alpha=alpha, n_classes=10)]
-    cost = published.estimate(rows, seconds_per_run=4.0)
+    cost = benchmark("reproduction").estimate(rows, seconds_per_run=4.0)
     assert cost["training"] == 12.0
     assert cost["membership"] == pytest.approx(2 * 200 * (0.0007 + 0.0041 + 1.116))
     assert cost["entropy"] == pytest.approx(2 * 200 * 2 * 0.106 + 200 * 2 * 1.893)

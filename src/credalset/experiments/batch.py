@@ -35,8 +35,6 @@ class Batch:
         Everything the result depends on, as plain JSON values.
     n_runs : int
         Trained learners or splits in the batch.
-    alone : bool
-        Whether nothing else may run at the same time, because the batch measures time.
     """
 
     experiment: str
@@ -44,7 +42,6 @@ class Batch:
     name: str
     options: dict[str, Any]
     n_runs: int
-    alone: bool = False
 
     @property
     def n_seeds(self) -> int:

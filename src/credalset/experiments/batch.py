@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -125,11 +126,10 @@ def span(seeds: Sequence[int]) -> str:
 
 def add_up(times: Iterable[dict[str, float]]) -> dict[str, float]:
     """Add up seconds, stage by stage."""
-    total: dict[str, float] = {}
+    total: Counter[str] = Counter()
     for seconds in times:
-        for stage, spent in seconds.items():
-            total[stage] = total.get(stage, 0.0) + spent
-    return total
+        total.update(seconds)
+    return dict(total)
 
 
 def pick(rows: Iterable[RowOrCell], **wanted: Any) -> list[RowOrCell]:

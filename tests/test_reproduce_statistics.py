@@ -98,20 +98,19 @@ def test_bands_of_infinite_thresholds() -> None:
 def test_verdicts(coverage: float, verdict: str, truth: str) -> None:
     rows = result_rows([coverage] * 10, coverage_true=coverage)
     (cell,) = summary.summarize(rows, independent=True)
-    assert (cell.verdict, cell.truth_verdict, cell.n_seeds) == (verdict, truth, 10)
+    assert (cell["verdict"], cell["truth_verdict"], cell["n_seeds"]) == (verdict, truth, 10)
     assert ("Below: p, tv" in "\n".join(tables.verdict_lines([cell]))) == (verdict == "low")
-    assert cell.to_row()["verdict"] == verdict
 
 
 def test_splits_of_one_data_set_get_the_wider_band() -> None:
     rows = result_rows([0.85] * 10)
     own, shared = (summary.summarize(rows, independent=flag)[0] for flag in (True, False))
-    assert own.verdict == "low"
-    assert shared.verdict == "ok"
+    assert own["verdict"] == "low"
+    assert shared["verdict"] == "ok"
 
 
 def test_thresholds_that_do_not_shrink_are_named() -> None:
-    def cells(*thresholds: float) -> list[summary.Cell]:
+    def cells(*thresholds: float) -> list[Row]:
         votes = (1, 5, 100)
         rows = [r for m, t in zip(votes, thresholds, strict=True) for r in result_rows([0.9], n_votes=m, threshold=t)]
         return summary.summarize(rows, independent=True)
@@ -150,9 +149,9 @@ def test_theory_holds_in_every_cell(tmp_path: Path) -> None:
     runner.run_all(batches, store, None)
     cells = summary.summarize(store.rows(batches), independent=True)
     assert len(cells) == 4 * 8 * 3
-    assert [tables.name_of(cell) for cell in cells if cell.verdict != "ok"] == []
-    plain = [cell for cell in cells if "normalized" not in cell.key["score"]]
+    assert [tables.name_of(cell) for cell in cells if cell["verdict"] != "ok"] == []
+    plain = [cell for cell in cells if "normalized" not in cell["score"]]
     # A mean over seeds that sits exactly at the nominal level falls below it half the time: hence the band.
-    short = [cell for cell in plain if cell.mean["coverage_true"] < cell.band[0]]
+    short = [cell for cell in plain if cell["coverage_true"] < cell["band_low"]]
     assert [tables.name_of(cell) for cell in short] == []
     assert summary.shrinking(plain)[1] == []

@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from credalset._typing import FloatArray
 
 Row = dict[str, Any]
-RowOrCell = TypeVar("RowOrCell")
 
 #: what is measured in every run, as columns of the result rows
 SIZES = ("threshold", "efficiency", "volume", "volume_error")
@@ -132,7 +131,7 @@ def add_up(times: Iterable[dict[str, float]]) -> dict[str, float]:
     return dict(total)
 
 
-def pick(rows: Iterable[RowOrCell], **wanted: Any) -> list[RowOrCell]:
+def pick(rows: Iterable[Row], **wanted: Any) -> list[Row]:
     """Return the result rows, or cells of a summary, with the given values.
 
     Examples
@@ -140,7 +139,7 @@ def pick(rows: Iterable[RowOrCell], **wanted: Any) -> list[RowOrCell]:
     >>> pick([{"part": "mixture", "seed": 0}, {"part": "mixture", "seed": 1}], seed=1)
     [{'part': 'mixture', 'seed': 1}]
     """
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]  # type: ignore[index]
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 def features_of(row: Any) -> str:

@@ -9,10 +9,10 @@ from credalset._files import write_file
 from credalset._text import table_text
 from credalset.exceptions import MissingExtraError
 from credalset.experiments import tables
-from credalset.experiments.batch import Batch, pick
+from credalset.experiments.batch import Batch, Row, pick
 from credalset.experiments.pages import PAGES, section
 from credalset.experiments.store import Store
-from credalset.experiments.summary import Cell, summarize
+from credalset.experiments.summary import summarize
 
 #: level of the table in the terminal, the one the paper reports
 ALPHA = {"synthetic": 0.1, "chaosnli": 0.25, "cifar10h": 0.1}
@@ -44,7 +44,7 @@ def write(name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Ca
         echo(f"Figures were skipped. {error}")
 
 
-def terminal_table(name: str, part: str, cells: Sequence[Cell]) -> str:
+def terminal_table(name: str, part: str, cells: Sequence[Row]) -> str:
     """Write the table of one part at the paper's level, at most 100 columns wide; nothing if there are no lines."""
     lines = tables.lines(cells, ALPHA[name])
     if name == "synthetic":  # normalised scores, and most of the lines about sizes, are left to the files
@@ -55,7 +55,7 @@ def terminal_table(name: str, part: str, cells: Sequence[Cell]) -> str:
     used = [column for column in COLUMNS if any(tables.text_of(row[column]) for row in lines)]
     classes = sorted({cell["n_classes"] for cell in cells})
     averaged = f" and of K = {', '.join(map(str, classes))}" if len(classes) > 1 else ""
-    n_seeds = max(cell.n_seeds for cell in cells)
+    n_seeds = max(cell["n_seeds"] for cell in cells)
     title = f"{name}, {part}: alpha = {ALPHA[name]:g}, mean of {n_seeds} seeds{averaged}"
     headings = [tables.HEADINGS.get(column, column) for column in used]
     body = [[tables.text_of(row[column]) for column in used] for row in lines]

@@ -12,7 +12,6 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray
 from credalset.annotations.labels import shown
 from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
-from credalset.calibration.checks import uses_mixtures
 from credalset.calibration.noise import Noise
 from credalset.calibration.promise import Promise
 from credalset.calibration.quantile import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
@@ -295,5 +294,4 @@ def conformalize(
     chosen = get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
     rule = Rule.build(chosen, checked, found, noise, *per_item(prediction, groups, weights))
-    n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
-    return Calibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures)
+    return Calibration.from_rule(chosen, checked, found, rule)

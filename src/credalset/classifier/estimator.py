@@ -24,7 +24,7 @@ from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
 from credalset.classifier.comparing import compare_scores
 from credalset.classifier.folds import fit_folds
-from credalset.classifier.safety import all_or_nothing
+from credalset.classifier.safety import all_or_nothing, check_made_with
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Constant, Evaluation, evaluate_predictions
 from credalset.persistence.bundle import Bundle, write_bundle
@@ -382,9 +382,9 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         write_bundle(path, classifier_to_bundle(self))
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle, path: str | Path, trusted: Sequence[str] = (), module: Any = None) -> Self:
+    def from_bundle(cls, bundle: Bundle, trusted: Sequence[str] = (), module: Any = None) -> Self:
         """Build a classifier from what ``save`` wrote; used by `credalset.load`."""
-        return classifier_from_bundle(cls, bundle, path, trusted, module)
+        return classifier_from_bundle(cls, bundle, trusted, module)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether predictions can be made."""
@@ -441,13 +441,5 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
                 "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) with items that the "
                 "estimator was not trained on."
             )
-        made = self.calibration_
-        score, noise = get_score(self.nonconformity), as_noise(self.noise)
-        for what, own, other, agree in (
-            ("nonconformity", score, made.score, score == made.score),
-            ("noise", noise, made.rule.noise, noise.agrees_with(made.rule.noise)),
-        ):
-            if not agree:
-                advice = f"Call conformalize again after changing the {what}."
-                raise NotFittedError(f"{what} is {own!r}, but the calibration was made with {other!r}. {advice}")
-        return made
+        check_made_with(self.calibration_, get_score(self.nonconformity), as_noise(self.noise))
+        return self.calibration_

@@ -12,6 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from credalset._validation import check_choice
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, legend_above, points_of
 from credalset.plotting.notes import write_notes
@@ -69,7 +70,7 @@ def entropy_intervals(
     'normalised entropy'
     """
     style.check_sets(sets)
-    style.check_option(order, "order", ("center", None))
+    check_choice(order, "order", ("center", None))
     names = style.check_names(labels, "labels", len(sets), "sets")
     true_entropy = None if truth is None else entropy(style.check_rows(truth, "truth", sets), base)
     center = entropy(sets.center, base)

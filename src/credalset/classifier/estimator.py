@@ -316,7 +316,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             One row per level, which print as a table; ``pandas.DataFrame(rows)`` makes a frame of them. ``coverage`` is
             the observed share, ``coverage_low`` and ``coverage_high`` its exact binomial interval, that of these very
             sets. ``band_low`` and ``band_high`` are what chance leaves of 1 − α for so many calibration and test items
-            (beta-binomial, 95 %), None where no law is known, and ``verdict`` is that of `credalset.verdict.judge`:
+            (beta-binomial, 99 %), None where no law is known, and ``verdict`` is that of `credalset.verdict.judge`:
             ``"kept"`` within the band, ``"short"`` below, ``"generous"`` above. ``width``, ``epistemic``, ``labels``,
             ``decided``, ``volume`` and ``efficiency`` (three classes) are the means of `credalset.metrics` and carry
             their intervals (``row["width"].low``); of many sets, a selection spread evenly is measured. ``threshold``

@@ -33,7 +33,7 @@ def fit(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the learner.")] = 0,
     show_python: ShowPython = False,
 ) -> None:
-    """Train a learner on one part of the items, calibrate it on the other, and save both."""
+    """Train a model on votes, and calibrate it on items kept aside."""
     from credalset.classifier import (
         ConformalCredalClassifier,
     )  # with scikit-learn, which other commands need not wait for

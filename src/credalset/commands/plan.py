@@ -33,7 +33,7 @@ def plan(
     as_json: Json = False,
     show_python: ShowPython = False,
 ) -> None:
-    """Say which items to ask annotators about again, how often, and which are done."""
+    """Say which items need more votes, how many, and which are done."""
     _check_outputs(out, out_format, tasks, as_json)
     model = calibration.load()
     pair = Pair(predictions, table, votes, model, {"cost": cost}, keep_unvoted=True)

@@ -146,7 +146,7 @@ def plan(
         *(action, reason, ask, ask * price, market.table[:, 0], market.table[:, 0] - fall, sets, states.labels),
         _names(own if items is None else items, len(sets)),
         outlook,
-        budget_curve(market, ["plan", *methods], budget, generator),
+        budget_curve(market, outlook, methods, budget, generator),
         purchases(market, planned, budget, mean_price, more, further),
         budget,
         float(alpha) + sets.delta,

@@ -13,7 +13,7 @@ import numpy as np
 
 from credalset._files import write_file
 from credalset._guessing import Hinting
-from credalset._text import number_text, table_text
+from credalset._text import Rows, number_text, table_text
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_finite, as_generator
 from credalset.exceptions import need
@@ -50,9 +50,10 @@ class Plan(Hinting):
         Labels that are the most probable one for some distribution in the set.
     outlook : Outlook
         Mean width over all items: now, expected after the plan, and the interval in which it should come out.
-    curve : list of dict
-        Mean widths for other budgets and by simpler methods.
-    purchases : list of dict
+    curve : Rows, a list of dict that prints as a table
+        Mean widths for other budgets and by simpler methods. The row of this very plan is its outlook. All others come
+        of one quick simulation, whose interval allows for the choice of items, too: it is wider.
+    purchases : Rows
         What else the budget could buy.
     notes : tuple of str
         What a reader should know.
@@ -73,8 +74,8 @@ class Plan(Hinting):
     labels: BoolArray
     items: tuple[Any, ...]
     outlook: Outlook
-    curve: list[dict[str, Any]]
-    purchases: list[dict[str, Any]]
+    curve: Rows
+    purchases: Rows
     budget: float
     error: float
     notes: tuple[str, ...]
@@ -119,13 +120,13 @@ class Plan(Hinting):
         arrow = need("pyarrow").table({name: values.tolist() for name, values in table.items()})
         return arrow if kind == "pyarrow" else need("polars").from_arrow(arrow)
 
-    def tasks(self) -> list[dict[str, Any]]:
+    def tasks(self) -> Rows:
         """Return the items to ask about, those with the largest expected fall in width first."""
         table = self.columns()
         asked = np.flatnonzero(self.ask > 0)
         order = asked[np.argsort((self.expected_width - self.width)[asked], kind="stable")]
         chosen = {key: table[key][order].tolist() for key in TASK}
-        return [dict(zip(chosen, values, strict=True)) for values in zip(*chosen.values(), strict=True)]
+        return Rows(dict(zip(chosen, values, strict=True)) for values in zip(*chosen.values(), strict=True))
 
     def write_tasks(self, path: str | Path) -> None:
         """Write the list of tasks, as CSV or JSON Lines by the end of the name; it appears when it is complete."""

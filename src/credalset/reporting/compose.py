@@ -166,7 +166,7 @@ def report(
     >>> report = cs.report(calibration, data.distributions[500:], data.counts[500:], path=None)
     >>> print(report.verdict.sentence)
     The sets keep their promise: 90% coverage of recorded label distributions was promised, and 91.4% is observed on 500
-    items, within the 86% to 93.4% that chance allows.
+    items, within the 84.8% to 94.4% that chance allows.
     """
     options = _given(locals())
     limit = as_positive_int(max_items, "max_items")

@@ -6,6 +6,7 @@ Everything behind the door trusts its arrays: float64, C-ordered, finite where i
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, cast
@@ -42,6 +43,12 @@ def _describe_rows(mask: AnyArray | np.bool_, limit: int = 3) -> str:
     rows = np.flatnonzero(mask)
     shown = ", ".join(str(i) for i in rows[:limit])
     return f"row {shown}" if len(rows) == 1 else f"{len(rows)} rows (first: {shown})"
+
+
+def check_choice(value: object, name: str, options: Iterable[object]) -> None:
+    """Refuse a value that is not one of the options."""
+    if value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, but is {value!r}.")
 
 
 def as_numbers(value: Any, name: str, hint: str = "Pass plain numbers.") -> FloatArray:

@@ -15,7 +15,7 @@ from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked
 from credalset.annotations.labels import Labels, row_names
 from credalset.calibration import Calibration, CrossCalibration, conformalize
-from credalset.calibration.base import as_level
+from credalset.calibration.base import as_level, per_item
 from credalset.calibration.noise import Noise
 from credalset.exceptions import CredalSetWarning
 from credalset.metrics.size import evenly
@@ -163,12 +163,14 @@ def evaluate_predictions(
     Evaluation
         See `ConformalCredalClassifier.evaluate` for the columns.
     """
+    first: Any = prediction
     if isinstance(calibration, CrossCalibration):
-        first: Any = prediction[0] if len(prediction) else None  # type: ignore[arg-type, index]
+        first = first[0] if len(first) else None
+    groups, weights = per_item(first, groups, weights)
+    if isinstance(calibration, CrossCalibration):
         checked: Any = [Checked(block, row_names(first)) for block in calibration.check_models(prediction)]
         keys = None
     else:
-        first = prediction
         checked = Checked(calibration.check(prediction), row_names(prediction))
         keys = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
     found = calibration.read_labels(labels, "labels", first)

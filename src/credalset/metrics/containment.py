@@ -9,8 +9,9 @@ import numpy as np
 from credalset._text import Rows
 from credalset._typing import ArrayLike, BoolArray, FloatArray
 from credalset._validation import as_positive_int
-from credalset.annotations.labels import Labels
+from credalset.annotations.labels import Labels, in_item_order
 from credalset.metrics.estimate import Estimate, proportion, rows_by_group
+from credalset.metrics.size import widths
 from credalset.sets.credal_set import CredalSet
 from credalset.simplex import entropy_of_valid
 
@@ -60,7 +61,7 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
     >>> coverage_by_group(sets, [[3, 7], [0, 10]], ["easy", "hard"])
     {'easy': 1.0000 [0.0250, 1.0000] (n=1), 'hard': 0.0000 [0.0000, 0.9750] (n=1)}
     """
-    found = rows_by_group(groups, len(sets))
+    found = rows_by_group(groups, sets)
     covered = _covered(sets, Y)
     return {key: proportion(int(covered[rows].sum()), len(rows), level) for key, rows in found.items()}
 
@@ -77,14 +78,16 @@ def coverage_by_size(
     n_bins : int
         Number of quantile bins; fewer are returned when many sizes tie.
     sizes : array of shape (N,), optional
-        Size of each set; grid efficiency by default (three classes).
+        Size of each set; by default its width, as in `mean_width`.
 
     Returns
     -------
     Rows, a list of dict that prints as a table
         Per bin the smallest and largest size, ``low`` and ``high``, and the ``coverage`` with its interval.
     """
-    values = sets.efficiency() if sizes is None else np.asarray(sizes, dtype=np.float64)
+    if sizes is None:
+        sizes = widths(sets)
+    values = np.asarray(in_item_order(sizes, sets.items, "sizes", "the sets"), dtype=np.float64)
     return _coverage_by_bins(sets, Y, values, n_bins, level)
 
 

@@ -18,6 +18,7 @@ from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray, RandomS
 from credalset._validation import as_finite, as_generator
 from credalset.exceptions import need
 from credalset.planning.outlook import METHODS, Market, Outlook, allocate
+from credalset.sets.columns import pandas_frame
 from credalset.sets.updated import UpdatedSet
 
 ACTIONS = ("ask", "later", "stop", "ambiguous", "escalate")
@@ -113,7 +114,7 @@ class Plan(Hinting):
         """Return the advice as a data frame, one row per item; ``id`` is what to call the column of their names."""
         table = {id if name == "item" else name: values for name, values in self.columns().items()}
         if kind == "pandas":
-            return need("pandas").DataFrame(table)
+            return pandas_frame(table, self.items)
         if kind not in ("polars", "pyarrow"):
             raise ValueError(f"kind must be 'pandas', 'polars' or 'pyarrow', but is {kind!r}.")
         arrow = need("pyarrow").table({name: values.tolist() for name, values in table.items()})

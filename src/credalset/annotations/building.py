@@ -416,7 +416,7 @@ def warn_of_variants(classes: Sequence[Hashable]) -> None:
         listed = "; ".join(", ".join(map(repr, group)) for group in variants[:3]) + (" …" if len(variants) > 3 else "")
         warn(
             f"labels that differ only in case or spaces are counted as classes of their own: {listed}. Read them with "
-            "tidy=True, merge them with votes.rename({old: new}), or name all in classes=[...] if they do differ."
+            "tidy=True. Merge them with votes.rename({old: new}), or name all in classes=[...] if they do differ."
         )
 
 

@@ -224,8 +224,8 @@ class Rule:
         if self.groups is None:
             if groups is not None:
                 raise ValueError(
-                    "groups was given, but the calibration has none. Pass groups to conformalize too, for a threshold "
-                    "each; how one threshold serves each group, metrics.coverage_by_group(sets, Y, groups) tells."
+                    "groups was given, but the calibration has none. Pass groups to conformalize too. How well "
+                    "one threshold serves each group, metrics.coverage_by_group(sets, Y, groups) tells."
                 )
             return None
         if self.groups.predicted:

@@ -82,6 +82,7 @@ def test_archives_folders_and_patterns(save, tmp_path):
     (folder / "deep" / "b.csv.gz").write_bytes(gzip.compress(parts["b.csv"].encode()))
     (folder / ".hidden" / "c.csv").write_text("x", encoding="utf-8")
     (folder / "notes.md").write_text("x", encoding="utf-8")
+    (folder / "_unfinished.jsonl").write_text("x", encoding="utf-8")
     assert Annotations.read(folder).counts.tolist() == COUNTS
     assert Annotations.read(str(folder / "**" / "*.csv*")).counts.tolist() == COUNTS
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from credalset._files import write_file
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
-from credalset.exceptions import MissingExtraError
+from credalset.exceptions import need
 from credalset.reporting.inputs import Items
 from credalset.reporting.measures import Measures
 from credalset.reporting.pictures import MARKS, STEPS, Frame
@@ -86,11 +86,7 @@ def to_json(columns: dict[str, Any]) -> str:
 
 def write_parquet(path: Path, items: Items, sets: CredalSet, measures: Measures, covered: BoolArray) -> None:
     """Write every item with every number, one row each."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("Writing Parquet", "pyarrow", "tables") from None
+    pa, parquet = (need(name, "Writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
     queue, votes = measures.queue, items.votes
     data: dict[str, Any] = {"item": items.names}
     if items.texts is not None:

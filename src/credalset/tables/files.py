@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv as plain_csv
-import glob
 import io
 import json
 import math
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from credalset._files import staged
+from credalset.annotations.readers.files import STANDARD_STREAM, find_paths
 from credalset.exceptions import need
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 BATCH_ROWS = 1 << 16
 JSON_BLOCK = 1 << 24  # bytes of JSON lines read at a time
 READ_BUFFER = 1 << 20  # bytes of a column that are read ahead, where Arrow would hold all of it
-STANDARD_STREAM = "-"
 PEEKED = 1 << 13  # bytes at the start of a text file that tell how its fields are split
 
 
@@ -59,34 +58,6 @@ def kind_of(path: str, format: str | None = None, option: str = "format") -> Kin
     return Kind(format, compression)
 
 
-def find_files(path: str, format: str | None = None) -> list[str]:
-    """Return the files that a path stands for: itself, those of a folder, or those that match a pattern, sorted."""
-    if path == STANDARD_STREAM:
-        return [path]
-    if Path(path).is_dir():
-        found = sorted(str(file) for file in Path(path).rglob("*") if file.is_file() and not _is_hidden(file, path))
-        found = [file for file in found if format is not None or _has_format(file)]
-    elif any(mark in path for mark in "*?["):
-        found = sorted(glob.glob(path, recursive=True))
-    else:
-        found = [path] if Path(path).exists() else []
-    if not found:
-        raise FileNotFoundError(f"{path}: no such file, and no table in such a folder or pattern.")
-    return found
-
-
-def _is_hidden(file: Path, folder: str) -> bool:
-    return any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-
-
-def _has_format(file: str) -> bool:
-    try:
-        kind_of(file)
-    except ValueError:
-        return False
-    return True
-
-
 class Table(NamedTuple):
     """A table that is read as it is used: its schema, and its record batches."""
 
@@ -111,7 +82,7 @@ def read_table(
         Rows per batch, at most.
     """
     need("pyarrow", "Reading tables")
-    files = find_files(path, format)
+    files = [path] if path == STANDARD_STREAM else list(map(str, find_paths(path, any_suffix=format is not None)))
     streams = (_open_file(file, format, text, batch_rows) for file in files)
     first = next(streams)
 

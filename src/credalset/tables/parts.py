@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from credalset._files import UNFINISHED, write_file
+from credalset.annotations.readers.files import find_paths
 from credalset.exceptions import need
-from credalset.tables.files import BATCH_ROWS, find_files, open_parquet, table_writer
+from credalset.tables.files import BATCH_ROWS, open_parquet, table_writer
 from credalset.tables.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def list_parts(source: str, folder: Path) -> list[Part]:
     from pyarrow import parquet
 
     groups: list[tuple[str, int, int]] = []
-    for file in find_files(source, "parquet" if not Path(source).is_dir() else None):
+    for file in map(str, find_paths(source)):
         try:
             metadata = parquet.ParquetFile(file).metadata
         except (OSError, ValueError) as error:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from credalset.annotations.naming import tidied
-from credalset.annotations.readers.arrow import import_arrow
 from credalset.annotations.readers.common import Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.registry import Recognition, find_reader, recognise
@@ -19,6 +18,7 @@ from credalset.annotations.readers.source import EMPTY, Source
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import check_option, is_missing
+from credalset.exceptions import need
 
 ROLES = ("task", "worker", "label", "time", "weight")
 
@@ -200,13 +200,13 @@ class VoteFile:
     @property
     def schema(self) -> Any:
         """Schema of `record_batches`: whole numbers, numbers, truth values or texts. Reads the file once."""
-        pyarrow = import_arrow("Arrow batches", "or use VoteFile.batches")
+        pyarrow = need("pyarrow", "Arrow batches", "or use VoteFile.batches")
         names = {"int": pyarrow.int64(), "float": pyarrow.float64(), "bool": pyarrow.bool_(), "str": pyarrow.string()}
         return pyarrow.schema([(role, names[kind.name]) for role, kind in self.types.items()])
 
     def record_batches(self) -> Iterator[Any]:
         """Yield pyarrow record batches of one schema; memory does not grow with the file."""
-        pyarrow = import_arrow("Arrow batches", "or use VoteFile.batches")
+        pyarrow = need("pyarrow", "Arrow batches", "or use VoteFile.batches")
         types, schema = self.types, self.schema
         for batch in self.batches():
             arrays = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from credalset.annotations.readers.arrow import arrow_batches, arrow_schema
-from credalset.annotations.readers.files import File, find_files, guard, guarded
+from credalset.annotations.readers.files import File, find_files, guard
 from credalset.annotations.readers.parsing import (
     Batch,
     JsonStream,
@@ -133,12 +133,12 @@ class Source:
         if delimiter is None:
             with guard(file.name), as_text(file.open(), self.encoding) as stream:
                 delimiter = guess_delimiter(stream.read(SAMPLE_BYTES), file.name)
-        with as_text(file.open(), self.encoding) as stream:
-            yield from guarded(file.name, delimited_batches(stream, file.name, delimiter, size))
+        with guard(file.name), as_text(file.open(), self.encoding) as stream:
+            yield from delimited_batches(stream, file.name, delimiter, size)
 
     def _json_documents(self, file: File) -> Iterator[Any]:
-        with as_text(file.open(), self.encoding) as stream:
-            yield from guarded(file.name, iter(JsonStream(stream, file.name)))
+        with guard(file.name), as_text(file.open(), self.encoding) as stream:
+            yield from JsonStream(stream, file.name)
 
     def _json_batches(self, file: File, names: Sequence[str] | None, size: int) -> Iterator[Batch]:
         documents = self._json_documents(file)

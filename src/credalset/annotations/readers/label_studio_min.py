@@ -9,17 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.readers.common import (
-    Guess,
-    Log,
-    Reader,
-    Vote,
-    Wanted,
-    as_name,
-    chosen_field,
-    in_batches,
-    task_of,
-)
+from credalset.annotations.readers.common import Export, Guess, Log, Reader, Vote
 from credalset.annotations.readers.label_studio import leaf
 from credalset.annotations.readers.source import Source
 
@@ -34,24 +24,20 @@ def recognise(source: Source) -> Guess | None:
     return None
 
 
-@in_batches
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
+def read(export: Export) -> Iterator[Vote]:
     """Yield a vote per row. Cancelled annotations are not in such a file; ground truth cannot be told apart in it."""
-    label = wanted.label if wanted.label is not None else _only_answer(source)
+    log, wanted = export.log, export.wanted.label
+    label = wanted if wanted is not None else _only_answer(export.source)
     log.notes.append(f"answers from {label!r}; ground truth cannot be told apart in this kind of export")
     seen: set[Any] = set()
-    for _, number, row in source.records():
-        name = task_of(row, wanted, number, "id")
+    for _, _, task, row in export.records("id"):
         identity = row.get("annotation_id")
         if identity is not None and identity in seen:
             log.left_out["listed again"] += 1
             continue
         seen.add(identity)
-        worker = chosen_field(row, wanted.worker, "annotator")
-        if isinstance(worker, dict):
-            worker = worker.get("id", worker.get("email"))
-        time = chosen_field(row, wanted.time, "updated_at", "created_at")
-        yield Vote(name, as_name(worker), _answer(row.get(str(label)), log), time)
+        time = export.field(row, "time", "updated_at", "created_at")
+        yield Vote(task, export.worker(row, "annotator"), _answer(row.get(str(label)), log), time)
 
 
 def _only_answer(source: Source) -> str:
@@ -92,6 +78,4 @@ def _answer(value: Any, log: Log) -> Any:
     return [leaf(choice) for choice in value[key] or []]
 
 
-READER = Reader(
-    "label-studio-min", "Label Studio JSON-MIN or CSV", recognise, read, ("task", "worker", "label", "time")
-)
+READER = Reader("label-studio-min", recognise, read, ("task", "worker", "label", "time"))

@@ -9,17 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.readers.common import (
-    Guess,
-    Log,
-    Reader,
-    Vote,
-    Wanted,
-    as_name,
-    chosen_field,
-    in_batches,
-    task_of,
-)
+from credalset.annotations.readers.common import Export, Guess, Reader, Vote
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
@@ -37,17 +27,15 @@ def recognise(source: Source) -> Guess | None:
     return None
 
 
-@in_batches
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
+def read(export: Export) -> Iterator[Vote]:
     """Yield a vote per answer: the options accepted, or accept and reject of the label in question."""
-    question = _Question(wanted, source.name)
+    log, question = export.log, _Question(export)
     named = False
-    for _, number, row in source.records():
-        name = task_of(row, wanted, number, "_input_hash", "_task_hash", "text")
-        worker = as_name(chosen_field(row, wanted.worker, "_annotator_id", "_session_id"))
-        time = chosen_field(row, wanted.time, "_timestamp")
+    for _, number, task, row in export.records("_input_hash", "_task_hash", "text"):
+        worker = export.worker(row, "_annotator_id", "_session_id")
+        time = export.field(row, "time", "_timestamp")
         named = named or not UNNAMED.match(str(worker))
-        yield Vote(name, None, None)
+        yield Vote(task)
         answer = row.get("answer")
         if answer not in ("accept", "reject"):
             log.left_out["ignored" if answer == "ignore" else "without an answer"] += 1
@@ -58,14 +46,14 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
             if answer == "reject":
                 log.left_out["rejected"] += 1
                 continue
-            yield Vote(name, worker, row.get("accept") or [], time)
+            yield Vote(task, worker, row.get("accept") or [], time)
         elif isinstance(row.get("label"), str):
             if question.asks(row["label"]):
-                yield Vote(name, worker, question.votes(answer == "accept"), time)
+                yield Vote(task, worker, question.votes(answer == "accept"), time)
         else:
             raise FileFormatError(
-                f"{source.name}: line {number + 1} has neither options nor a label, only {list(row)}: spans of text "
-                "are no labels of items."
+                f"{export.source.name}: line {number + 1} has neither options nor a label, only {list(row)}: spans of "
+                "text are no labels of items."
             )
     log.declare(question.answers)
     if not named:
@@ -75,10 +63,10 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
 class _Question:
     """A yes-or-no question about one label; Prodigy's binary view asks one such question per line."""
 
-    def __init__(self, wanted: Wanted, name: str) -> None:
-        self.label = wanted.one_vs_rest
-        self.name = name
-        self.chosen = wanted.one_vs_rest is not None
+    def __init__(self, export: Export) -> None:
+        self.label = export.wanted.one_vs_rest
+        self.name = export.source.name
+        self.chosen = self.label is not None
 
     def asks(self, label: str) -> bool:
         if self.label is None:
@@ -100,4 +88,4 @@ class _Question:
         return [] if self.label is None or self.chosen else [f"not {self.label}", self.label]
 
 
-READER = Reader("prodigy", "Prodigy JSONL", recognise, read, ("task", "worker", "time"))
+READER = Reader("prodigy", recognise, read, ("task", "worker", "time"))

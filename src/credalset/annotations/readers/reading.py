@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from credalset.annotations.naming import tidied
-from credalset.annotations.readers.common import Log, Reader, Wanted
+from credalset.annotations.readers.common import Export, Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.registry import Recognition, find_reader, recognise
 from credalset.annotations.readers.source import EMPTY, Source
@@ -152,7 +152,7 @@ class VoteFile:
         single = SingleLabels(self.wanted.one_vs_rest)
         found: set[str] = set()
         unknown = count(1)
-        for batch in self.reader.read(self.source, self.wanted, log):
+        for batch in self.reader.batches(Export(self.source, self.wanted, log)):
             labels = single(batch["label"], partial(self._where, batch))
             batch["label"] = labels = [tidied(label) for label in labels] if self.tidy else labels
             if log.no_workers:

@@ -428,7 +428,8 @@ def test_the_table_fits_a_terminal():
 
 
 def test_undefined_statistics_print_as_a_dash():
-    assert "Fleiss' kappa              -  -" in str(Annotations.from_counts([[3, 0], [2, 0]]).agreement())
+    lines = str(Annotations.from_counts([[3, 0], [2, 0]]).agreement()).splitlines()
+    assert ["Fleiss'", "kappa", "-", "-"] in [line.split() for line in lines]
 
 
 def test_json_round_trip():

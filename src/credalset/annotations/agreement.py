@@ -32,9 +32,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from credalset._estimate import Estimate
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_probability
-from credalset.annotations.agreement_result import Agreement, Statistic
+from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.ballots import Ballots
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def measure_agreement(votes: Annotations, level: float, n_resamples: int, random
     values = patterns.statistics(patterns.frequency[None, :].astype(np.float64))
     resampled = [patterns.statistics(drawn) for drawn in patterns.resample(n_resamples, for_items)]
     found = {
-        name: _with_interval(value[0], [block[name] for block in resampled], level) for name, value in values.items()
+        name: _with_interval(value[0], [block[name] for block in resampled], level, len(votes))
+        for name, value in values.items()
     }
     per_class = [name.removeprefix("class_") for name in found if name.startswith("class_")]
     overall = {name: statistics[0] for name, statistics in found.items() if not name.startswith("class_")}
@@ -87,24 +89,19 @@ def measure_agreement(votes: Annotations, level: float, n_resamples: int, random
     )
 
 
-def _with_interval(value: FloatArray, resampled: list[FloatArray], level: float) -> list[Statistic]:
-    """Return the statistic, one per class where there are several, with percentiles over the resamples."""
+def _with_interval(value: FloatArray, resampled: list[FloatArray], level: float, n: int) -> list[Estimate]:
+    """Return the statistic, one per class where there are several, with percentiles over the resamples.
+
+    Resamples in which a statistic is undefined do not count.
+    """
     values = np.atleast_1d(value)
-    if not resampled:
-        return [Statistic(x, np.nan, np.nan) for x in values]
-    drawn = np.concatenate(resampled).reshape(-1, len(values))
-    low, high = _percentiles(drawn, level)
-    return [Statistic(*three) for three in zip(values, low, high, strict=True)]
-
-
-def _percentiles(drawn: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of each column; resamples in which a statistic is undefined do not count."""
-    low, high = np.full(drawn.shape[1], np.nan), np.full(drawn.shape[1], np.nan)
-    known = ~np.isnan(drawn)
-    for column in np.flatnonzero(known.any(axis=0)):
-        bounds = np.quantile(drawn[known[:, column], column], [(1 - level) / 2, (1 + level) / 2])
-        low[column], high[column] = bounds
-    return low, high
+    drawn = np.concatenate(resampled or [np.empty(0)]).reshape(-1, len(values))
+    found = []
+    for x, column in zip(values, drawn.T, strict=True):
+        known = column[~np.isnan(column)]
+        bounds = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (np.nan, np.nan)
+        found.append(Estimate(x, *bounds, n))
+    return found
 
 
 @dataclass(frozen=True)
@@ -236,7 +233,7 @@ def per_worker(
             {
                 "worker": name,
                 "votes": len(own),
-                "agreement": _with_interval(np.array(value), drawn, level)[0],
+                "agreement": _with_interval(np.array(value), drawn, level, len(own))[0],
                 "kappa": float((value - chance) / (1 - chance)) if chance < 1 else np.nan,
             }
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -62,10 +62,9 @@ class Coverage:
     worst: WorstSlice | None
 
 
-def look_at(
-    source: Source, sets: CredalSet, items: Items, measures: Measures, alpha: float | None, seed: int
-) -> Coverage:
+def look_at(source: Source, measures: Measures, alpha: float | None, seed: int) -> Coverage:
     """Compare sets with the votes their items got."""
+    sets, items = measures.sets, measures.items
     there = items.votes.there
     covered = _covered(sets, items)
     keys = source.group_keys(sets, items.groups)
@@ -77,7 +76,7 @@ def look_at(
         truth = proportion(int(hits.sum()), len(hits))
         if verdict.status == "unseen":
             verdict = judge(source.calibration, hits, alpha, groups=keys, of_truth=True)
-    features = _features(items, sets, measures, there)
+    features = _features(measures, there)
     voted = covered[there]
     slices = slice_coverage(voted, features) if len(voted) else []
     plain = source.with_one_threshold(sets, alpha) if len(voted) else None
@@ -116,13 +115,13 @@ def _curve(source: Source, items: Items, keys: list[object] | None) -> list[Curv
     return points
 
 
-def _features(items: Items, sets: CredalSet, measures: Measures, there: BoolArray) -> dict[str, AnyArray]:
+def _features(measures: Measures, there: BoolArray) -> dict[str, AnyArray]:
     """What coverage is looked at by: nothing that was read off the labels themselves."""
-    features: dict[str, AnyArray] = {}
+    items, features = measures.items, dict[str, AnyArray]()
     if items.groups is not None:
         features["group"] = np.array([str(key) for key in items.groups], dtype=object)[there]
     names = np.array(items.classes, dtype=object)
-    features["predicted class"] = names[sets.center.argmax(axis=1)][there]
+    features["predicted class"] = names[measures.sets.center.argmax(axis=1)][there]
     features["width of the set"] = np.nan_to_num(measures.width[there], nan=0.0).round(6)
     n_votes = items.votes.n_votes
     if n_votes is not None and len(np.unique(n_votes[there])) > 1:
@@ -135,7 +134,5 @@ def _low(slices: list[Slice], promised: float | None, level: float = 0.95) -> li
     if promised is None:
         return [False] * len(slices)
     strict = 1.0 - (1.0 - level) / max(len(slices), 1)
-    again = [
-        replace(s, coverage=proportion(round(float(s.coverage) * s.coverage.n), s.coverage.n, strict)) for s in slices
-    ]
-    return [s.coverage.n > 0 and s.coverage.high < promised for s in again]
+    seen = [part.coverage for part in slices]
+    return [x.n > 0 and proportion(round(float(x) * x.n), x.n, strict).high < promised for x in seen]

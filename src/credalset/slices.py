@@ -15,6 +15,7 @@ import numpy as np
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.metrics import Estimate, proportion
+from credalset.metrics.containment import bin_starts
 
 __all__ = ["Slice", "WorstSlice", "slice_coverage", "worst_slice"]
 
@@ -236,12 +237,8 @@ def _natural(column: AnyArray, texts: AnyArray, values: AnyArray) -> list[int]:
 
 
 def _edges(values: AnyArray, n_bins: int) -> FloatArray:
-    """Smallest values of all bins but the first; bins of equal counts, equal values together."""
-    n = len(values)
-    if n == 0:
-        return np.empty(0)
-    starts = np.unique(np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, n)])
-    return np.asarray(starts[1:], dtype=np.float64)
+    """Smallest values of all bins but the first."""
+    return np.asarray(bin_starts(values, n_bins)[1:], dtype=np.float64)
 
 
 def _candidates(

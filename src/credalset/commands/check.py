@@ -23,6 +23,7 @@ WORDS = {
     "too few": "too few items",
     "unseen": "votes do not tell",
 }
+HEADINGS = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
 PROMISES = {
     "recorded": "Promised are label distributions as they are recorded: shares of votes like these.",
     "true": "Promised are the distributions behind the votes. Votes do not show these: observed is how many of the "
@@ -94,17 +95,18 @@ def _mean(values: AnyArray) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
+def cells(row: dict[str, Any]) -> list[str]:
+    """Write a row of the table, a text for each of HEADINGS."""
+    names = ("promised", "observed", "width", "labels")
+    promised, observed, *sizes = (number_text(row[name], decimals=3) for name in names)
+    ends = [row["band_low"], row["band_high"]]
+    band = "unknown" if None in ends else "-".join(number_text(end, decimals=3) for end in ends)
+    return [f"{row['alpha']:g}", promised, observed, band, row["verdict"], *sizes, str(row["empty"])]
+
+
 def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -> None:
-    headings = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
-    lines = []
-    for row in rows:
-        names = ("promised", "observed", "width", "labels")
-        promised, observed, *sizes = (number_text(row[name], decimals=3) for name in names)
-        ends = [row["band_low"], row["band_high"]]
-        band = "unknown" if None in ends else "-".join(number_text(end, decimals=3) for end in ends)
-        lines.append([f"{row['alpha']:g}", promised, observed, band, row["verdict"], *sizes, str(row["empty"])])
     typer.echo(f"Coverage of {n} held-out items, and the {level:.0%} band in which it should fall:\n")
-    typer.echo(table_text(headings, lines))
+    typer.echo(table_text(HEADINGS, list(map(cells, rows))))
     typer.echo(f"\n{PROMISES[promise.about]}")
     for sentence in promise.assumptions:
         typer.echo(f"Assumed: {sentence}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,13 +98,7 @@ def _is_folder(out: str) -> bool:
     return out != "-" and (out.endswith("/") or Path(out).is_dir())
 
 
-@contextmanager
-def _client(workers: int | None, scheduler: str | None) -> Iterator[Any]:
+def _client(workers: int | None, scheduler: str | None) -> AbstractContextManager[Any]:
     if scheduler is not None:
-        with connect(scheduler) as client:
-            yield client
-    elif workers is not None:
-        with local_cluster(workers) as client:
-            yield client
-    else:
-        yield None
+        return connect(scheduler)
+    return nullcontext() if workers is None else local_cluster(workers)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from credalset._files import write_file
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset.exceptions import need
 from credalset.reporting.measures import Measures
 from credalset.reporting.pictures import MARKS, STEPS, Frame, shorten
+from credalset.sets.columns import write_parquet as write_table
 from credalset.sets.queue import ACTIONS
 
 FINE = 10_000  # steps of an entropy between 0 and 1
@@ -78,7 +78,7 @@ def to_json(columns: dict[str, Any]) -> str:
 
 def write_parquet(path: Path, measures: Measures, covered: BoolArray) -> None:
     """Write every item with every number, one row each."""
-    pa, parquet = (need(name, "Writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
+    arrow = need("pyarrow", "Writing Parquet")
     items, queue = measures.items, measures.queue
     votes = items.votes
     data: dict[str, Any] = {"item": items.names}
@@ -99,9 +99,7 @@ def write_parquet(path: Path, measures: Measures, covered: BoolArray) -> None:
     matrices["votes"] = votes.shares if votes.counts is None else votes.counts
     for kind, matrix in matrices.items():
         data |= {f"{kind}_{name}": matrix[:, k] for k, name in enumerate(items.classes)}
-    sink = pa.BufferOutputStream()
-    parquet.write_table(pa.table(data), sink)
-    write_file(path, sink.getvalue().to_pybytes())
+    write_table(arrow.table(data), path)
 
 
 def _codes(values: AnyArray, names: Sequence[str]) -> list[int]:

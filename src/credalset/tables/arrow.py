@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,16 @@ def name_in(names: Sequence[str], label: str) -> str:
     """Return the column with the prediction of a class: of its name, or as ``predict`` calls it."""
     own = PREDICTION + label
     return own if label not in names and own in prediction_columns(names) else label
+
+
+def number_columns(names: Sequence[str], classes: Sequence[Any] | None, others: set[str | None]) -> list[str]:
+    """Return the columns with predictions or features: all but some others, or those that ``predict`` wrote.
+
+    Where classes are known, these are theirs, in their order; unless all numbers are in one column of lists.
+    """
+    rest = prediction_columns(names) or [name for name in names if name not in others]
+    named = [name_in(names, str(label)) for label in classes or ()]
+    return named if named and (len(rest) != 1 or rest == named) else rest
 
 
 def matrix(batch: pa.RecordBatch, names: Sequence[str], what: str = "predictions") -> FloatArray:

@@ -224,6 +224,11 @@ def test_a_later_file_without_the_column(tmp_path):
     (tmp_path / "b.csv").write_text("item,who,label\n1,b,y\n", encoding="utf-8")
     with pytest.raises(FileFormatError, match=r"b.csv has no column 'rater', only \['item', 'who', 'label'\]"):
         Annotations.read(tmp_path)
+    for name, rater in (("a", "rater"), ("b", "who")):
+        table = pa.table({"item": [1], rater: ["a"], "label": ["x"]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(FileFormatError, match=r"b.parquet has no column 'rater', only \['item', 'who', 'label'\]"):
+        Annotations.read(tmp_path)
 
 
 # --- delimited text ---

@@ -20,7 +20,7 @@ from credalset.annotations.counting import (
     Counted,
     Duplicates,
     Fault,
-    check_options,
+    Rules,
     count_votes,
     recover_counts,
 )
@@ -124,27 +124,22 @@ class Building:
                [1, 0],
                [0, 0]])
         """
-        check_options(duplicates, unknown, missing)
+        rules = Rules(duplicates, unknown, missing)
         names = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
         raw = find_columns(table, names)
-        single = _question(one_vs_rest, classes)
+        single = SingleLabels(one_vs_rest, classes)
         labels = raw["label"]
         columns = {role: Column.encode(role, column) for role, column in raw.items() if role != "label"}
         columns["label"] = Column.encode("label", single(as_list(labels), lambda row: f"Row {row} of label"))
         single.check()
         wanted = single.classes or classes
-        counted = count_votes(
-            columns,
-            default_classes(labels, columns["label"]) if wanted is None else wanted,
-            items,
-            duplicates=duplicates,
-            unknown=unknown,
-            missing=missing,
-        )
+        known = default_classes(labels, columns["label"]) if wanted is None else wanted
+        counted = count_votes(columns, known, items, rules)
         if wanted is None:
             warn_of_variants(counted.classes)
         inferred = wanted is None and has_ordered_categories(labels)
-        return cls._counted(counted, "weight" in columns, ordered, positions, inferred)
+        places = find_positions(counted.classes, ordered, positions, inferred)
+        return cls._counted(counted, "weight" in columns, places)
 
     @classmethod
     @also_called
@@ -355,21 +350,13 @@ class Building:
         return cls._named(distributions, values, classes, items, ordered, positions)
 
     @classmethod
-    def _counted(
-        cls,
-        counted: Counted,
-        weighted: bool,
-        ordered: bool | None,
-        positions: Sequence[float] | None,
-        inferred: bool,
-        origin: str | None = None,
-    ) -> Self:
+    def _counted(cls, counted: Counted, weighted: bool, positions: Positions | None, origin: str | None = None) -> Self:
         return cls(
             classes=counted.classes,
             items=counted.items,
             _matrix=counted.matrix,
             _weighted=weighted,
-            _positions=find_positions(counted.classes, ordered, positions, inferred),
+            _positions=positions,
             _ballots=counted.ballots,
             origin=origin,
         )
@@ -410,9 +397,3 @@ def warn_of_variants(classes: Sequence[Hashable]) -> None:
             f"labels that differ only in case or spaces are counted as classes of their own: {listed}. Read files with "
             "tidy=True. Merge them with votes.rename({old: new}), or name all in classes=[...] if they do differ."
         )
-
-
-def _question(one_vs_rest: Hashable | None, classes: Names | None) -> SingleLabels:
-    if one_vs_rest is not None and classes is not None:
-        raise ValueError("one_vs_rest sets the two classes itself: leave classes out.")
-    return SingleLabels(one_vs_rest)

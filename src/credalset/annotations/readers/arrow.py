@@ -34,18 +34,14 @@ def arrow_schema(file: File, format: str) -> Any:
 
 
 def arrow_batches(file: File, format: str, names: Sequence[str] | None, size: int) -> Iterator[Batch]:
-    """Yield columns of a file as lists, a batch of rows at a time."""
-    available = arrow_schema(file, format).names
-    missing = [name for name in names or () if name not in available]
-    if missing:
-        raise FileFormatError(f"{file.name} has no column {missing[0]!r}, only {available}.")
-    wanted = list(names) if names is not None else available
+    """Yield columns of a file as lists, a batch of rows at a time: those of the names that it has, or all."""
     with open_arrow(file, format) as reader:
         if format == "parquet":
-            batches = reader.iter_batches(batch_size=size, columns=wanted)
+            batches = reader.iter_batches(batch_size=size, columns=names)
         elif format == "arrow":
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
         else:
             batches = iter(reader)
         for batch in batches:
+            wanted = [name for name in batch.schema.names if names is None or name in names]
             yield {name: batch.column(name).to_pylist() for name in wanted}

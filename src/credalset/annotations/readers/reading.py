@@ -13,7 +13,7 @@ from typing import Any
 from credalset.annotations.naming import tidied
 from credalset.annotations.readers.common import Export, Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
-from credalset.annotations.readers.registry import Recognition, find_reader, recognise
+from credalset.annotations.readers.registry import READERS, Recognition, recognise
 from credalset.annotations.readers.source import EMPTY, Source
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
@@ -92,7 +92,9 @@ def open_votes(
     if kind is None and None not in (task, label) and {task, label} <= set(source.columns or ()):
         kind = "long"  # whoever names these columns has said what it is
     recognised = recognise(source) if kind is None else None
-    reader = find_reader(recognised.kind if recognised is not None else str(kind))
+    kind = kind if recognised is None else recognised.kind
+    check_option(kind, "kind", tuple(READERS))
+    reader = READERS[str(kind)]
     for role, name in zip(ROLES, (task, worker, label, time, weight), strict=True):
         if name is not None and role not in reader.takes:
             raise ValueError(f"{role}={name!r}: files of kind {reader.kind!r} have no choice of {role}. Leave it out.")

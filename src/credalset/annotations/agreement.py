@@ -99,8 +99,8 @@ def _with_interval(value: FloatArray, resampled: list[FloatArray], level: float,
     found = []
     for x, column in zip(values, drawn.T, strict=True):
         known = column[~np.isnan(column)]
-        bounds = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (np.nan, np.nan)
-        found.append(Estimate(x, *bounds, n))
+        low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (np.nan, np.nan)
+        found.append(Estimate(x, low, high, n))
     return found
 
 

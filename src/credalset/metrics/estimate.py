@@ -13,6 +13,8 @@ from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_probability
 from credalset.sets.credal_set import CredalSet
 
+__all__ = ["Estimate", "by_group", "mean", "proportion", "rows_by_group"]
+
 
 def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:
     """Return a share with its exact (Clopper–Pearson) confidence interval.

@@ -129,7 +129,7 @@ class Reader:
             if isinstance(rows[0], dict):
                 yield rows[0]
                 continue
-            rows += islice(found, BATCH - 1)  # type: ignore[arg-type]
+            rows += islice(found, BATCH - 1)
             yield {name: list(column) for name, column in zip(Vote._fields, zip(*rows, strict=True), strict=True)}
 
 

@@ -64,8 +64,8 @@ def measure_agreement(votes: Annotations, level: float, n_resamples: int, random
         raise ValueError("agreement needs at least one item with two votes, but no item has more than one.")
     for_items, for_workers = as_generator(random_state).spawn(2)
     patterns = Patterns.group(counts[sizes > 0], votes.positions)
-    values = patterns.statistics(patterns.frequency[None, :].astype(np.float64))
-    resampled = [patterns.statistics(drawn) for drawn in patterns.resample(n_resamples, for_items)]
+    values = patterns.statistics(np.bincount(patterns.item)[None, :].astype(np.float64))
+    resampled = [patterns.statistics(drawn) for drawn in resample(patterns.item, n_resamples, for_items)]
     found = {
         name: _with_interval(value[0], [block[name] for block in resampled], level, len(votes))
         for name, value in values.items()
@@ -112,7 +112,6 @@ class Patterns:
     """
 
     counts: FloatArray  # (U, K), every row with at least one vote
-    frequency: IntArray  # (U,)
     item: IntArray  # (n,) pattern of each item
     positions: tuple[float, ...] | None
 
@@ -125,21 +124,7 @@ class Patterns:
         if not np.array_equal(counts[first][item], counts):
             _, first, item = np.unique(counts, axis=0, return_index=True, return_inverse=True)
         item = item.reshape(-1)  # NumPy 2.0 gives it two axes
-        return cls(counts[first].astype(np.float64), np.bincount(item), item, positions)
-
-    def resample(self, n_resamples: int, random: np.random.Generator) -> Iterator[FloatArray]:
-        """Draw as many items as there are, with replacement; yield blocks of pattern frequencies (B, U)."""
-        n, size = len(self.item), len(self.frequency)
-        few = size * PATTERN_COST < n
-        block = max(1, BLOCK // (size if few else n))
-        for done in range(0, n_resamples, block):
-            rows = min(block, n_resamples - done)
-            if few:
-                drawn = random.multinomial(n, self.frequency / n, size=rows)
-            else:
-                chosen = self.item[random.integers(n, size=(rows, n), dtype=np.int32)] + np.arange(rows)[:, None] * size
-                drawn = np.bincount(chosen.ravel(), minlength=rows * size).reshape(rows, size)
-            yield drawn.astype(np.float64)
+        return cls(counts[first].astype(np.float64), item, positions)
 
     def statistics(self, weight: FloatArray) -> Statistics:
         """Compute every statistic for B weightings (B, U) of the patterns; those per class have shape (B, K)."""
@@ -228,7 +213,8 @@ def per_worker(
     for name, own, used in zip(ballots.workers, np.split(agreed, np.cumsum(votes)[:-1]), use, strict=True):
         value = own.mean() if len(own) else np.nan
         chance = used @ everyone / (len(own) * everyone.sum()) if len(own) else np.nan
-        drawn = [_resampled_means(own, n_resamples, random)] if n_resamples and len(own) else []
+        distinct, pattern = np.unique(own, return_inverse=True)
+        drawn = [weight @ distinct / len(own) for weight in resample(pattern, n_resamples, random)] if len(own) else []
         rows.append(
             {
                 "worker": name,
@@ -240,15 +226,17 @@ def per_worker(
     return rows
 
 
-def _resampled_means(values: FloatArray, n_resamples: int, random: np.random.Generator) -> FloatArray:
-    """Return the means of resamples; of values that repeat, it is enough to draw how often each occurs."""
-    n = len(values)
-    distinct, frequency = np.unique(values, return_counts=True)
-    if len(distinct) * PATTERN_COST < n:
-        return random.multinomial(n, frequency / n, size=n_resamples) @ distinct / n
-    block = max(1, BLOCK // n)
-    chosen = (
-        random.integers(n, size=(min(block, n_resamples - done), n), dtype=np.int32)
-        for done in range(0, n_resamples, block)
-    )
-    return np.concatenate([values[rows].mean(axis=1) for rows in chosen])
+def resample(pattern: IntArray, n_resamples: int, random: np.random.Generator) -> Iterator[FloatArray]:
+    """Draw as many items as there are, with replacement; yield blocks of frequencies (B, U) of their patterns."""
+    frequency = np.bincount(pattern)
+    n, size = len(pattern), len(frequency)
+    few = size * PATTERN_COST < n
+    block = max(1, BLOCK // (size if few else n))
+    for done in range(0, n_resamples, block):
+        rows = min(block, n_resamples - done)
+        if few:
+            drawn = random.multinomial(n, frequency / n, size=rows)
+        else:
+            chosen = pattern[random.integers(n, size=(rows, n), dtype=np.int32)] + np.arange(rows)[:, None] * size
+            drawn = np.bincount(chosen.ravel(), minlength=rows * size).reshape(rows, size)
+        yield drawn.astype(np.float64)

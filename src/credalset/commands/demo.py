@@ -20,7 +20,6 @@ from credalset._text import table_text
 from credalset.commands import shared
 from credalset.commands.check import HEADINGS, cells
 from credalset.datasets import Messages, make_messages
-from credalset.tables.files import table_writer
 
 ALPHAS = (0.05, 0.1, 0.2)
 SCORES = ("kl", "tv", "ws", "inner")
@@ -169,8 +168,7 @@ def _write(path: str, columns: dict[str, Any]) -> None:
     import pyarrow as pa
 
     batch = pa.RecordBatch.from_pydict(columns)
-    with table_writer(path, batch.schema) as write:
-        write(batch)
+    shared.write_table(path, None, batch.schema, [batch], "Writing")
 
 
 def _table(checked: Sequence[dict[str, Any]]) -> str:

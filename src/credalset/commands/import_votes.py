@@ -10,7 +10,6 @@ from credalset.annotations.readers import open_votes
 from credalset.commands import shared
 from credalset.commands.inputs import VoteOptions
 from credalset.commands.shared import ShowPython
-from credalset.tables.files import kind_of, table_writer
 
 
 @shared.guarded
@@ -33,12 +32,7 @@ def import_votes(
             *shared.writing(out, out_format, "votes.schema", "votes.record_batches()"),
         )
         return
-    kind_of(out, out_format, "out_format")
-    shared.check_output(out)
+    shared.check_table(out, out_format)
     found = open_votes(export, **options)
-    n_votes = 0
-    with table_writer(out, found.schema, out_format) as write:
-        for batch in shared.progress(found.record_batches(), None, "Reading"):
-            write(batch)
-            n_votes += batch.num_rows
-    shared.stderr().print(f"{found.describe()}\nWrote {n_votes} votes to {'standard output' if out == '-' else out}")
+    wrote = shared.write_table(out, out_format, found.schema, found.record_batches(), "Reading")
+    shared.stderr().print(f"{found.describe()}\nWrote {wrote.replace('rows', 'votes', 1)}")

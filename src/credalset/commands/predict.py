@@ -13,7 +13,7 @@ from credalset.commands.inputs import Model, Predictions
 from credalset.commands.shared import Alpha, ShowPython
 from credalset.distributed import connect, local_cluster, score_parquet
 from credalset.sets.columns import QUESTIONS
-from credalset.tables.files import kind_of, read_table, table_writer
+from credalset.tables.files import read_table
 from credalset.tables.scorer import DEFAULT_ASK, Scorer
 
 
@@ -59,9 +59,11 @@ def predict(
         return
     if workers or scheduler or resume:
         raise ValueError("--workers, --scheduler and --resume need Parquet input and a folder to write to (-o sets/).")
-    shared.check_output(out)
-    n_rows = _stream(scorer, new, table.format, out, out_format)
-    shared.stderr().print(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
+    shared.check_table(out, out_format)
+    rows = read_table(new, table.format, text=[name for name in (scorer.id, scorer.groups) if name])
+    scorer = scorer.for_input(rows.schema)
+    wrote = shared.write_table(out, out_format, scorer.schema, scorer.map_batches(rows.batches), "Scoring")
+    shared.stderr().print(f"Wrote {wrote}")
 
 
 def _show_python(
@@ -80,18 +82,6 @@ def _show_python(
             *shared.writing(out, out_format, "scorer.schema", "scorer.map_batches(table.batches)"),
         ]
     shared.show_python(*loaded, *writes)
-
-
-def _stream(scorer: Scorer, new: str, format: str | None, out: str, out_format: str | None) -> int:
-    kind_of(out, out_format, "out_format")
-    table = read_table(new, format, text=[name for name in (scorer.id, scorer.groups) if name])
-    scorer = scorer.for_input(table.schema)
-    n_rows = 0
-    with table_writer(out, scorer.schema, out_format) as write:
-        for batch in shared.progress(scorer.map_batches(table.batches), None, "Scoring"):
-            write(batch)
-            n_rows += batch.num_rows
-    return n_rows
 
 
 def _is_folder(out: str) -> bool:

@@ -14,10 +14,9 @@ from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.annotations.labels import name_array, row_names
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.checks import uses_mixtures
-from credalset.calibration.conditional import Conditional, check_conditional, with_constant
-from credalset.calibration.groups import Groups, Pool
-from credalset.calibration.noise import NoNoise
-from credalset.calibration.part import ROUNDING, Part, as_weights
+from credalset.calibration.conditional import with_constant
+from credalset.calibration.groups import Pool
+from credalset.calibration.part import ROUNDING, Part
 from credalset.calibration.promise import COVERED, Promise
 from credalset.calibration.rule import Rule
 from credalset.labels.label_sets import LabelSets
@@ -271,15 +270,8 @@ def conformalize(
             raise ValueError(f"n_samples was given, but target={wanted!r} draws no labels. Leave n_samples out.")
         shares = as_generator(random_state).multinomial(n_draws, shares / shares.sum(axis=1, keepdims=True)) / n_draws
     label_scores = np.where(shares > 0.0, label_scores, 0.0)
-    conditional = groups if isinstance(groups, Conditional) else None
-    if conditional is not None:
-        check_conditional(conditional, NoNoise(), len(shares))
-    rule = Rule(
-        (shares * label_scores).sum(axis=1),
-        weights=None if weights is None else as_weights(weights, len(shares)),
-        groups=None if groups is None or conditional else Groups.read(groups, chosen, checked),
-        conditional=conditional,
-    )
+    scores = (shares * label_scores).sum(axis=1)
+    rule = replace(Rule.build(chosen, checked, found, None, groups, weights), scores=scores, bounds=scores[None, :])
     n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
     return LabelCalibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures, label_scores, shares, wanted)
 

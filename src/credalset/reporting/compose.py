@@ -204,16 +204,13 @@ def report(
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that differ from their defaults, in the order of the signature."""
-    parameters = inspect.signature(report).parameters
+    defaults = {name: parameter.default for name, parameter in inspect.signature(report).parameters.items()}
+    plain = (str, int, float, tuple, type(None))  # what can be compared
     return {
         name: arguments[name]
-        for name, parameter in parameters.items()
-        if name != "command" and not (arguments[name] is parameter.default or _same(arguments[name], parameter.default))
+        for name, default in defaults.items()
+        if name != "command" and not (isinstance(arguments[name], plain) and arguments[name] == default)
     }
-
-
-def _same(value: Any, default: Any) -> bool:
-    return isinstance(value, str | int | float | tuple) and bool(value == default)
 
 
 def _sets(

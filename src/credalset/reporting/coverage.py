@@ -10,7 +10,6 @@ from credalset._typing import AnyArray, BoolArray
 from credalset.metrics import Estimate, proportion
 from credalset.reporting.inputs import Items, Source
 from credalset.reporting.measures import Measures
-from credalset.sets import CredalSet
 from credalset.slices import Slice, WorstSlice, slice_coverage, worst_slice
 from credalset.verdict import Verdict, coverage_band, judge
 
@@ -65,11 +64,12 @@ class Coverage:
 def look_at(source: Source, measures: Measures, alpha: float | None, seed: int) -> Coverage:
     """Compare sets with the votes their items got."""
     sets, items = measures.sets, measures.items
-    there = items.votes.there
-    covered = _covered(sets, items)
+    there, voted = items.votes.there, items.votes.covered_by(sets)
+    covered = np.zeros(len(sets), dtype=bool)
+    covered[there] = voted
     keys = source.group_keys(sets, items.groups)
     voted_keys = None if keys is None else [key for key, has in zip(keys, there.tolist(), strict=True) if has]
-    verdict = judge(source.calibration, covered[there], alpha, groups=voted_keys)
+    verdict = judge(source.calibration, voted, alpha, groups=voted_keys)
     truth = None
     if items.truth is not None:
         hits = sets.contains(items.truth)
@@ -77,7 +77,6 @@ def look_at(source: Source, measures: Measures, alpha: float | None, seed: int) 
         if verdict.status == "unseen":
             verdict = judge(source.calibration, hits, alpha, groups=keys, of_truth=True)
     features = _features(measures, there)
-    voted = covered[there]
     slices = slice_coverage(voted, features) if len(voted) else []
     plain = source.with_one_threshold(sets, alpha) if len(voted) else None
     return Coverage(
@@ -86,28 +85,19 @@ def look_at(source: Source, measures: Measures, alpha: float | None, seed: int) 
         covered,
         _curve(source, items, voted_keys),
         slices,
-        [] if plain is None else slice_coverage(_covered(plain, items)[there], features),
+        [] if plain is None else slice_coverage(items.votes.covered_by(plain), features),
         _low(slices, None if alpha is None else 1.0 - alpha),
         worst_slice(voted, features, random_state=seed) if len(voted) >= FEWEST else None,
     )
 
 
-def _covered(sets: CredalSet, items: Items) -> BoolArray:
-    there = items.votes.there
-    covered = np.zeros(len(sets), dtype=bool)
-    if there.any():
-        covered[there] = sets[there].contains(items.votes.shares[there])
-    return covered
-
-
 def _curve(source: Source, items: Items, keys: list[object] | None) -> list[CurvePoint]:
-    there = items.votes.there
-    if source.predict is None or there.sum() < FEW:
+    if source.predict is None or items.votes.there.sum() < FEW:
         return []
     points = []
     for alpha in CURVE:
         try:
-            hits = _covered(source.predict(alpha), items)[there]
+            hits = items.votes.covered_by(source.predict(alpha))
         except ValueError:  # a level that the noise model cannot serve
             continue
         observed = proportion(int(hits.sum()), len(hits))

@@ -95,8 +95,8 @@ def write_parquet(path: Path, measures: Measures, covered: BoolArray) -> None:
         "epistemic": queue.epistemic,
         "width": measures.width,
     }
-    matrices = {"prediction": measures.sets.center, "lower": measures.lower, "upper": measures.upper}
-    matrices["votes"] = votes.shares if votes.counts is None else votes.counts
+    known = votes.shares if votes.counts is None else votes.counts
+    matrices = {"prediction": measures.sets.center, "lower": measures.lower, "upper": measures.upper, "votes": known}
     for kind, matrix in matrices.items():
         data |= {f"{kind}_{name}": matrix[:, k] for k, name in enumerate(items.classes)}
     write_table(arrow.table(data), path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ from scipy.special import softmax
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.annotations import Annotations
 from credalset.annotations.labels import shown
+from credalset.annotations.table import positions
 from credalset.exceptions import need
 from credalset.tables.arrow import PREDICTION, check_text, is_list, matrix, number_columns, prediction_columns
 from credalset.tables.files import read_table
@@ -107,14 +109,12 @@ def read_numbers(
 
 
 def _check_distinct(items: list[str], path: str, id: str) -> None:
-    if len(set(items)) == len(items):
-        return
-    seen: set[str] = set()
-    twice = list(dict.fromkeys(item for item in items if item in seen or seen.add(item)))  # type: ignore[func-returns-value]
-    raise ValueError(
-        f"{path} names {len(twice)} items more than once in the column {id!r} (first: {shown(twice)}). "
-        "Each item needs one row."
-    )
+    twice = [item for item, n in Counter(items).items() if n > 1]
+    if twice:
+        raise ValueError(
+            f"{path} names {len(twice)} items more than once in the column {id!r} (first: {shown(twice)}). "
+            "Each item needs one row."
+        )
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,7 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
     """
     votes = votes.drop_empty()
     votes = replace(votes, items=tuple(map(str, votes.items)))
-    known = {item: row for row, item in enumerate(votes.items)}
-    rows = np.array([known.get(item, -1) for item in table.items])
+    rows = positions(table.items, votes.items)
     here = rows >= 0
     notes = []
     if not here.all():
@@ -196,8 +195,7 @@ def _as_predicted(votes: Annotations, table: NumberTable) -> Annotations:
             f"({shown(unknown)}); the predictions have {shown(names)}. Rename the columns or the labels."
         )
     counts: IntArray = np.zeros((len(votes), len(names)), dtype=np.int64)
-    position = {name: k for k, name in enumerate(names)}
-    counts[:, [position[name] for name in own]] = votes.counts
+    counts[:, positions(own, names)] = votes.counts
     return Annotations.from_counts(counts, classes=names, items=votes.items)
 
 

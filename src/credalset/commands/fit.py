@@ -34,9 +34,7 @@ def fit(
     show_python: ShowPython = False,
 ) -> None:
     """Train a learner on one part of the items, calibrate it on the other, and save both."""
-    from credalset.classifier import (
-        ConformalCredalClassifier,
-    )  # with scikit-learn, which other commands need not wait for
+    from credalset.classifier import ConformalCredalClassifier  # with scikit-learn, for which others need not wait
 
     pair = Pair(features, table, votes)
     estimator, suited = make_learner(learner, seed)

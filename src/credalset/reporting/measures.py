@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
+from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator
 from credalset.reporting.inputs import Items
 from credalset.sets import CredalSet, Queue, QueueRules
@@ -66,15 +66,8 @@ def choose_shown(queue: Queue, strata: IntArray, limit: int, random_state: Rando
     return np.flatnonzero(kept)
 
 
-def _in_proportion(strata: IntArray, size: int, generator: np.random.Generator) -> BoolArray:
-    """Draw ``size`` items, from each stratum its share (largest remainders first)."""
-    keys, code, counts = np.unique(strata, return_inverse=True, return_counts=True)
-    exact = size * counts / max(len(strata), 1)
-    quota = np.floor(exact).astype(np.int64)
-    spare = np.argsort(-(exact - quota), kind="stable")[: size - int(quota.sum())]
-    quota[spare] += 1
-    chosen = np.zeros(len(strata), dtype=bool)
-    for stratum in range(len(keys)):
-        rows = np.flatnonzero(code == stratum)
-        chosen[generator.permutation(rows)[: quota[stratum]]] = True
-    return chosen
+def _in_proportion(strata: IntArray, size: int, generator: np.random.Generator) -> IntArray:
+    """Draw ``size`` rows, from each stratum its share: one in so many of a random order, sorted by stratum."""
+    order = generator.permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]
+    return order[((np.arange(size) + generator.random()) * len(strata) / size).astype(np.int64)]

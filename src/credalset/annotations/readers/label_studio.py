@@ -12,8 +12,8 @@ from credalset.annotations.readers.common import Export, Guess, Log, OneQuestion
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
-#: types of answers that are votes, and the key of their value
-ANSWERS = {"choices": "choices", "rating": "rating", "taxonomy": "taxonomy"}
+#: types of answers that are votes, each also the key of its value
+ANSWERS = ("choices", "rating", "taxonomy")
 
 
 def recognise(source: Source) -> Guess | None:
@@ -70,22 +70,25 @@ def answer(results: list[Any], question: OneQuestion, log: Log) -> Any:
     chosen: list[Any] | None = None
     for result in results:
         value = result.get("value") if isinstance(result, dict) else None
-        key = ANSWERS.get(str(result.get("type")).lower()) if isinstance(value, dict) else None
-        if value is None or key is None or key not in value:
+        key = str(result.get("type")).lower() if isinstance(value, dict) else ""
+        if value is None or key not in ANSWERS or key not in value:
             continue
         if set(value) - {key}:
             log.left_out["about a part of the item"] += 1
         elif question(str(result.get("from_name"))):
+            given = chosen_in(value, key, log)
             if key == "rating":
-                log.ordered = True
-                return value[key]
-            chosen = (chosen or []) + [leaf(choice) for choice in value[key] or []]
+                return given
+            chosen = (chosen or []) + given
     return chosen
 
 
-def leaf(choice: Any) -> Any:
-    """Return a choice; one in a taxonomy is the path to it."""
-    return " / ".join(map(str, choice)) if isinstance(choice, list) else choice
+def chosen_in(value: dict[str, Any], key: str, log: Log) -> Any:
+    """Return the rating, or the list of choices, that a value holds; a choice in a taxonomy is the path to it."""
+    if key == "rating":
+        log.ordered = True
+        return value[key]
+    return [" / ".join(map(str, choice)) if isinstance(choice, list) else choice for choice in value[key] or []]
 
 
 READER = Reader("label-studio", recognise, read, ("task", "worker", "label", "time"))

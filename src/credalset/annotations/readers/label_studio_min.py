@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from credalset.annotations.readers.common import Export, Guess, Log, Reader, Vote
-from credalset.annotations.readers.label_studio import leaf
+from credalset.annotations.readers.label_studio import ANSWERS, chosen_in
 from credalset.annotations.readers.source import Source
 
 MARKS = {"annotator", "annotation_id", "lead_time"}
-KEYS = ("choices", "rating", "taxonomy")
 
 
 def recognise(source: Source) -> Guess | None:
@@ -69,13 +68,8 @@ def _answer(value: Any, log: Log) -> Any:
         return answers[0] if len(answers) == 1 else answers or None
     if not isinstance(value, dict):
         return value
-    key = next((key for key in KEYS if set(value) <= {key, "type"} and key in value), None)
-    if key is None:
-        return None
-    if key == "rating":
-        log.ordered = True
-        return value[key]
-    return [leaf(choice) for choice in value[key] or []]
+    key = next((key for key in ANSWERS if set(value) <= {key, "type"} and key in value), None)
+    return None if key is None else chosen_in(value, key, log)
 
 
 READER = Reader("label-studio-min", recognise, read, ("task", "worker", "label", "time"))

@@ -12,13 +12,7 @@ from typing import Any
 
 from credalset.annotations.readers.arrow import arrow_batches, arrow_schema
 from credalset.annotations.readers.files import File, find_files, guard
-from credalset.annotations.readers.parsing import (
-    Batch,
-    JsonStream,
-    as_text,
-    delimited_batches,
-    guess_delimiter,
-)
+from credalset.annotations.readers.parsing import Batch, JsonStream, as_text, delimited_batches, guess_delimiter
 from credalset.exceptions import FileFormatError
 
 BATCH = 1 << 14

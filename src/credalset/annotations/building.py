@@ -5,7 +5,7 @@ Tables are read by duck typing, so pandas, polars and pyarrow are never imported
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -24,8 +24,8 @@ from credalset.annotations.counting import (
     count_votes,
     recover_counts,
 )
-from credalset.annotations.naming import complete, find_variants, refuse_item_column
-from credalset.annotations.records import as_count_matrix, as_votes, check_records
+from credalset.annotations.naming import find_variants, refuse_item_column
+from credalset.annotations.records import are_votes, as_count_matrix, as_votes, check_records
 from credalset.annotations.scale import Positions, find_positions
 from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import (
@@ -243,15 +243,12 @@ class Building:
         Annotations(2 items, 2 classes: 'cat', 'dog'; 4 votes, 1 to 3 per item)
         """
         found = check_records(records)
-        names = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
-        if isinstance(found, list) and any(isinstance(value, str) for record in found[:1] for value in record.values()):
-            names = complete(list(found[0]), names)
-        votes = as_votes(found, names) if len(found) else {task: [], label: []}
-        if votes is not None:
-            if isinstance(found, dict) and items is None:
-                items = list(found)
-            used: dict[str, Any] = {role: name if name in votes else None for role, name in names.items()}
-            return cls.from_table(votes, classes=classes, items=items, **used, **options)
+        names: dict[str, Any] = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
+        if isinstance(found, list) and (not found or are_votes(found[0], names)):
+            return cls.from_table(found, classes=classes, items=items, **names, **options)
+        if isinstance(found, Mapping) and not any(isinstance(value, Mapping) for value in found.values()):
+            items = list(found) if items is None else items
+            return cls.from_table(as_votes(found), classes=classes, items=items, **options)
         matrix, class_names, item_names = as_count_matrix(found, classes)
         if items is None:
             items = item_names

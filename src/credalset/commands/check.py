@@ -10,9 +10,10 @@ from credalset._text import number_text, table_text
 from credalset._typing import AnyArray
 from credalset.annotations import Annotations
 from credalset.commands import shared
-from credalset.commands.inputs import Model, Pair, Predictions, Votes, calibration_of
+from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json, ShowPython
 from credalset.sets.columns import columns as answers
+from credalset.tables.scorer import calibration_of
 from credalset.verdict import Promise, judge, promise_of
 
 #: what the verdicts are called in the table

@@ -15,6 +15,7 @@ from credalset.calibration import Calibration
 from credalset.commands.shared import call, note, split_names
 from credalset.persistence.load import load
 from credalset.tables.matching import Matched, as_calibrated, match, read_numbers
+from credalset.tables.scorer import calibration_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +83,6 @@ class Model:
     def python(self) -> str:
         """Write down how it is loaded."""
         return "model = " + call("cs.load", load, repr(self.calibration), trusted=self._trusted())
-
-
-def calibration_of(model: Any) -> Any:
-    """Return a calibration, also that of a classifier."""
-    return model if isinstance(model, Calibration) else model._calibrated()
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,7 @@ FIRST = 25  # rows of the table that are there without a script
 TOP = 5  # items listed under each action
 NAMED = 6  # possible labels that are named where space is short
 TRACED = 40  # sets without a convex boundary whose outlines are drawn
-SHORT = {"re-annotate": "Re-annotate", "escalate": "Escalate", "ambiguous": "Ambiguous", "settled": "Settled"}
-TITLES = {
-    "re-annotate": "Re-annotate",
-    "escalate": "Escalate",
-    "ambiguous": "Ambiguous by nature",
-    "settled": "Settled",
-}
+TITLES = {action: action.capitalize() for action in ACTIONS}
 ADVICE = {
     "re-annotate": "Ask for more votes: they would tell whether people agree.",
     "escalate": "Let a person decide.",
@@ -109,7 +103,7 @@ def table_rows(measures: Measures, coverage: Coverage, rows: IntArray) -> list[A
             "name": items.names[i],
             "text": "" if items.texts is None else pictures.shorten(items.texts[i], 160),
             "action": str(queue.action[i]),
-            "title": SHORT[str(queue.action[i])],
+            "title": TITLES[str(queue.action[i])],
             "predicted": items.classes[int(measures.sets.center[i].argmax())],
             "possible": _possible(measures, i),
             "aleatoric": float(queue.aleatoric[i]),
@@ -181,7 +175,7 @@ def _actions(measures: Measures) -> list[dict[str, Any]]:
         found.append(
             {
                 "key": action,
-                "title": TITLES[action],
+                "title": "Ambiguous by nature" if action == "ambiguous" else TITLES[action],
                 "advice": ADVICE[action],
                 "rule": words[action],
                 "count": counts[action],

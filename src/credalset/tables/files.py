@@ -103,18 +103,18 @@ def read_table(
 def _open_file(file: str, format: str | None, text: Sequence[str], batch_rows: int) -> Table:
     kind = kind_of(file, format)
     readers = {"parquet": _read_parquet, "jsonl": _read_jsonl, "csv": _read_csv, "tsv": _read_csv}
-    with _readable(file, kind.format):
+    with readable(file, kind.format):
         table = readers[kind.format](file, kind, text, batch_rows)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with _readable(file, kind.format):
+        with readable(file, kind.format):
             yield from table.batches
 
     return Table(table.schema, batches())
 
 
 @contextmanager
-def _readable(file: str, format: str) -> Iterator[None]:
+def readable(file: str, format: str) -> Iterator[None]:
     """Name the file in errors of Arrow; those of the system do so themselves."""
     import pyarrow as pa
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from credalset._files import UNFINISHED, write_file
 from credalset.annotations.readers.files import find_paths
 from credalset.exceptions import need
-from credalset.tables.files import BATCH_ROWS, open_parquet, table_writer
+from credalset.tables.files import BATCH_ROWS, open_parquet, readable, table_writer
 from credalset.tables.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -111,10 +111,8 @@ def list_parts(source: str, folder: Path) -> list[Part]:
 
     groups: list[tuple[str, int, int]] = []
     for file in map(str, find_paths(source)):
-        try:
+        with readable(file, "Parquet"):
             metadata = parquet.ParquetFile(file).metadata
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{file} is not a readable Parquet file: {str(error).splitlines()[0]}") from None
         groups += [(file, i, metadata.row_group(i).num_rows) for i in range(metadata.num_row_groups)]
     if not groups:
         raise ValueError(f"{source} holds no rows.")

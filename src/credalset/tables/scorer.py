@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 DEFAULT_ASK = ("lower", "upper", "entropy", "labels")
 
 
+def calibration_of(model: Any) -> Any:
+    """Return a calibration, also that of a classifier."""
+    return model if isinstance(model, Calibration) else model._calibrated()
+
+
 @dataclass(frozen=True)
 class Scorer:
     """Turn record batches of predictions (or features) into record batches of what their credal sets answer.
@@ -106,7 +111,7 @@ class Scorer:
     @property
     def calibration(self) -> Any:
         """The calibration, also that of a classifier."""
-        return self.model if isinstance(self.model, Calibration) else self.model._calibrated()
+        return calibration_of(self.model)
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -157,8 +157,9 @@ def as_name(value: Any) -> Any:
 class OneQuestion:
     """Settles which of several questions in an export is read: the one asked for, or the only one there is."""
 
-    def __init__(self, export: Export) -> None:
-        self.wanted, self.name = export.wanted.label, export.source.name
+    def __init__(self, export: Export, role: str = "label", several: str = "has several questions") -> None:
+        self.wanted, self.role = getattr(export.wanted, role), role
+        self.several = f"{export.source.name} {several}"
         self.only: str | None = None
 
     def __call__(self, question: str) -> bool:
@@ -169,7 +170,7 @@ class OneQuestion:
             self.only = question
         if question != self.only:
             raise ValueError(
-                f"{self.name} has several questions, such as {self.only!r} and {question!r}. "
-                f"Read one at a time: label={self.only!r}."
+                f"{self.several}, such as {self.only!r} and {question!r}. "
+                f"Read one at a time: {self.role}={self.only!r}."
             )
         return True

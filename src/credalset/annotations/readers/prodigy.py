@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from credalset.annotations.readers.common import Export, Guess, Reader, Vote
+from credalset.annotations.readers.common import Export, Guess, OneQuestion, Reader, Vote
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
@@ -29,7 +28,8 @@ def recognise(source: Source) -> Guess | None:
 
 def read(export: Export) -> Iterator[Vote]:
     """Yield a vote per answer: the options accepted, or accept and reject of the label in question."""
-    log, question = export.log, _Question(export)
+    log, wanted = export.log, export.wanted.one_vs_rest
+    question = OneQuestion(export, "one_vs_rest", "asks yes-or-no questions about several labels")
     named = False
     for _, number, task, row in export.records("_input_hash", "_task_hash", "text"):
         worker = export.worker(row, "_annotator_id", "_session_id")
@@ -48,44 +48,18 @@ def read(export: Export) -> Iterator[Vote]:
                 continue
             yield Vote(task, worker, row.get("accept") or [], time)
         elif isinstance(row.get("label"), str):
-            if question.asks(row["label"]):
-                yield Vote(task, worker, question.votes(answer == "accept"), time)
+            if question(row["label"]):
+                no = f"not {row['label']}" if wanted is None else []  # with one_vs_rest, what was chosen is a list
+                yield Vote(task, worker, row["label"] if answer == "accept" else no, time)
         else:
             raise FileFormatError(
                 f"{export.source.name}: line {number + 1} has neither options nor a label, only {list(row)}: spans of "
                 "text are no labels of items."
             )
-    log.declare(question.answers)
+    if question.only is not None:
+        log.declare([f"not {question.only}", question.only])
     if not named:
         log.notes.append("sessions have no names, so that each of them counts as an annotator")
-
-
-class _Question:
-    """A yes-or-no question about one label; Prodigy's binary view asks one such question per line."""
-
-    def __init__(self, export: Export) -> None:
-        self.label = export.wanted.one_vs_rest
-        self.name = export.source.name
-        self.chosen = self.label is not None
-
-    def asks(self, label: str) -> bool:
-        if self.label is None:
-            self.label = label
-        if label != self.label and not self.chosen:
-            raise ValueError(
-                f"{self.name} asks yes-or-no questions about several labels, such as {self.label!r} and {label!r}. "
-                f"Read one at a time: one_vs_rest={self.label!r}."
-            )
-        return label == self.label
-
-    def votes(self, yes: bool) -> Any:
-        if self.chosen:
-            return [self.label] if yes else []
-        return self.label if yes else f"not {self.label}"
-
-    @property
-    def answers(self) -> list[Any]:
-        return [] if self.label is None or self.chosen else [f"not {self.label}", self.label]
 
 
 READER = Reader("prodigy", recognise, read, ("task", "worker", "time"))

@@ -187,7 +187,7 @@ def test_no_records():
         ("abc", TypeError, r"records cannot be a str. Pass a list of votes"),
         (3, TypeError, r"records cannot be a int"),
         ([("t", "w", "a")], TypeError, r"records must hold dicts, but holds \('t', 'w', 'a'\)"),
-        ([{"task": 1, "label": "a"}, {"task": 2}], ValueError, r"Record 1 has no 'label', only \['task'\].*label="),
+        ([{"task": 1, "label": "a"}, {"task": 2}], ValueError, r"label column has 1 value.*row 1.*Fill them in"),
         ([{"cat": "two"}], TypeError, r"records\[0\] must hold numbers of votes, but holds 'two'"),
         ({"t": {"cat": True}}, TypeError, r"records\['t'\] must hold numbers of votes, but holds True"),
         ({"t": {"cat": 1}, "u": ["cat"]}, TypeError, r"records\['u'\] must hold numbers of votes, but holds \['cat'\]"),

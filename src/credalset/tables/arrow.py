@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,16 @@ def id_column(schema: pa.Schema, taken: Container[str | None] = (), like: str | 
         return like if like is not None and like in left else "task"
     found = candidates(left, "task")
     return str(found[0]) if len(found) == 1 else "task"
+
+
+def number_columns(names: Sequence[str], classes: Sequence[Any] | None, others: set[str | None]) -> list[str]:
+    """Return the columns with predictions or features: all but some others, or those that ``predict`` wrote.
+
+    Where classes are known, these are theirs, in their order; unless all numbers are in one column of lists.
+    """
+    rest = prediction_columns(names) or [name for name in names if name not in others]
+    named = [name_in(names, str(label)) for label in classes or ()]
+    return named if named and (len(rest) != 1 or rest == named) else rest
 
 
 def matrix(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from credalset.annotations.naming import guess_columns
-from credalset.annotations.readers.common import Guess, Log, Reader, Wanted
+from credalset.annotations.readers.common import Export, Guess, Reader
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
@@ -29,15 +29,15 @@ def recognise(source: Source) -> Guess | None:
     return Guess(sure, "its columns have names of tasks and labels" + (", and of workers" if "worker" in roles else ""))
 
 
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
+def read(export: Export) -> Iterator[Batch]:
     """Yield the columns that were asked for or guessed."""
-    given = {role: getattr(wanted, role) for role in TAKES}
+    source, given = export.source, {role: getattr(export.wanted, role) for role in TAKES}
     try:
         roles = guess_columns(source.columns, given)
     except ValueError as error:
         raise type(error)(f"{source.name}: {error}") from None
     names = [str(name) for name in roles.values()]
-    log.notes.append(", ".join(f"{role} from {name!r}" for role, name in zip(roles, names, strict=True)))
+    export.log.notes.append(", ".join(f"{role} from {name!r}" for role, name in zip(roles, names, strict=True)))
     for batch in source.batches(names):
         for name, column in batch.items():
             kinds = set(map(type, column))
@@ -48,4 +48,4 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
         yield {role: batch[name] for role, name in zip(roles, names, strict=True)}
 
 
-READER = Reader("long", "a table with a row per vote", recognise, read, TAKES, missing="error")
+READER = Reader("long", recognise, read, TAKES, missing="error")

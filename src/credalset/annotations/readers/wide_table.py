@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from credalset.annotations.naming import TASK_NAMES, candidates, plain
-from credalset.annotations.readers.common import Guess, Log, Reader, Wanted
+from credalset.annotations.readers.common import Export, Guess, Reader
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.source import Source
 from credalset.annotations.table import is_missing, is_number_text
@@ -62,8 +62,9 @@ def _annotators(source: Source, task: str | None) -> list[str]:
     ]
 
 
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
+def read(export: Export) -> Iterator[Batch]:
     """Yield a vote per filled cell."""
+    source, wanted = export.source, export.wanted
     task = _task_column(source, wanted.task)
     given = [wanted.worker] if isinstance(wanted.worker, str) else wanted.worker
     annotators = _annotators(source, task) if given is None else list(given)
@@ -72,7 +73,9 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
         fault = f"no column {unknown[0]!r}" if unknown else "no columns of labels"
         raise ValueError(f"{source.name} has {fault}, only {source.columns}. Name the annotators: worker=[...].")
     shown = ", ".join(map(repr, annotators[:5])) + (", …" if len(annotators) > 5 else "")
-    log.notes.append(f"annotators {shown}" + (f", items from {task!r}" if task is not None else ", items by number"))
+    export.log.notes.append(
+        f"annotators {shown}" + (f", items from {task!r}" if task is not None else ", items by number")
+    )
     done = 0
     for batch in source.batches([*annotators, *([] if task is None else [task])]):
         size = len(batch[annotators[0]])
@@ -85,4 +88,4 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
             yield {"task": [items[row] for row in filled], "worker": [name] * len(filled), "label": labels}
 
 
-READER = Reader("wide", "a table with a row per item and a column per annotator", recognise, read, ("task", "worker"))
+READER = Reader("wide", recognise, read, ("task", "worker"))

@@ -163,6 +163,7 @@ class Building:
         positions: Sequence[float] | None = None,
         one_vs_rest: Hashable | None = None,
         unknown: Fault = "error",
+        tidy: bool = False,
     ) -> Self:
         """Count the votes of a wide table: a row per item, a column per annotator, labels or codes in the cells.
 
@@ -184,7 +185,7 @@ class Building:
             Item names in the wanted order, as in `from_table`.
         empty : iterable
             Further values that mark an empty cell, such as -1.
-        ordered, positions, one_vs_rest, unknown
+        ordered, positions, one_vs_rest, unknown, tidy
             As in `from_table`.
 
         Examples
@@ -206,6 +207,7 @@ class Building:
             positions=positions,
             one_vs_rest=one_vs_rest,
             unknown=unknown,
+            tidy=tidy,
         )
 
     @classmethod

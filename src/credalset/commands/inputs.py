@@ -32,7 +32,10 @@ class VoteOptions:
         str | None, typer.Option(help=f"What the votes are, if it is not recognised: {', '.join(READERS)}.")
     ] = None
     task: Annotated[str | None, typer.Option(help="Column or field of the votes that names the items.")] = None
-    worker: Annotated[str | None, typer.Option(help="Column or field of the votes that names the annotators.")] = None
+    worker: Annotated[
+        list[str] | None,
+        typer.Option(help="Column or field of the votes that names the annotators; all theirs in a wide table: a,b,c."),
+    ] = None
     label: Annotated[str | None, typer.Option(help="Column, or question of an export, with the labels.")] = None
     missing: Annotated[str | None, typer.Option(help="Votes without a label: error, or drop them.")] = None
     tidy: Annotated[
@@ -43,7 +46,9 @@ class VoteOptions:
 
     def options(self) -> dict[str, Any]:
         """Return what is said about the file, as options of `Annotations.read` and `open_votes`."""
-        return {each.name: getattr(self, each.name) for each in fields(VoteOptions)}
+        said = {each.name: getattr(self, each.name) for each in fields(VoteOptions)}
+        workers = split_names(",".join(self.worker or ()))
+        return said | {"worker": None if not workers else workers if len(workers) > 1 else workers[0]}
 
 
 @dataclass(frozen=True, kw_only=True)

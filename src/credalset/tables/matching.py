@@ -15,7 +15,15 @@ from credalset.annotations import Annotations
 from credalset.annotations.labels import shown
 from credalset.annotations.table import positions
 from credalset.exceptions import need
-from credalset.tables.arrow import PREDICTION, check_text, is_list, matrix, number_columns, prediction_columns
+from credalset.tables.arrow import (
+    PREDICTION,
+    check_text,
+    is_list,
+    matrix,
+    number_columns,
+    prediction_columns,
+    unrounded,
+)
 from credalset.tables.files import read_table
 
 
@@ -105,7 +113,7 @@ def read_numbers(
     values = np.concatenate(blocks)
     return NumberTable(
         tuple(items),
-        softmax(values, axis=1) if logits else values,
+        softmax(values, axis=1) if logits else unrounded(values) if what == "predictions" else values,
         None if lists else tuple(name.removeprefix(PREDICTION) if name in written else name for name in wanted),
         {name: np.array(values) for name, values in kept.items()},
     )

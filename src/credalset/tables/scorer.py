@@ -17,7 +17,7 @@ from credalset.calibration import Calibration
 from credalset.exceptions import CredalSetWarning, need
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.sets.credal_set import CredalSet
-from credalset.tables.arrow import check_text, matrix, number_columns
+from credalset.tables.arrow import check_text, matrix, number_columns, unrounded
 from credalset.tables.matching import as_calibrated, named_frame
 
 if TYPE_CHECKING:
@@ -171,7 +171,9 @@ class Scorer:
         values = matrix(batch, names, texts=reads_texts)
         if getattr(self.model, "feature_names_in_", None) is not None:
             return named_frame(values, names)
-        return softmax(values, axis=1) if self.logits else values
+        if self.logits:
+            return softmax(values, axis=1)
+        return unrounded(values) if isinstance(self.model, Calibration) else values
 
     def columns_of(self, schema: pa.Schema) -> list[str]:
         """Return the columns that predictions or features are read from, in the order of the classes."""

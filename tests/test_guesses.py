@@ -436,6 +436,6 @@ def test_wrong_names_are_named() -> None:
     with pytest.raises(ValueError, match=r"but is \['a', 'b', 'c', …\]\. .* \.select\(items\)"):
         votes.reorder(list("abcdefg"))
     with pytest.raises(AttributeError, match=r"write_tasks\(path\)"):
-        _ = cs.plan(cs.conformalize([[0.5, 0.5]] * 9, [[1, 1]] * 9), [[0.5, 0.5]], n_votes=5).to_csv
+        _ = cs.plan(cs.conformalize([[0.5, 0.5]] * 9, [[1, 1]] * 9), [[0.5, 0.5]], n_votes=5).save
     with pytest.raises(TypeError, match=r"made must be what predicts the sets, .* but is a Annotations\. Call plan\("):
         cs.plan(votes, votes, budget=5)

@@ -64,6 +64,20 @@ def test_recorded_votes_are_what_is_promised(files: Path) -> None:
     assert found["rows"][0]["band_low"] < 0.9 < found["rows"][0]["band_high"]
 
 
+def test_groups_are_told_apart(files: Path) -> None:
+    """Coverage was promised within each group, and only that over all was shown."""
+    calibrate(groups=["odd" if i % 2 else "even" for i in range(300)])
+    words = ("grouped.parquet", "votes.csv", "--groups", "part")
+    (row,) = json.loads(check(*words, "--json"))["rows"]
+    sets = cs.load("made").predict_set(DATA.distributions[LAST], groups=pd.read_parquet("grouped.parquet")["part"])
+    covered = sets.contains(DATA.counts[LAST])
+    assert [each["observed"] for each in row["groups"]] == [covered[::2].mean(), covered[1::2].mean()]
+    assert [line.split()[:3] for line in check(*words).splitlines() if " even " in line or " odd " in line] == [
+        ["0.1", "even", "150"],
+        ["0.1", "odd", "150"],
+    ]
+
+
 def test_command_evaluation_and_page_judge_alike(files: Path) -> None:
     """One band and one word for the same data, whoever is asked."""
     calibrate()

@@ -12,6 +12,7 @@ from credalset.annotations import Annotations
 from credalset.commands import shared
 from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json, ShowPython
+from credalset.metrics import coverage_by_group
 from credalset.sets.columns import columns as answers
 from credalset.tables.scorer import calibration_of
 from credalset.verdict import HEADLINES, LEVEL, Promise, judge, promise_of
@@ -68,6 +69,7 @@ def _row(
     model: Any, asked: Any, votes: Annotations, alpha: float, level: float, options: dict[str, Any]
 ) -> dict[str, Any]:
     sets = model.predict_set(asked, alpha=alpha, **options)
+    groups = options.get("groups", ["all"] * len(sets))
     verdict = judge(calibration_of(model), sets.contains(votes), alpha, groups=options.get("groups"), level=level)
     found = answers(sets, ["width", "labels"])
     low, high = verdict.band or (None, None)
@@ -83,6 +85,10 @@ def _row(
         "width": _mean(found["width"][~found["empty"]]),
         "labels": _mean(found["n_labels"][~found["empty"]]),
         "empty": int(found["empty"].sum()),
+        "groups": [
+            {"group": str(group), "n": of.n, "observed": float(of), "observed_low": of.low, "observed_high": of.high}
+            for group, of in coverage_by_group(sets, votes, groups).items()
+        ],
     }
 
 
@@ -100,10 +106,19 @@ def cells(row: dict[str, Any]) -> list[str]:
     return [f"{row['alpha']:g}", promised, observed, band, row["verdict"], *sizes, str(row["empty"])]
 
 
+def _group(alpha: str, each: dict[str, Any]) -> list[str]:
+    observed, low, high = (number_text(each[n], decimals=3) for n in ("observed", "observed_low", "observed_high"))
+    return [alpha, each["group"], str(each["n"]), observed, f"{low}-{high}"]
+
+
 def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -> None:
     typer.echo(f"Coverage of {n} held-out items, and the {level:.0%} band in which it should fall:\n")
     typer.echo(table_text(HEADINGS, list(map(cells, rows))))
     typer.echo()
+    if len(rows[0]["groups"]) > 1:
+        lines = [_group(f"{row['alpha']:g}", each) for row in rows for each in row["groups"]]
+        typer.echo(table_text(["alpha", "group", "items", "observed", "95% interval"], lines))
+        typer.echo()
     for status in dict.fromkeys(row["verdict"] for row in rows):
         typer.echo(f"{status}: {HEADLINES[status]}.")
     typer.echo(PROMISES[promise.about])

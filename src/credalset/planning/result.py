@@ -18,7 +18,7 @@ from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray, RandomS
 from credalset._validation import as_finite, as_generator
 from credalset.exceptions import need
 from credalset.planning.outlook import METHODS, Market, Outlook, allocate
-from credalset.sets.columns import pandas_frame
+from credalset.sets.columns import pandas_frame, write_csv
 from credalset.sets.updated import UpdatedSet
 
 ACTIONS = ("ask", "later", "stop", "ambiguous", "escalate")
@@ -60,8 +60,7 @@ class Plan(Hinting):
     """
 
     _hints: ClassVar[dict[str, str]] = {
-        "to_csv": "Write the tasks with write_tasks(path), or all items with to_frame().to_csv(path).",
-        "save": "Write the tasks with write_tasks(path), or all items with to_frame().",
+        "save": "Write the tasks with write_tasks(path), or all items with to_csv(path).",
     }
 
     action: AnyArray
@@ -119,6 +118,10 @@ class Plan(Hinting):
             raise ValueError(f"kind must be 'pandas', 'polars' or 'pyarrow', but is {kind!r}.")
         arrow = need("pyarrow").table({name: values.tolist() for name, values in table.items()})
         return arrow if kind == "pyarrow" else need("polars").from_arrow(arrow)
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the advice on all items; `write_tasks` writes those to ask about."""
+        write_csv(self.to_frame(), path)
 
     def tasks(self) -> Rows:
         """Return the items to ask about, those with the largest expected fall in width first."""

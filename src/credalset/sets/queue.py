@@ -134,7 +134,7 @@ class Queue:
         """Return rows in the order of work, of one action or of all.
 
         Those to annotate again come by falling epistemic part, ambiguous ones by falling aleatoric part, the others
-        by falling sum; empty sets first.
+        by falling sum; of equal ones, those with more labels possible come first, and empty sets before all.
         """
         if action is not None and action not in ACTIONS:
             raise ValueError(f"action must be one of {', '.join(ACTIONS)}, but is {action!r}.")
@@ -143,7 +143,7 @@ class Queue:
         for name in ACTIONS if action is None else (action,):
             mine = np.flatnonzero(self.action == name)
             worth = parts.get(name, self.aleatoric + self.epistemic)[mine]
-            rows.append(mine[np.argsort(-np.nan_to_num(worth, nan=np.inf), kind="stable")])
+            rows.append(mine[np.lexsort((-self.possible[mine].sum(axis=1), -np.nan_to_num(worth, nan=np.inf)))])
         return np.concatenate(rows)
 
     def labels(self, row: int) -> tuple[str, ...]:

@@ -39,10 +39,9 @@ MAX_STACK = 64  # runs per stack: beyond it memory grows and speed does not
 class Job:
     """One fit, prepared: everything is checked, nothing is trained yet."""
 
+    estimator: TorchEstimator
     module: nn.Module
     run: Run
-    head: Head
-    options: TrainingOptions
     classes: AnyArray
     seed: int
     #: jobs with equal keys have the same shape and settings, and can be trained together
@@ -131,7 +130,7 @@ class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimato
     def _prepare(self, X: Any, Y: Any) -> Job:
         """Check everything and set up the training of this estimator."""
         self._check_options()
-        head = self._head()
+        self._head()
         as_device(self.device)
         goes_on = self._goes_on
         x = self._features(X, reset=not goes_on)
@@ -147,14 +146,13 @@ class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimato
         y = torch.from_numpy(targets.astype(np.float32))
         run = Run(x, y, torch.Generator().manual_seed(run_seed))
         key = self._key((tuple(x.shape), tuple(y.shape)))
-        return Job(module, run, head, self, classes, init_seed, key)
+        return Job(self, module, run, classes, init_seed, key)
 
     def _train(self, jobs: Sequence[Job]) -> None:
         """Train jobs with equal keys together."""
-        first = jobs[0]
         trainee = self._trainee(jobs)
-        with one_thread_if_small(trainee, first.options.batch_size):
-            train(trainee, first.head, [job.run for job in jobs], first.options)
+        with one_thread_if_small(trainee, self.batch_size):
+            train(trainee, self._head(), [job.run for job in jobs], self)
         trainee.write_back()
 
     def _finish(self, jobs: Sequence[Job]) -> None:
@@ -165,7 +163,7 @@ class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimato
         self.loss_curve_: list[float] = [*earlier, *_mean_curve([job.run.loss_curve for job in jobs])]
         self.n_iter_ = len(self.loss_curve_)
         self.__dict__.pop("validation_curve_", None)
-        if jobs[0].options.early_stopping:
+        if self.early_stopping:
             self.validation_curve_ = _mean_curve([job.run.validation_curve for job in jobs])
 
     # --- prediction ---
@@ -222,7 +220,7 @@ def fit_many(estimators: Sequence[Estimator], data: Iterable[tuple[Any, Any]]) -
         )
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ValueError("the same estimator appears twice. Pass sklearn.base.clone(estimator) for each run.")
-    groups: dict[Hashable, list[tuple[Estimator, Job]]] = defaultdict(list)
+    groups: dict[Hashable, list[Job]] = defaultdict(list)
     shared: dict[Hashable, Tensor] = {}
     own_jobs = []
     for estimator, (X, Y) in zip(estimators, pairs, strict=True):
@@ -230,11 +228,11 @@ def fit_many(estimators: Sequence[Estimator], data: Iterable[tuple[Any, Any]]) -
         for job in own_jobs[-1]:
             # Runs on the same features share one tensor, which none of them changes.
             job.run.x = shared.setdefault((type(estimator), id(X)), job.run.x)
-            groups[job.key].append((estimator, job))
+            groups[job.key].append(job)
     for group in groups.values():
         for start in range(0, len(group), MAX_STACK):
             stack = group[start : start + MAX_STACK]
-            stack[0][0]._train([job for _, job in stack])
+            stack[0].estimator._train(stack)
     for estimator, jobs in zip(estimators, own_jobs, strict=True):
         estimator._finish(jobs)
     return estimators

@@ -122,7 +122,7 @@ class TorchPredictor(TorchEstimator):
         _as_module(self.module)
         job = super()._prepare(X, Y)
         job.module.to(as_device(self.device))
-        self._read(job.module, job.run.x[: job.options.batch_size], n_classes=len(job.classes))
+        self._read(job.module, job.run.x[: self.batch_size], n_classes=len(job.classes))
         return job
 
     def _key(self, job_shape: Hashable) -> Hashable:

@@ -28,10 +28,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from credalset._text import Rows
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_probability
 from credalset.annotations.agreement_result import Agreement, Statistic
@@ -73,10 +74,10 @@ def measure_agreement(votes: Annotations, level: float, n_resamples: int, random
     shares = counts.sum(axis=0) / counts.sum()
     return Agreement(
         **overall,
-        classes=[
+        classes=Rows(
             {"class": label, "share": float(shares[k]), **{name: found[f"class_{name}"][k] for name in per_class}}
             for k, label in enumerate(votes.classes)
-        ],
+        ),
         n_items=len(votes),
         n_votes=int(sizes.sum()),
         n_paired=int((sizes >= 2).sum()),
@@ -133,6 +134,7 @@ class Patterns:
     def resample(self, n_resamples: int, random: np.random.Generator) -> Iterator[FloatArray]:
         """Draw as many items as there are, with replacement; yield blocks of pattern frequencies (B, U)."""
         n, size = len(self.item), len(self.frequency)
+        item = np.sort(self.item)  # the order of the items must not matter
         few = size * PATTERN_COST < n
         block = max(1, BLOCK // (size if few else n))
         for done in range(0, n_resamples, block):
@@ -140,7 +142,7 @@ class Patterns:
             if few:
                 drawn = random.multinomial(n, self.frequency / n, size=rows)
             else:
-                chosen = self.item[random.integers(n, size=(rows, n), dtype=np.int32)] + np.arange(rows)[:, None] * size
+                chosen = item[random.integers(n, size=(rows, n), dtype=np.int32)] + np.arange(rows)[:, None] * size
                 drawn = np.bincount(chosen.ravel(), minlength=rows * size).reshape(rows, size)
             yield drawn.astype(np.float64)
 
@@ -209,9 +211,7 @@ def _scaled_alpha(observed: FloatArray, votes: FloatArray, x: FloatArray) -> Flo
     return np.where(varied, 1 - (total - 1) * observed / expected, np.nan)
 
 
-def per_worker(
-    ballots: Ballots, counts: IntArray, level: float, n_resamples: int, random: np.random.Generator
-) -> list[dict[str, Any]]:
+def per_worker(ballots: Ballots, counts: IntArray, level: float, n_resamples: int, random: np.random.Generator) -> Rows:
     """Compare each annotator with the others on the same items.
 
     Agreement is the share of the others' votes that are the annotator's, averaged over the annotator's items, which are
@@ -227,11 +227,13 @@ def per_worker(
     votes = np.bincount(worker, minlength=size)
     everyone = counts[m >= 2].sum(axis=0)
     use = np.bincount(worker.astype(np.int64) * len(everyone) + label, minlength=size * len(everyone)).reshape(size, -1)
-    rows = []
+    rows, seed = Rows(), int(random.integers(2**63))  # each draws from the same stream: their order must not matter
     for name, own, used in zip(ballots.workers, np.split(agreed, np.cumsum(votes)[:-1]), use, strict=True):
+        own = np.sort(own)  # as must that of their items
         value = own.mean() if len(own) else np.nan
         chance = used @ everyone / (len(own) * everyone.sum()) if len(own) else np.nan
-        drawn = [_resampled_means(own, n_resamples, random)] if n_resamples and len(own) else []
+        stream = np.random.default_rng(seed)
+        drawn = [_resampled_means(own, n_resamples, stream)] if n_resamples and len(own) else []
         rows.append(
             {
                 "worker": name,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from credalset._text import Rows
 from credalset.exceptions import need
 
 TITLES = {
@@ -53,7 +54,7 @@ class Agreement:
         Percent agreement, Fleiss' κ, Krippendorff's α (nominal) and Gwet's AC1; numbers with ``low`` and ``high``.
     alpha_ordinal, alpha_interval, ac2 : Statistic or None
         For ordered classes: α that knows the order of the levels or their positions, and AC2 with quadratic weights.
-    classes : list of dict
+    classes : Rows, a list of dict that prints as a table
         Per class: its ``share`` of all votes; ``agreement``, the chance that a second vote is for the class if the
         first is; ``kappa`` and ``alpha`` of the class against all others.
     n_items, n_votes, n_paired : int
@@ -87,7 +88,7 @@ class Agreement:
     kappa: Statistic
     alpha: Statistic
     ac1: Statistic
-    classes: list[dict[str, Any]]
+    classes: Rows
     n_items: int
     n_votes: int
     n_paired: int
@@ -95,10 +96,10 @@ class Agreement:
     alpha_ordinal: Statistic | None = None
     alpha_interval: Statistic | None = None
     ac2: Statistic | None = None
-    _measure_workers: Callable[[], list[dict[str, Any]]] | None = field(default=None, repr=False)
+    _measure_workers: Callable[[], Rows] | None = field(default=None, repr=False)
 
     @cached_property
-    def workers(self) -> list[dict[str, Any]] | None:
+    def workers(self) -> Rows | None:
         """Per annotator: ``votes`` on items with others, ``agreement`` with these, and ``kappa``; None if unknown.
 
         Measured when first asked for.

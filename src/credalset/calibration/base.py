@@ -14,7 +14,15 @@ from credalset._guessing import Hinting
 from credalset._predictions import PredictionBatch
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import Checked, as_counts, as_distributions, as_probability
-from credalset.annotations.labels import Labels, column_names, distinct_names, name_array, row_names, with_columns
+from credalset.annotations.labels import (
+    Labels,
+    column_names,
+    distinct_names,
+    in_item_order,
+    name_array,
+    row_names,
+    with_columns,
+)
 from credalset.annotations.votes import Annotations
 from credalset.calibration.models import as_noise
 from credalset.calibration.quantile import exact_level
@@ -149,6 +157,13 @@ def read_items(
     if len(checked) == 0:
         raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")
     return checked, found
+
+
+def per_item(prediction: Any, groups: Any, weights: Any) -> tuple[Any, Any]:
+    """Put groups and weights into the order of the predictions, where both name their items."""
+    items = row_names(prediction)
+    ordered = [in_item_order(v, items, n, "prediction") for n, v in (("groups", groups), ("weights", weights))]
+    return ordered[0], ordered[1]
 
 
 def _not_swapped(score: Score, prediction: Any, labels: Any, labels_name: str) -> FloatArray:

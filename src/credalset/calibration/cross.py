@@ -11,7 +11,7 @@ import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray, IntArray
 from credalset._validation import Checked, as_numbers
-from credalset.calibration.base import BaseCalibration, as_level, read_items
+from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
 from credalset.calibration.conditional import Conditional
 from credalset.calibration.cross_set import Ballot, CrossSet
 from credalset.calibration.groups import Pool, is_predicted
@@ -135,7 +135,7 @@ class CrossCalibration(BaseCalibration):
         predictions, alpha, groups, weights
             As in `predict_set`.
         """
-        return self._sets(self.check_models(predictions), as_level(alpha), groups, weights).threshold
+        return self._sets(predictions, as_level(alpha), groups, weights).threshold
 
     def predict_set(
         self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
@@ -154,7 +154,7 @@ class CrossCalibration(BaseCalibration):
         weights : array of shape (N,), optional
             Likelihood ratio of each item, if the calibration is weighted.
         """
-        sets = self._sets(self.check_models(predictions), as_level(alpha), groups, weights)
+        sets = self._sets(predictions, as_level(alpha), groups, weights)
         return self._named(sets, predictions[0])
 
     def check_models(self, predictions: ArrayLike) -> list[FloatArray]:
@@ -183,10 +183,11 @@ class CrossCalibration(BaseCalibration):
             check_options(rule.noise, "predicted" if rule.groups is not None and rule.groups.predicted else None)
         return {"folds": folds, "exact": exact}
 
-    def _sets(self, models: Sequence[FloatArray], alpha: Fraction, groups: Any, weights: Any) -> CredalSet:
+    def _sets(self, predictions: Any, alpha: Fraction, groups: Any, weights: Any) -> CredalSet:
+        models = self.check_models(predictions)
         if self.exact is False:
             check_exact(False, self.score, models[0])
-        ballot = self._ballot(models[0], alpha, groups, weights)
+        ballot = self._ballot(models[0], alpha, *per_item(predictions[0], groups, weights))
         if self.exact or (self.exact is None and not self.score.has_enclosing_balls(models[0])):
             sets: CredalSet = CrossSet.build(self.score, models, ballot)
         else:
@@ -278,7 +279,7 @@ def cross_conformalize(
     codes = check_folds(folds, len(checked))
     check_exact(exact, chosen, checked)
     check_options(noise, groups)
-    rule = Rule.build(chosen, checked, found, noise, groups, weights)
+    rule = Rule.build(chosen, checked, found, noise, *per_item(prediction, groups, weights))
     return CrossCalibration.from_rule(chosen, checked, found, rule, folds=codes, exact=exact)
 
 

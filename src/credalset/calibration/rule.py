@@ -223,7 +223,10 @@ class Rule:
             return None
         if self.groups is None:
             if groups is not None:
-                raise ValueError("groups was given, but the calibration has none. Pass groups to conformalize too.")
+                raise ValueError(
+                    "groups was given, but the calibration has none. Pass groups to conformalize too. How well "
+                    "one threshold serves each group, metrics.coverage_by_group(sets, Y, groups) tells."
+                )
             return None
         if self.groups.predicted:
             if groups is not None and not is_predicted(groups):

@@ -11,7 +11,7 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.annotations.labels import name_array, row_names
-from credalset.calibration.base import BaseCalibration, as_level, read_items
+from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
 from credalset.calibration.conditional import with_constant
 from credalset.calibration.groups import Pool
 from credalset.calibration.noise import NoNoise
@@ -120,7 +120,8 @@ sets; if items are exchangeable
         self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
     ) -> FloatArray:
         """Return the largest score of a label in the set of each prediction, (N,); arguments as in `predict_set`."""
-        return self.rule.thresholds(as_level(alpha), self.score, self.check(prediction), groups, weights)
+        ordered = per_item(prediction, groups, weights)
+        return self.rule.thresholds(as_level(alpha), self.score, self.check(prediction), *ordered)
 
     def predict_set(
         self,
@@ -148,7 +149,8 @@ sets; if items are exchangeable
             A batch of N sets. Some may be empty: no label conforms, which happens where all are rather unlikely.
         """
         checked = self.check(prediction, classes)
-        thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, groups, weights)
+        ordered = per_item(prediction, groups, weights)
+        thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, *ordered)
         items = row_names(prediction)
         members = self.score.label_scores(checked) <= thresholds[:, None]
         return LabelSets(members, self.classes, None if items is None else name_array(items))
@@ -174,7 +176,8 @@ sets; if items are exchangeable
         """
         checked = self.check(prediction)
         columns = self.score.label_scores(checked).T
-        found = [self.rule.p_values(column, self.score, checked, groups, weights) for column in columns]
+        ordered = per_item(prediction, groups, weights)
+        found = [self.rule.p_values(column, self.score, checked, *ordered) for column in columns]
         return np.stack(found, axis=1)
 
     def to_bundle(self) -> Bundle:
@@ -260,6 +263,7 @@ def conformalize(
     """
     wanted, chosen = as_target(target), get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
+    groups, weights = per_item(prediction, groups, weights)
     label_scores = chosen.label_scores(checked)
     shares = labels_that_count(found.distributions, label_scores, wanted)
     if n_samples is not None:

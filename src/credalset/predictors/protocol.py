@@ -167,14 +167,26 @@ def _check_rows(prediction: Any, X: Any) -> None:
     except TypeError:  # whatever has no length is between the estimator and its owner
         return
     if n != found:
-        columns = [str(name) for name in X.columns] if hasattr(X, "columns") and hasattr(X, "iloc") else []
-        advice = (
-            f"X is a frame with columns {', '.join(columns[:5])}: pass a model that reads texts its column of texts, "
-            f"such as X[{columns[-1]!r}]."
-            if columns
-            else "Pass features as the estimator takes them."
-        )
-        raise ValueError(f"X has {n} rows, but the estimator returned {found} predictions. {advice}")
+        raise ValueError(f"X has {n} rows, but the estimator returned {found} predictions. {_text_advice(X)}")
+
+
+def _text_advice(X: Any) -> str:
+    """Say which column of a frame a model that reads texts probably wants: that with the longest texts."""
+    if not (hasattr(X, "columns") and hasattr(X, "iloc") and len(X.columns)):
+        return "Pass features as the estimator takes them."
+    longest = max(X.columns, key=lambda name: sum(len(v) for v in X[name].head(50) if isinstance(v, str)))
+    listed = ", ".join(map(str, X.columns[:5]))
+    return f"X is a frame with columns {listed}: pass a model that reads texts its column of texts, X[{longest!r}]."
+
+
+def fit_learner(estimator: Any, X: Any, labels: Labels) -> Any:
+    """Fit an estimator to labels of any kind it takes; a frame that it took for a list of texts is called that."""
+    try:
+        return estimator.fit(X, targets_for(estimator, labels))
+    except ValueError as error:
+        if "inconsistent numbers of samples" in str(error) and hasattr(X, "iloc") and hasattr(X, "columns"):
+            raise ValueError(f"the estimator does not see {len(X)} items in X. {_text_advice(X)}") from error
+        raise
 
 
 def name_classes(estimator: Any, names: AnyArray) -> None:

@@ -36,7 +36,7 @@ class Scorer:
     Parameters
     ----------
     loaded : Calibration, ConformalCredalClassifier, or path of a folder that ``save`` wrote
-        With a classifier, batches hold features instead of predictions.
+        With a classifier, batches hold features instead of predictions, or the texts that it reads.
     alpha : float
         Miscoverage rate in (0, 1).
     ask : sequence of str
@@ -162,7 +162,8 @@ class Scorer:
     def _input(self, batch: pa.RecordBatch) -> Any:
         """Read predictions or features."""
         names = self.columns_of(batch.schema)
-        values = matrix(batch, names)
+        reads_texts = not isinstance(self.model, Calibration) and not hasattr(self.model, "n_features_in_")
+        values = matrix(batch, names, texts=reads_texts)
         if getattr(self.model, "feature_names_in_", None) is not None:
             return named_frame(values, names)
         return softmax(values, axis=1) if self.logits else values

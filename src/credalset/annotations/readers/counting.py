@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from credalset.annotations.building import Building, warn_of_variants
-from credalset.annotations.counting import as_seconds, check_options, count_votes
+from credalset.annotations.counting import check_options, count_votes, drop_unreadable_times
 from credalset.annotations.readers.reading import ROLES, VoteFile
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
@@ -44,7 +44,8 @@ def count_file(
         role: column if role == "label" and votes.wanted.one_vs_rest is not None else _retyped(column, kinds[role])
         for role, column in columns.items()
     }
-    _drop_unreadable_times(columns, votes)
+    if votes.wanted.time is None and drop_unreadable_times(columns):
+        votes.log.notes.append("times were not understood: of several votes on one task, the last in the file counts")
     wanted = SingleLabels(votes.wanted.one_vs_rest).classes or names["label"]
     counted = count_votes(
         columns,
@@ -114,14 +115,3 @@ def _classes(labels: Column, votes: VoteFile, kind: ColumnType) -> list[Any]:
     declared = list(dict.fromkeys(map(kind, votes.log.classes)))
     every = declared + [label for label in seen if label not in declared]
     return default_classes(None, Column.encode("label", every)) if kind.name in ("int", "float") else every
-
-
-def _drop_unreadable_times(columns: dict[str, Column], votes: VoteFile) -> None:
-    """Go by the order of the file if times that nobody asked for cannot be understood."""
-    if "time" not in columns or votes.wanted.time is not None:
-        return
-    try:
-        as_seconds(columns["time"])
-    except ValueError:
-        del columns["time"]
-        votes.log.notes.append("times were not understood: of several votes on one task, the last in the file counts")

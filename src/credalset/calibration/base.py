@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from credalset.scores import Score
 from credalset.scores.saved import score_from_dict
 from credalset.sets.credal_set import CredalSet
 
+Sets = TypeVar("Sets")
 LARGEST_LIKELY = 0.5  # miscoverage rate that anybody asks for on purpose
 
 
@@ -136,6 +138,66 @@ class BaseCalibration(Hinting):
             )
         items = row_names(prediction)
         return replace(sets, classes=self.classes, items=None if items is None else name_array(items))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ThresholdCalibration(BaseCalibration, Generic[Sets]):
+    """A calibration for the predictions of one model: each gets a threshold, and the set of what scores no more."""
+
+    def thresholds(
+        self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
+        """Return the threshold of each prediction, (N,); they differ with groups, weights or `UnbiasedVotes`.
+
+        Parameters
+        ----------
+        prediction, alpha, groups, weights
+            As in `predict_set`.
+        """
+        return self._thresholds(prediction, self.check(prediction), alpha, groups, weights)
+
+    def predict_set(
+        self,
+        prediction: ArrayLike,
+        alpha: float = 0.1,
+        *,
+        classes: Sequence[Any] | None = None,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Sets:
+        """Predict what scores at most the threshold: credal sets {λ : score(prediction, λ) ≤ threshold}, or label sets.
+
+        Parameters
+        ----------
+        prediction : array of shape (N, K)
+            Predicted distributions, or Dirichlet concentrations for a second-order score.
+        alpha : float
+            Miscoverage rate in (0, 1); any level may be asked of the same calibration.
+        classes : sequence, optional
+            Names of the columns, which are put into the order of those seen in calibration. Read from the columns of a
+            data frame.
+        groups : sequence of N keys, or array of shape (N, d), optional
+            Group of each item, if the calibration has groups of its own keys; its features, if it is `Conditional`.
+        weights : array of shape (N,), optional
+            Likelihood ratio of each item, if the calibration is weighted.
+
+        Returns
+        -------
+        CredalSet or LabelSets
+            A batch of N sets. Some may be empty: nothing conforms to the prediction.
+        """
+        checked = self.check(prediction, classes)
+        return self._sets_within(checked, self._thresholds(prediction, checked, alpha, groups, weights), prediction)
+
+    def _thresholds(
+        self, prediction: ArrayLike, checked: FloatArray, alpha: float, groups: Any, weights: Any
+    ) -> FloatArray:
+        ordered = per_item(prediction, groups, weights)
+        return self.rule.thresholds(as_level(alpha), self.score, checked, *ordered)
+
+    @abstractmethod
+    def _sets_within(self, checked: FloatArray, thresholds: FloatArray, prediction: Any) -> Sets:
+        """Return the sets of what scores at most the thresholds, with the names of the items."""
 
 
 def read_items(

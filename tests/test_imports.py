@@ -32,7 +32,7 @@ HEAVY = [
 LAYERS = [
     ["_typing", "_version", "exceptions"],
     ["_files", "_guessing", "_progress", "_text"],
-    ["_predictions", "_logarithm", "_parallel", "_compiled", "persistence", "persistence.plain"],
+    ["_estimate", "_predictions", "_logarithm", "_parallel", "_compiled", "persistence", "persistence.plain"],
     ["persistence.versions"],
     ["_validation", "persistence.bundle"],
     ["simplex", "annotations", "datasets"],

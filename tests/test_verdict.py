@@ -117,6 +117,11 @@ def test_promises_name_what_they_rest_on() -> None:
         promise = promise_of(cs.conformalize(g, counts, "tv", noise=noise), 0.1)
         assert promise.about == "true"
         assert repr(noise) in promise.assumptions[1]
+    few = promise_of(cs.conformalize(g, counts, "brier", noise=cs.FewVotes(method="moments")), 0.1)
+    assert few.assumptions[0].startswith("New items are drawn independently, as the calibration items were")
+    assert few.assumptions[1].startswith("Votes are independent draws")
+    shifted = promise_of(cs.conformalize(g, counts, weights=np.ones(120)), 0.1)
+    assert "but for a known shift of their features" in shifted.assumptions[0]
     grouped = promise_of(cs.conformalize(g, counts, groups="predicted"), 0.1)
     assert "within each group" in grouped.assumptions[-1]
     crossed = cs.cross_conformalize(g, counts, np.arange(120) % 4, score="tv")

@@ -34,12 +34,10 @@ LEVEL = 0.99
 #: a band or interval wider than this tells nothing about a promise that it holds
 WIDEST = 0.25
 
-EXCHANGEABLE = "New items are exchangeable with the calibration items, and the model was not trained on either."
-ASSUMPTIONS = {
-    "unbiased-votes": "Votes are fair: given the item and its prediction, on average they are the true distribution.",
-    "annotator-sampling": "Votes are independent draws from the true distribution; how many there are does not depend "
-    "on how they fall.",
-    "bounded": "Votes move the score by less than the bound ε, except for a share δ of the items.",
+#: how items must be alike, in the words of a calibration's promise, and said of new items
+ALIKE = {
+    "exchangeable": "exchangeable with the calibration items",
+    "independent": "drawn independently, as the calibration items were",
 }
 ABOUT = {"recorded": "recorded label distributions", "true": "true label distributions"}
 HEADLINES: dict[Status, str] = {
@@ -153,23 +151,21 @@ def promise_of(calibration: Any, alpha: float) -> Promise:
     ('recorded', 'true', 0.9)
     """
     typical = 1.0 - as_probability(alpha, "alpha")
-    rule = getattr(calibration, "rule", None)
-    noise = getattr(rule, "noise", None)
-    says_true = noise is not None and noise.name != "none"
-    assumptions = [EXCHANGEABLE]
-    if noise is not None and says_true:
-        assumptions.append(f"{ASSUMPTIONS.get(noise.name, 'The noise model holds')} ({noise!r})")
-    if getattr(rule, "weights", None) is not None:
-        assumptions.append("New items differ from the calibration items in their features only, by the given weights.")
-    if getattr(rule, "groups", None) is not None:
-        assumptions.append("The promise holds within each group, or each pool of groups too small to stand alone.")
-    if getattr(rule, "conditional", None) is not None:
-        assumptions.append("The promise holds within each group of the features, however groups overlap.")
+    rule = calibration.rule
+    known = rule.promise
+    alike = known.items.replace(word := known.items.split()[0], ALIKE[word])
+    assumptions = [f"New items are {alike}, and the model was not trained on either."]
+    if known.votes:
+        assumptions.append(f"{known.votes[0].upper()}{known.votes[1:]} ({rule.noise!r}).")
+    if known.within:
+        pooled = ", or each pool of groups too small to stand alone" if rule.groups is not None else ""
+        assumptions.append(f"The promise holds within {known.within}{pooled}.")
     bound = getattr(calibration, "guaranteed_coverage", None)
     if bound is not None:
         assumptions.append(f"Cross-conformal sets: proven is {percent(bound(alpha))}, usual {percent(typical)}.")
     coverage = typical if bound is None else float(bound(alpha))
-    return Promise(coverage, typical, "true" if says_true else "recorded", tuple(assumptions), len(calibration))
+    about: Literal["recorded", "true"] = "true" if known.covers == "truth" else "recorded"
+    return Promise(coverage, typical, about, tuple(assumptions), len(calibration))
 
 
 def coverage_band(

@@ -301,7 +301,7 @@ def test_a_disk_that_fills_up(copy: Path, monkeypatch: pytest.MonkeyPatch) -> No
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")
 
-    monkeypatch.setattr("credalset.tables.files._Sink.write", full)
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_batch", full)
     result = run(copy, "predict", "calibration", "predictions.csv", "-o", "made.parquet")
     assert_refused(result, "made.parquet: the disk is full. Nothing was left under that name.", copy, "made")
 

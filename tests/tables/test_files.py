@@ -14,7 +14,7 @@ pa = pytest.importorskip("pyarrow")
 
 from pyarrow import parquet  # noqa: E402
 
-from credalset.tables.files import find_files, kind_of, read_table, table_writer  # noqa: E402
+from credalset.tables.files import kind_of, read_table, table_writer  # noqa: E402
 
 ROWS = {"task": ["007", 'é,\n"x"', "c"], "p": [0.25, 1.0, 0.0], "labels": [["a", "b"], [], ["b"]]}
 FILES = ["x.csv", "x.tsv", "x.jsonl", "x.parquet", "x.csv.gz", "x.tsv.zst", "x.jsonl.gz", "x.ndjson.zst"]
@@ -121,7 +121,7 @@ def test_truncated_parquet(tmp_path: Path) -> None:
 
 def test_missing_files_and_unknown_formats(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such file"):
-        find_files(str(tmp_path / "nothing.csv"))
+        read_table(str(tmp_path / "nothing.csv"))
     with pytest.raises(ValueError, match="is no format"):
         kind_of("x.csv", "excel")
 

@@ -10,11 +10,13 @@ from credalset._text import number_text, table_text
 from credalset._typing import AnyArray
 from credalset.annotations import Annotations
 from credalset.commands import shared
-from credalset.commands.inputs import Model, Pair, Predictions, Votes, calibration_of
+from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json, ShowPython
 from credalset.sets.columns import columns as answers
+from credalset.tables.scorer import calibration_of
 from credalset.verdict import HEADLINES, LEVEL, Promise, judge, promise_of
 
+HEADINGS = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
 PROMISES = {
     "recorded": "Promised are label distributions as they are recorded: shares of votes like these.",
     "true": "Promised are the distributions behind the votes. Votes do not show these: observed is how many of the "
@@ -89,17 +91,18 @@ def _mean(values: AnyArray) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
+def cells(row: dict[str, Any]) -> list[str]:
+    """Write a row of the table, a text for each of HEADINGS."""
+    names = ("promised", "observed", "width", "labels")
+    promised, observed, *sizes = (number_text(row[name], decimals=3) for name in names)
+    ends = [row["band_low"], row["band_high"]]
+    band = "unknown" if None in ends else "-".join(number_text(end, decimals=3) for end in ends)
+    return [f"{row['alpha']:g}", promised, observed, band, row["verdict"], *sizes, str(row["empty"])]
+
+
 def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -> None:
-    headings = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
-    lines = []
-    for row in rows:
-        names = ("promised", "observed", "width", "labels")
-        promised, observed, *sizes = (number_text(row[name], decimals=3) for name in names)
-        ends = [row["band_low"], row["band_high"]]
-        band = "unknown" if None in ends else "-".join(number_text(end, decimals=3) for end in ends)
-        lines.append([f"{row['alpha']:g}", promised, observed, band, row["verdict"], *sizes, str(row["empty"])])
     typer.echo(f"Coverage of {n} held-out items, and the {level:.0%} band in which it should fall:\n")
-    typer.echo(table_text(headings, lines))
+    typer.echo(table_text(HEADINGS, list(map(cells, rows))))
     typer.echo()
     for status in dict.fromkeys(row["verdict"] for row in rows):
         typer.echo(f"{status}: {HEADLINES[status]}.")

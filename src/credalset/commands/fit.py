@@ -36,9 +36,7 @@ def fit(
     show_python: ShowPython = False,
 ) -> None:
     """Train a model on votes, and calibrate it on items kept aside."""
-    from credalset.classifier import (
-        ConformalCredalClassifier,
-    )  # with scikit-learn, which other commands need not wait for
+    from credalset.classifier import ConformalCredalClassifier  # with scikit-learn, for which others need not wait
 
     pair = Pair(features, table, votes)
     estimator, suited = make_learner(learner, seed)

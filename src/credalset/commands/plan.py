@@ -11,7 +11,6 @@ from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Alpha, Json, ShowPython
 from credalset.planning import plan as make_plan
 from credalset.planning.result import task_format
-from credalset.tables.files import kind_of, table_writer
 
 
 @shared.guarded
@@ -50,9 +49,7 @@ def plan(
     made = make_plan(model, asked, matched.votes, items=matched.table.items, **carried, **options)
     if out is not None:
         whole = made.to_frame("pyarrow", id=pair.id)
-        with table_writer(out, whole.schema, out_format) as write:
-            for batch in whole.to_batches():
-                write(batch)
+        shared.write_table(out, out_format, whole.schema, whole.to_batches(), "Writing")
     if tasks is not None:
         made.write_tasks(tasks, id=pair.id)
     if as_json:
@@ -63,8 +60,7 @@ def plan(
 
 def _check_outputs(out: str | None, out_format: str | None, tasks: str | None, as_json: bool) -> None:
     if out is not None:
-        shared.check_output(out)
-        kind_of(out, out_format, "out_format")
+        shared.check_table(out, out_format)
     if tasks is not None:
         shared.check_output(tasks)
         task_format(tasks)

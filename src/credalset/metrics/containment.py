@@ -124,7 +124,12 @@ def _coverage_by_bins(sets: CredalSet, Y: Any, values: FloatArray, n_bins: int, 
 
 def _quantile_bins(values: FloatArray, n_bins: int) -> list[BoolArray]:
     """Split into bins of equal counts, smallest values first; equal values share a bin, so there may be fewer."""
-    n = len(values)
-    starts = np.unique(np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, max(n, 1))])
+    starts = bin_starts(values, n_bins)
     index = np.searchsorted(starts, values, side="right") - 1
     return [index == b for b in range(len(starts))]
+
+
+def bin_starts(values: FloatArray, n_bins: int) -> FloatArray:
+    """Return the smallest value of each bin of equal counts; equal values are in one bin."""
+    n = len(values)
+    return np.unique(np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, max(n, 1))])

@@ -11,14 +11,7 @@ from scipy.special import betaincinv
 from credalset._text import Rows
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration, conformal_rank
-from credalset.planning.allocation import (
-    Lots,
-    Widths,
-    active_lab,
-    by_rank,
-    simulated_widths,
-    uniformly,
-)
+from credalset.planning.allocation import Lots, Widths, active_lab, by_rank, simulated_widths, uniformly
 from credalset.planning.crowd import Beliefs, Crowd
 from credalset.sets.credal_set import CredalSet
 from credalset.simplex import entropy_of_valid

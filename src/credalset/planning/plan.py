@@ -15,15 +15,7 @@ from credalset.annotations.labels import in_item_order, plain_names
 from credalset.exceptions import need
 from credalset.planning.allocation import Widths, best_lots, expected_widths, sizes
 from credalset.planning.crowd import Crowd
-from credalset.planning.outlook import (
-    METHODS,
-    Market,
-    Outlook,
-    after_calibration,
-    budget_curve,
-    purchase,
-    purchases,
-)
+from credalset.planning.outlook import METHODS, Market, Outlook, after_calibration, budget_curve, purchase, purchases
 from credalset.planning.result import Plan
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.generic import majorization_bound

@@ -19,7 +19,7 @@ from credalset.exceptions import CredalSetWarning
 from credalset.outline import is_convex, outlines
 from credalset.reporting import payload, pictures
 from credalset.reporting.coverage import Coverage, look_at
-from credalset.reporting.inputs import ALPHA, Items, Source, check_levels, read_items
+from credalset.reporting.inputs import ALPHA, Source, check_levels, read_items
 from credalset.reporting.measures import Measures, choose_shown
 from credalset.reporting.page import TRACED, page_facts, table_rows
 from credalset.reporting.provenance import provenance
@@ -181,8 +181,8 @@ def report(
         features = origin.slices(groups, len(sets)) | dict(slices or {})
         about = {"items": items, "texts": texts, "images": images, "groups": keys, "slices": features, "truth": truth}
         known = read_items(sets, votes, classes=classes, **about)
-        measures = Measures.of(sets, known.names, rules)
-        coverage = look_at(origin, sets, known, measures, level, random_state)
+        measures = Measures.of(sets, known, rules)
+        coverage = look_at(origin, measures, level, random_state)
         others = [
             _other(one, source, sets.prediction if prediction is None else prediction, groups, weights)
             for one in compare
@@ -193,12 +193,12 @@ def report(
     if path is not None:
         options["path"] = Path(path).name  # folders are nobody's business
     made = provenance(source, sets, known, options, command)
-    facts = page_facts(title, sets, known, measures, coverage, sizes, made, level)
-    html, shown = _fit(facts, sets, known, measures, coverage, limit, random_state)
+    facts = page_facts(title, measures, coverage, sizes, made, level)
+    html, shown = _fit(facts, measures, coverage, limit, random_state)
     if path is not None:
         write_file(Path(path), html.encode("utf-8"))
     if table is not None:
-        payload.write_parquet(Path(table), known, sets, measures, coverage.covered)
+        payload.write_parquet(Path(table), measures, coverage.covered)
     target = None if path is None else Path(path)
     found = (coverage.verdict, coverage.slices, coverage.worst, measures.queue, sizes, shown, coverage.before)
     return Report(html, target, *found)
@@ -206,16 +206,13 @@ def report(
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that differ from their defaults, in the order of the signature."""
-    parameters = inspect.signature(report).parameters
+    defaults = {name: parameter.default for name, parameter in inspect.signature(report).parameters.items()}
+    plain = (str, int, float, tuple, type(None))  # what can be compared
     return {
         name: arguments[name]
-        for name, parameter in parameters.items()
-        if name != "command" and not (arguments[name] is parameter.default or _same(arguments[name], parameter.default))
+        for name, default in defaults.items()
+        if name != "command" and not (isinstance(arguments[name], plain) and arguments[name] == default)
     }
-
-
-def _same(value: Any, default: Any) -> bool:
-    return isinstance(value, str | int | float | tuple) and bool(value == default)
 
 
 def _sets(
@@ -245,53 +242,38 @@ def _other(one: Any, source: Any, prediction: Any, groups: Any, weights: Any) ->
     return Source.read(other, own, groups, weights, None)
 
 
-def _fit(
-    facts: dict[str, Any],
-    sets: CredalSet,
-    items: Items,
-    measures: Measures,
-    coverage: Coverage,
-    limit: int,
-    seed: int,
-) -> tuple[str, IntArray]:
+def _fit(facts: dict[str, Any], measures: Measures, coverage: Coverage, limit: int, seed: int) -> tuple[str, IntArray]:
     """Render the page with as many items as it may hold."""
-    strata = np.unique(measures.queue.action, return_inverse=True)[1] * 2 + coverage.covered
-    order = np.argsort(measures.queue.order()) if len(items) else np.empty(0, dtype=np.int64)
+    queue, sets = measures.queue, measures.sets
+    strata = np.unique(queue.action, return_inverse=True)[1] * 2 + coverage.covered
+    order = np.argsort(queue.order()) if len(queue) else np.empty(0, dtype=np.int64)
     drawn: dict[int, str] = {}
     while True:
-        rows = choose_shown(measures.queue, strata, limit, seed)
+        rows = choose_shown(queue, strata, limit, seed)
         rows = rows[np.argsort(order[rows])]
         if sets.n_classes == 3:
             _draw(sets, rows, drawn)
-        html = _page(facts, sets, items, measures, coverage, rows, drawn)
+        html = _page(facts, measures, coverage, rows, drawn)
         size = len(html.encode("utf-8"))
         if size <= MAX_BYTES or len(rows) <= 1:
             return html, rows
         limit = max(1, int(0.98 * len(rows) * MAX_BYTES / size))
 
 
-def _page(
-    facts: dict[str, Any],
-    sets: CredalSet,
-    items: Items,
-    measures: Measures,
-    coverage: Coverage,
-    rows: IntArray,
-    drawn: dict[int, str],
-) -> str:
-    queue = measures.queue
+def _page(facts: dict[str, Any], measures: Measures, coverage: Coverage, rows: IntArray, drawn: dict[int, str]) -> str:
+    queue, sets = measures.queue, measures.sets
     frame = pictures.map_frame(queue, queue.rules)
     paths = [drawn.get(row, "") for row in rows.tolist()] if sets.n_classes == 3 else None
     more = {
-        "data": payload.to_json(payload.columns(items, sets, measures, coverage.covered, rows, paths, frame)),
+        "data": payload.to_json(payload.columns(measures, coverage.covered, rows, paths, frame)),
         "n_shown": len(rows),
-        "static": table_rows(sets, items, measures, coverage, rows),
+        "static": table_rows(measures, coverage, rows),
         "map": pictures.uncertainty_map(frame, queue, rows) if len(rows) else "",
         "triangle": None,
     }
     if paths is not None and len(rows):
         examples = [drawn.get(row, "") for row in facts["example_rows"]]
-        more["triangle"] = pictures.triangle(items.classes, sets.center, queue, rows, examples)
+        more["triangle"] = pictures.triangle(measures.items.classes, sets.center, queue, rows, examples)
     return render(facts | more)
 
 

@@ -12,6 +12,7 @@ from html import escape
 import numpy as np
 
 from credalset._typing import AnyArray, FloatArray
+from credalset.metrics import Estimate
 from credalset.outline import to_plane
 from credalset.reporting.coverage import CurvePoint
 from credalset.sets.queue import ACTIONS, Queue, QueueRules
@@ -159,16 +160,16 @@ def curve(points: Sequence[CurvePoint], alpha: float | None) -> str:
     return picture("".join(parts), 284, "Observed coverage against the miscoverage rate, beside the promised 1 − α")
 
 
-def interval(low: float, value: float, high: float, promised: float | None, least: float) -> str:
+def interval(seen: Estimate, promised: float | None, least: float) -> str:
     """One row of a table of coverages: interval, value and promise on a line from ``least`` to 1."""
     frame = Frame((least, 1.0), (0.0, 1.0), left=4, width=152, top=1, height=16)
     parts = [f'<path class="line" d="M{frame.at(least, 0.5)}H{frame.across(1.0):.1f}"/>']
     if promised is not None and promised >= least:
         parts.append(f'<path class="promised" d="M{frame.across(promised):.1f} 1V17"/>')
-    start = frame.across(max(low, least))
-    parts.append(f'<path class="whisker" d="M{start:.1f} 9H{frame.across(high):.1f}"/>')
-    if np.isfinite(value) and value >= least:
-        parts.append(f'<circle class="observed" cx="{frame.across(value):.1f}" cy="9" r="4"/>')
+    start = frame.across(max(seen.low, least))
+    parts.append(f'<path class="whisker" d="M{start:.1f} 9H{frame.across(seen.high):.1f}"/>')
+    if seen >= least:  # which NaN is not
+        parts.append(f'<circle class="observed" cx="{frame.across(seen):.1f}" cy="9" r="4"/>')
     return f'<svg class="interval" viewBox="0 0 160 18" aria-hidden="true">{"".join(parts)}</svg>'
 
 

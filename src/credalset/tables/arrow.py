@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from credalset._typing import FloatArray
+from credalset._validation import DEFAULT_SUM_TOLERANCE, ROUNDED
 from credalset.annotations.naming import candidates
+from credalset.exceptions import warn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +44,36 @@ def id_column(schema: pa.Schema, taken: Container[str | None] = (), like: str | 
         return like if like is not None and like in left else "task"
     found = candidates(left, "task")
     return str(found[0]) if len(found) == 1 else "task"
+
+
+def number_columns(names: Sequence[str], classes: Sequence[Any] | None, others: set[str | None]) -> list[str]:
+    """Return the columns with predictions or features: all but some others, or those that ``predict`` wrote.
+
+    Where classes are known, these are theirs, in their order; unless all numbers are in one column of lists.
+    """
+    rest = prediction_columns(names) or [name for name in names if name not in others]
+    named = [name_in(names, str(label)) for label in classes or ()]
+    return named if named and (len(rest) != 1 or rest == named) else rest
+
+
+def unrounded(values: FloatArray) -> FloatArray:
+    """Divide rows of probabilities by their sums where these miss one as numbers in a file do that were rounded.
+
+    Examples
+    --------
+    >>> unrounded(np.array([[0.333, 0.333, 0.333], [0.5, 0.25, 0.25]])).round(4)
+    array([[0.3333, 0.3333, 0.3333],
+           [0.5   , 0.25  , 0.25  ]])
+    """
+    sums = values.sum(axis=1)
+    missed = np.abs(sums - 1.0)
+    rows = (missed > DEFAULT_SUM_TOLERANCE) & (missed <= ROUNDED) & (values >= 0.0).all(axis=1)
+    if not rows.any():
+        return values
+    warn(
+        f"{int(rows.sum())} rows of predictions sum to one only roughly, as rounded numbers do: divided by their sums."
+    )
+    return np.where(rows[:, None], values / sums[:, None], values)
 
 
 def matrix(

@@ -12,14 +12,14 @@ from typing import Any
 
 from credalset.annotations.labels import shown
 from credalset.annotations.naming import tidied
-from credalset.annotations.readers.arrow import import_arrow
-from credalset.annotations.readers.common import Log, Reader, Wanted
+from credalset.annotations.readers.common import Export, Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
-from credalset.annotations.readers.registry import Recognition, find_reader, recognise
+from credalset.annotations.readers.registry import READERS, Recognition, recognise
 from credalset.annotations.readers.source import EMPTY, Source
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import check_option, is_missing
+from credalset.exceptions import need
 
 ROLES = ("task", "worker", "label", "time", "weight")
 
@@ -93,7 +93,9 @@ def open_votes(
     if kind is None and None not in (task, label) and {task, label} <= set(source.columns or ()):
         kind = "long"  # whoever names these columns has said what it is
     recognised = recognise(source) if kind is None else None
-    reader = find_reader(recognised.kind if recognised is not None else str(kind))
+    kind = kind if recognised is None else recognised.kind
+    check_option(kind, "kind", tuple(READERS))
+    reader = READERS[str(kind)]
     for role, name in zip(ROLES, (task, worker, label, time, weight), strict=True):
         if name is not None and role not in reader.takes:
             raise ValueError(f"{role}={name!r}: files of kind {reader.kind!r} have no choice of {role}. Leave it out.")
@@ -159,7 +161,7 @@ class VoteFile:
         single = SingleLabels(self.wanted.one_vs_rest)
         found: set[str] = set()
         unknown = count(1)
-        for batch in self.reader.read(self.source, self.wanted, log):
+        for batch in self.reader.batches(Export(self.source, self.wanted, log)):
             labels = single(batch["label"], partial(self._where, batch))
             batch["label"] = labels = [tidied(label) for label in labels] if self.tidy else labels
             if log.no_workers:
@@ -207,13 +209,13 @@ class VoteFile:
     @property
     def schema(self) -> Any:
         """Schema of `record_batches`: whole numbers, numbers, truth values or texts. Reads the file once."""
-        pyarrow = import_arrow("Arrow batches", "or use VoteFile.batches")
+        pyarrow = need("pyarrow", "Arrow batches", "or use VoteFile.batches")
         names = {"int": pyarrow.int64(), "float": pyarrow.float64(), "bool": pyarrow.bool_(), "str": pyarrow.string()}
         return pyarrow.schema([(role, names[kind.name]) for role, kind in self.types.items()])
 
     def record_batches(self) -> Iterator[Any]:
         """Yield pyarrow record batches of one schema; memory does not grow with the file."""
-        pyarrow = import_arrow("Arrow batches", "or use VoteFile.batches")
+        pyarrow = need("pyarrow", "Arrow batches", "or use VoteFile.batches")
         types, schema = self.types, self.schema
         for batch in self.batches():
             arrays = [

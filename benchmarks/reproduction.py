@@ -24,7 +24,7 @@ from training import N_TEST, N_TRAIN, timed, train_plain
 from credalset.datasets import make_synthetic
 from credalset.experiments import synthetic
 from credalset.experiments.batch import Row
-from credalset.experiments.store import SETTINGS, Store
+from credalset.experiments.store import Store
 
 #: seconds per set for membership of the grid, three classes
 MEMBERSHIP = {"tv": 0.0007, "kl": 0.0041, "ws": 1.116}
@@ -38,10 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=10, help="number of seeds that were run")
     options = parser.parse_args(arguments)
     folder = options.folder / "batches" / "synthetic"
-    settings = json.loads((folder / SETTINGS).read_text())["settings"]
-    shared = {name: value for name, value in settings.items() if name != "credalset"}
-    grid = [batch for batch in synthetic.batches(shared, options.seeds) if batch.part == "first-order"]
-    store = Store(folder, settings)
+    shared = json.loads(next(folder.glob("first-order-*.json")).read_bytes())["options"]
+    settings = {name: value for name, value in shared.items() if name not in ("n_classes", "learner", "seed")}
+    grid = [batch for batch in synthetic.batches(settings, options.seeds) if batch.part == "first-order"]
+    store = Store(folder)
     ours = store.seconds(grid)
     torch.set_num_threads(1)
     data = make_synthetic(N_TRAIN + N_TEST, 3, random_state=0)

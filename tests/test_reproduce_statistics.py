@@ -145,7 +145,7 @@ def test_theory_holds_in_every_cell(tmp_path: Path) -> None:
     """Three classes at full size, with fewer epochs: coverage in its band, truth covered, thresholds shrink."""
     settings = synthetic.settings() | {"classes": [3], "epochs": 30, "volume_sets": 5}
     batches = [one for one in synthetic.batches(settings, 10) if one.part == "first-order"]
-    store = Store(tmp_path, settings)
+    store = Store(tmp_path)
     runner.run_all(batches, store, None)
     cells = summary.summarize(store.rows(batches), independent=True)
     assert len(cells) == 4 * 8 * 3

@@ -117,16 +117,13 @@ class FewVotes(Noise):
 
     def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
         """Refuse a score that the method has no majorants for."""
-        reasons = {name: self._why_not(name, score, prediction) for name in METHODS[1:]}
         open_to = CHOICES if self.method == "auto" else (self.method,)
-        if all(reasons[name] for name in open_to) and self.method == "auto":
+        reasons = [f"{name}: {why}" for name in open_to if (why := self._why_not(name, score, prediction))]
+        if len(reasons) == len(open_to):
             raise ValueError(
-                f"FewVotes has no method for these predictions and the score {score.name!r}. Moments: "
-                f"{reasons['moments']}. Majorants: {reasons['majorant']}. Use UnbiasedVotes or AnnotatorSampling, "
-                "or the score 'brier'."
+                f"FewVotes(method={self.method!r}) does not apply to these predictions and the score {score.name!r} "
+                f"({'; '.join(reasons)}). Use UnbiasedVotes or AnnotatorSampling, or the score 'brier'."
             )
-        if self.method != "auto" and reasons[self.method]:
-            raise ValueError(f"FewVotes(method={self.method!r}) does not apply: {reasons[self.method]}.")
 
     def _why_not(self, method: str, score: Score, prediction: FloatArray | None) -> str:
         if method != "moments":

@@ -110,11 +110,7 @@ class Noise:
 
     def prepare(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> Prepared:
         """Settle what is left open by the items set aside, and work out what to calibrate on."""
-        return Prepared(self, self.bounds(score, prediction, labels, scores))
-
-    def bounds(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> FloatArray:
-        """Return what to calibrate on, (J, n), given the scores of the labels."""
-        return scores[None, :]
+        return Prepared(self, scores[None, :])
 
     def level(self, alpha: Fraction, n: int) -> Fraction:
         """Return what is left of α for a quantile of n items, refusing an α of which nothing is left."""
@@ -314,10 +310,11 @@ class AnnotatorSampling(Noise):
         """Return 1 − δ; with δ still open, that of the first to try."""
         return 1 - exact_level(self.deltas[0])
 
-    def bounds(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> FloatArray:
-        """Return the largest scores over the confidence regions, one row per δ."""
+    def prepare(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> Prepared:
+        """Calibrate on the largest scores over the confidence regions, one row per δ."""
         votes = labels.votes("labels", type(self).__name__)
-        return np.stack([largest_score(score, prediction, votes, delta, self.region) for delta in self.deltas])
+        largest = [largest_score(score, prediction, votes, delta, self.region) for delta in self.deltas]
+        return Prepared(self, np.stack(largest))
 
     def why_not_cross_conformal(self) -> str | None:
         """Refuse a δ that is left open."""

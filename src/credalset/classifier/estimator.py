@@ -12,13 +12,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
 
-from credalset._guessing import Hinting, also_called
+from credalset._guessing import Guessing, Hinting, also_called
 from credalset._splits import fold_numbers, part_size, with_rows
-from credalset._typing import AnyArray, FloatArray, Prediction
+from credalset._typing import FloatArray, Prediction
 from credalset.annotations.labels import Labels
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
-from credalset.calibration.base import per_item
-from credalset.calibration.checks import check_items, placeholder
+from credalset.calibration.base import check_items, per_item, placeholder
 from credalset.calibration.cross import check_exact, check_options
 from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
@@ -28,7 +27,6 @@ from credalset.classifier.safety import all_or_nothing, check_made_with
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Constant, Evaluation, evaluate_predictions
 from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.predictors.guessing import Guessing
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
     fit_learner,
@@ -275,11 +273,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         score, prediction = get_score(self.nonconformity), self._predict(X)
         blocks = prediction if isinstance(prediction, list) else [prediction]
         return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
-
-    def predict(self, X: Any) -> AnyArray:
-        """Predict the most probable class."""
-        probabilities = self.predict_proba(X)
-        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
     @also_called
     def evaluate(

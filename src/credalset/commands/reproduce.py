@@ -118,8 +118,8 @@ def _reproduce_one(
         shared = module.settings(quick, data, **own)
     except ValueError as error:  # the data are loaded for it, and nothing else can be wrong
         raise FileFormatError(str(error)) from None
-    batches = module.batches(shared, n_seeds)
-    store = Store(out / "batches" / name, {**shared, "credalset": __version__})
+    batches = module.batches(shared | {"credalset": __version__}, n_seeds)
+    store = Store(out / "batches" / name)
     n_runs = sum(batch.n_runs for batch in batches)
     with progress(f"{name}: runs", n_runs) as advance:
         run_all(batches, store, data, jobs=jobs, report=_reporter(name, n_runs, advance))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from credalset._files import write_file
 from credalset._text import table_text
-from credalset.exceptions import MissingExtraError
 from credalset.experiments import tables
 from credalset.experiments.batch import Batch, Row, pick
 from credalset.experiments.pages import PAGES, section
@@ -24,7 +23,7 @@ COLUMNS = ("score", "n_votes", "n_train", *(n for n in tables.MEASURES if n not 
 def write(name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Callable[[str], None]) -> None:
     """Write the rows, the summary and the figures of an experiment, and print the table that matters most."""
     rows = store.rows(batches)
-    independent = name == "synthetic" and not store.settings["published_data"]
+    independent = name == "synthetic" and not batches[0].options["published_data"]
     cells = summarize(rows, independent=independent)
     store.combine(batches, out / f"{name}.parquet")
     write_file(out / f"{name}.csv", tables.to_csv(cells).encode())
@@ -38,9 +37,9 @@ def write(name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Ca
     try:
         from credalset.experiments.figures import draw
 
-        drawn = draw(name, rows, store.examples(batches), out / "figures", quick=bool(store.settings["quick"]))
+        drawn = draw(name, rows, store.examples(batches), out / "figures", quick=bool(batches[0].options["quick"]))
         echo(f"Figures: {', '.join(path.name for path in drawn)}")
-    except MissingExtraError as error:
+    except ImportError as error:
         echo(f"Figures were skipped. {error}")
 
 

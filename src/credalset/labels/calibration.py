@@ -11,7 +11,7 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.annotations.labels import name_array, row_names
-from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
+from credalset.calibration.base import ThresholdCalibration, per_item, read_items
 from credalset.calibration.conditional import with_constant
 from credalset.calibration.groups import Pool
 from credalset.calibration.noise import NoNoise
@@ -64,7 +64,7 @@ class LabelRule(Rule):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelCalibration(BaseCalibration):
+class LabelCalibration(ThresholdCalibration[LabelSets]):
     """A score and the calibration scores of every label: what is needed to predict label sets at any level.
 
     Made by `credalset.labels.conformalize`.
@@ -116,41 +116,7 @@ sets; if items are exchangeable
         """
         return replace(self.rule.promise, covers=self.target if isinstance(self.target, str) else "share")
 
-    def thresholds(
-        self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
-    ) -> FloatArray:
-        """Return the largest score of a label in the set of each prediction, (N,); arguments as in `predict_set`."""
-        ordered = per_item(prediction, groups, weights)
-        return self.rule.thresholds(as_level(alpha), self.score, self.check(prediction), *ordered)
-
-    def predict_set(
-        self,
-        prediction: ArrayLike,
-        alpha: float = 0.1,
-        *,
-        classes: Sequence[Any] | None = None,
-        groups: Any = None,
-        weights: Any = None,
-    ) -> LabelSets:
-        """Predict the labels whose score is at most the threshold.
-
-        Parameters
-        ----------
-        prediction : array of shape (N, K)
-            Predictions, of the kind that was calibrated.
-        alpha : float
-            Miscoverage rate in (0, 1); any level may be asked of the same calibration.
-        classes, groups, weights
-            As in `Calibration.predict_set`.
-
-        Returns
-        -------
-        LabelSets
-            A batch of N sets. Some may be empty: no label conforms, which happens where all are rather unlikely.
-        """
-        checked = self.check(prediction, classes)
-        ordered = per_item(prediction, groups, weights)
-        thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, *ordered)
+    def _sets_within(self, checked: FloatArray, thresholds: FloatArray, prediction: Any) -> LabelSets:
         items = row_names(prediction)
         members = self.score.label_scores(checked) <= thresholds[:, None]
         return LabelSets(members, self.classes, None if items is None else name_array(items))

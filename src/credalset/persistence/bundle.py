@@ -144,10 +144,7 @@ def _read_checked(directory: Path, name: str, entry: Any) -> bytes:
 
 def _pack_arrays(arrays: dict[str, AnyArray]) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asarray(array), version=(1, 0), allow_pickle=False)
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 

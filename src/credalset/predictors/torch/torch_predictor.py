@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
@@ -123,7 +122,7 @@ class TorchPredictor(TorchEstimator):
         _as_module(self.module)
         job = super()._prepare(X, Y)
         job.module.to(as_device(self.device))
-        self._read(job.module, job.run.x[: job.options.batch_size], n_classes=len(job.classes))
+        self._read(job.module, job.run.x[: self.batch_size], n_classes=len(job.classes))
         return job
 
     def _key(self, job_shape: Hashable) -> Hashable:
@@ -133,13 +132,12 @@ class TorchPredictor(TorchEstimator):
         (job,) = jobs
         return ModuleTrainee(job.module, as_device(self.device), job.run.x)
 
-    @contextmanager
-    def _randomness(self, jobs: Sequence[Job]) -> Iterator[None]:
-        (job,) = jobs
+    def _train(self, jobs: Sequence[Job]) -> None:
+        """Train, with the global random state, from which modules draw, put back afterwards."""
         device = as_device(self.device)
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(job.seed)
-            yield
+            torch.manual_seed(jobs[0].seed)
+            super()._train(jobs)
 
     def _features(self, X: Any, *, reset: bool) -> Tensor:
         """Check features of any shape (n, …); tensors are taken as they are."""

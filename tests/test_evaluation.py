@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import credalset as cs
 from credalset._text import Rows
 from credalset.annotations.labels import Labels
-from credalset.evaluation import Constant, evaluate_predictions
+from credalset.evaluation import Constant, evaluate
 from credalset.predictors import SoftLabelClassifier
 
 DATA = cs.datasets.make_synthetic(900, n_classes=3, n_votes=20, random_state=0)
@@ -42,7 +42,7 @@ def test_one_honest_split_in_twenty_falls_outside_the_band() -> None:
     for _ in range(runs):
         p = rng.dirichlet(np.ones(4), 2 * n)
         y = np.vstack([rng.dirichlet(20 * row + 0.1) for row in p])
-        row = evaluate_predictions(cs.conformalize(p[:n], y[:n]), p[n:], y[n:], 0.1, volume=False)[0]
+        row = evaluate(cs.conformalize(p[:n], y[:n]), p[n:], y[n:], 0.1, volume=False)[0]
         assert (row["verdict"] == "kept") == (row["band_low"] <= row["coverage"] <= row["band_high"])
         outside += row["verdict"] in ("short", "generous")
         excluded += not row["coverage_low"] <= 0.9 <= row["coverage_high"]
@@ -102,15 +102,15 @@ def test_sizes_are_those_of_the_metrics_and_carry_intervals() -> None:
 def test_volume_where_it_is_cheap_or_asked_for() -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(21), 60)
     calibration = cs.conformalize(p[:30], p[30:], "tv")
-    assert evaluate_predictions(calibration, p[:5], p[:5], 0.2)[0]["volume"] is None
-    assert 0 < evaluate_predictions(calibration, p[:5], p[:5], 0.2, volume=True)[0]["volume"] <= 1
+    assert evaluate(calibration, p[:5], p[:5], 0.2)[0]["volume"] is None
+    assert 0 < evaluate(calibration, p[:5], p[:5], 0.2, volume=True)[0]["volume"] <= 1
     few = cs.conformalize(p[:30, :3] / p[:30, :3].sum(axis=1, keepdims=True), np.eye(3)[np.arange(30) % 3], "tv")
-    assert evaluate_predictions(few, np.eye(3), np.eye(3), 0.2, volume=False)[0]["volume"] is None
+    assert evaluate(few, np.eye(3), np.eye(3), 0.2, volume=False)[0]["volume"] is None
 
 
 def test_many_sets_are_measured_by_a_selection() -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(40), 600)
-    row = evaluate_predictions(cs.conformalize(p[:300], p[:300], "tv"), p, p, 0.2)[0]
+    row = evaluate(cs.conformalize(p[:300], p[:300], "tv"), p, p, 0.2)[0]
     assert row["n"] == row["coverage"].n == 600
     assert row["width"].n <= 250
 

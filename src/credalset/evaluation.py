@@ -131,25 +131,25 @@ def _dirichlet(y: FloatArray, mean: FloatArray) -> FloatArray:
     return np.maximum(precision * mean, 1.0)
 
 
-def evaluate_predictions(
-    calibration: Calibration | CrossCalibration,
+def evaluate(
+    calibration: Any,
     prediction: ArrayLike,
     labels: Any,
-    alphas: float | Sequence[float],
+    alpha: float | Sequence[float] = (0.05, 0.1, 0.2),
     groups: Any = None,
     weights: Any = None,
     volume: bool | None = None,
     constant: Constant | None = None,
 ) -> Evaluation:
-    """Evaluate a calibration on labelled predictions, (F, N, K) if it is cross-conformal, one row per level.
+    """Evaluate calibrations on labelled predictions, (F, N, K) if one is cross-conformal, one row each per level.
 
     Parameters
     ----------
-    calibration : Calibration or CrossCalibration
-        What is evaluated.
+    calibration : Calibration, CrossCalibration or sequence of calibrations
+        What is evaluated; several, such as one per score, are compared in one table.
     prediction, labels
         Predictions for the test items, and their labels.
-    alphas : float or sequence of floats
+    alpha : float or sequence of floats
         Miscoverage rates.
     groups, weights
         Those of the test items, if the calibration has them.
@@ -162,7 +162,19 @@ def evaluate_predictions(
     -------
     Evaluation
         See `ConformalCredalClassifier.evaluate` for the columns.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(600, random_state=0)
+    >>> made = [cs.conformalize(data.distributions[:300], data.counts[:300], score) for score in ("tv", "kl")]
+    >>> rows = cs.evaluate(made, data.distributions[300:], data.counts[300:], alpha=0.1)
+    >>> [(row["score"], row["verdict"]) for row in rows]
+    [('tv', 'kept'), ('kl', 'kept')]
     """
+    if isinstance(calibration, list | tuple):
+        tables = [evaluate(each, prediction, labels, alpha, groups, weights, volume) for each in calibration]
+        return Evaluation(row for table in tables for row in table)
     first: Any = prediction
     if isinstance(calibration, CrossCalibration):
         first = first[0] if len(first) else None
@@ -174,17 +186,17 @@ def evaluate_predictions(
         checked = Checked(calibration.check(prediction), row_names(prediction))
         keys = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
     found = calibration.read_labels(labels, "labels", first)
-    single = isinstance(alphas, str) or not isinstance(alphas, Iterable) or getattr(alphas, "ndim", 1) == 0
-    levels: Any = [alphas] if single else list(alphas)  # type: ignore[arg-type]
+    single = isinstance(alpha, str) or not isinstance(alpha, Iterable) or getattr(alpha, "ndim", 1) == 0
+    levels: Any = [alpha] if single else list(alpha)  # type: ignore[arg-type]
     rows = Evaluation()
-    for alpha in levels:
-        sets = calibration.predict_set(checked, alpha, groups=groups, weights=weights)
-        row = _head(calibration.score, alpha) | _row(sets, found, volume, sets)
-        verdict = judge(calibration, sets.contains(found), float(as_level(alpha)), groups=keys)
+    for level in levels:
+        sets = calibration.predict_set(checked, level, groups=groups, weights=weights)
+        row = _head(calibration.score, level) | _row(sets, found, volume, sets)
+        verdict = judge(calibration, sets.contains(found), float(as_level(level)), groups=keys)
         low, high = verdict.band or (None, None)
         rows.append(row | {"band_low": low, "band_high": high, "verdict": verdict.status})
     if constant is not None:
-        rows.constant = [constant.evaluate(found, alpha, groups, weights, volume) for alpha in levels]
+        rows.constant = [constant.evaluate(found, level, groups, weights, volume) for level in levels]
     return rows
 
 

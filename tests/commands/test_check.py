@@ -17,7 +17,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 import credalset as cs  # noqa: E402
 from credalset.commands import app  # noqa: E402
-from credalset.evaluation import evaluate_predictions  # noqa: E402
+from credalset.evaluation import evaluate  # noqa: E402
 
 CLASSES = ("no", "perhaps", "yes")
 DATA = cs.datasets.make_synthetic(600, n_votes=10, random_state=0)
@@ -83,7 +83,7 @@ def test_command_evaluation_and_page_judge_alike(files: Path) -> None:
     calibrate()
     fitted, levels = cs.load("made"), [0.05, 0.1, 0.2, 0.4]
     found = json.loads(check("new.parquet", "votes.csv", "--alpha", "0.05,0.1,0.2,0.4", "--json"))["rows"]
-    rows = evaluate_predictions(fitted, DATA.distributions[LAST], DATA.counts[LAST], levels)
+    rows = evaluate(fitted, DATA.distributions[LAST], DATA.counts[LAST], levels)
     own = [
         cs.verdict.judge(fitted, fitted.predict_set(DATA.distributions[LAST], alpha=a).contains(DATA.counts[LAST]), a)
         for a in levels

@@ -47,7 +47,7 @@ class BaseCalibration(Hinting):
     kind: ClassVar[str]
     _hints: ClassVar[dict[str, str]] = {
         "coverage": "Ask credalset.metrics.coverage(sets, Y) of the sets that predict_set returns.",
-        "evaluate": "Ask credalset.evaluation.evaluate_predictions(calibration, prediction, labels, alphas).",
+        "evaluate": "Ask credalset.evaluate(calibration, prediction, labels, alpha=[0.1, 0.2]).",
         "predict": "Ask predict_set(prediction, alpha=0.1).",
         "quantile": "Ask threshold(alpha=0.1).",
     }

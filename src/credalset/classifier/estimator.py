@@ -25,7 +25,7 @@ from credalset.classifier.comparing import compare_scores
 from credalset.classifier.folds import fit_folds
 from credalset.classifier.safety import all_or_nothing, check_made_with
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
-from credalset.evaluation import Constant, Evaluation, evaluate_predictions
+from credalset.evaluation import Constant, Evaluation, evaluate
 from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
@@ -317,7 +317,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         """
         prediction, labels = self._predict(X), self._labels(Y, X)
         known = self.constant_ if constant and hasattr(self, "constant_") else None
-        return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
+        return evaluate(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
 
     @also_called
     def compare(

@@ -108,6 +108,18 @@ class BaseCalibration(Hinting):
         check_kind(checked, self.mixtures, name)
         return checked
 
+    def thresholds(
+        self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
+        """Return the threshold of each prediction, (N,); they differ with groups, weights or `UnbiasedVotes`.
+
+        Parameters
+        ----------
+        prediction, alpha, groups, weights
+            As in `predict_set`.
+        """
+        return self.rule.thresholds(as_level(alpha), self.score, self.check(prediction), groups, weights)
+
     def read_labels(self, labels: Any, name: str, prediction: Any) -> Labels:
         """Return the labels of items that were predicted, classes and rows matched by name."""
         like = "the calibration data"

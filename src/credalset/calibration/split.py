@@ -78,18 +78,6 @@ class Calibration(BaseCalibration):
             )
         return float(self.rule.thresholds(level, self.score, np.full((1, self.n_classes), 1.0 / self.n_classes))[0])
 
-    def thresholds(
-        self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
-    ) -> FloatArray:
-        """Return the threshold of each prediction, (N,); they differ with groups, weights or `UnbiasedVotes`.
-
-        Parameters
-        ----------
-        prediction, alpha, groups, weights
-            As in `predict_set`.
-        """
-        return self.rule.thresholds(as_level(alpha), self.score, self.check(prediction), groups, weights)
-
     def predict_set(
         self,
         prediction: ArrayLike,

@@ -117,12 +117,6 @@ sets; if items are exchangeable
         """
         return replace(self.rule.promise, covers=self.target if isinstance(self.target, str) else "share")
 
-    def thresholds(
-        self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
-    ) -> FloatArray:
-        """Return the largest score of a label in the set of each prediction, (N,); arguments as in `predict_set`."""
-        return self.rule.thresholds(as_level(alpha), self.score, self.check(prediction), groups, weights)
-
     def predict_set(
         self,
         prediction: ArrayLike,

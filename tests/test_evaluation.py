@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
+from credalset._text import Rows
 from credalset.annotations.labels import Labels
 from credalset.evaluation import Constant, evaluate_predictions
 from credalset.predictors import SoftLabelClassifier
@@ -179,9 +181,29 @@ def test_a_score_with_predictions_of_another_kind_has_no_constant() -> None:
 # --- the table ---
 
 
+def test_lists_of_rows_print_as_tables() -> None:
+    """What is a list of rows is one kind of thing wherever it comes from."""
+    votes = cs.Annotations.from_table([(t, w, "ab"[(t + w) % 3 == 0]) for t in range(60) for w in range(3)])
+    clf = calibrated("kl")
+    sets = clf.predict_set(DATA.X[TEST])
+    plan = cs.plan(clf, DATA.X[TEST][:30], budget=20, most=5)
+    agreement = votes.agreement(n_resamples=20)
+    listed = [plan.purchases, plan.curve, plan.tasks(), agreement.workers, agreement.classes]
+    listed += [cs.metrics.coverage_by_entropy(sets, DATA.counts[TEST])]
+    for rows in listed:
+        lines = repr(rows).splitlines()
+        assert lines[0].split() == list(rows[0])
+        assert len(lines) == 2 + len(rows)
+        assert list(rows.to_frame().columns) == list(rows.to_dict()) == list(rows[0])
+        assert json.loads(json.dumps(rows)) == rows
+    assert f"{agreement.workers[0]['agreement']!r}" in repr(agreement.workers), "with its interval"
+    assert repr(Rows([{"i": i} for i in range(1000)])).endswith("… and 950 more")
+    assert repr(Rows()) == "no rows"
+
+
 def test_the_table_fits_a_screen() -> None:
     lines = str(calibrated("kl").evaluate(DATA.X[TEST], DATA.counts[TEST])).splitlines()
-    expected = ["score", "alpha", "coverage", "95%", "band", "verdict", "width", "epistemic", "labels", "decided"]
+    expected = ["score", "alpha", "coverage", "99%", "band", "verdict", "width", "epistemic", "labels", "decided"]
     assert lines[0].split() == [*expected, "volume", "threshold", "n"]
     assert lines[2].split()[:2] == ["kl", "0.05"]
     assert lines[5].startswith("kl, constant")

@@ -21,8 +21,8 @@ def test_the_band_is_the_central_part_of_a_beta_binomial(n: int, m: int, alpha: 
     rank = int(np.ceil((n + 1) * (1 - alpha) - 1e-9))
     law = betabinom(m, rank, n + 1 - rank)
     low, high = coverage_band(uniform_calibration(n), alpha, m)
-    assert law.cdf(round(low * m) - 1) <= 0.025 < law.cdf(round(low * m))
-    assert law.sf(round(high * m)) <= 0.025 < law.sf(round(high * m) - 1)
+    assert law.cdf(round(low * m) - 1) <= 0.005 < law.cdf(round(low * m))
+    assert law.sf(round(high * m)) <= 0.005 < law.sf(round(high * m) - 1)
 
 
 def test_the_band_holds_what_happens() -> None:
@@ -32,7 +32,7 @@ def test_the_band_holds_what_happens() -> None:
     for _ in range(runs):
         threshold = np.sort(rng.random(60))[49 - 1]
         inside += low - 1e-9 <= (rng.random(50) <= threshold).mean() <= high + 1e-9
-    assert 0.95 - 3 * np.sqrt(0.05 * 0.95 / runs) <= inside / runs < 0.99
+    assert 0.99 - 3 * np.sqrt(0.01 * 0.99 / runs) <= inside / runs < 0.999
 
 
 def test_groups_are_summed() -> None:
@@ -44,8 +44,8 @@ def test_groups_are_summed() -> None:
         laws.append(betabinom(m, rank, n + 1 - rank).pmf(np.arange(m + 1)))
     below = np.cumsum(np.convolve(*laws))
     low, high = round(band[0] * 90), round(band[1] * 90)
-    assert below[low - 1] <= 0.025 < below[low]
-    assert below[high - 1] < 0.975 <= below[high]
+    assert below[low - 1] <= 0.005 < below[low]
+    assert below[high - 1] < 0.995 <= below[high]
 
 
 def test_too_few_calibration_items_cover_everything() -> None:

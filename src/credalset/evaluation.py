@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from credalset import metrics
-from credalset._text import number_text, table_text
+from credalset._text import Rows, number_text, table_text
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked
 from credalset.annotations.labels import Labels, row_names
 from credalset.calibration import Calibration, CrossCalibration, conformalize
-from credalset.calibration.base import as_level
+from credalset.calibration.base import as_level, per_item
 from credalset.calibration.noise import Noise
-from credalset.exceptions import CredalSetWarning, need
+from credalset.exceptions import CredalSetWarning
 from credalset.metrics.size import evenly
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
-from credalset.verdict import judge
+from credalset.verdict import LEVEL, judge
 
 QUICK_CLASSES = 20  # for which hundreds of volumes are a matter of seconds, whatever the score
 MEASURED = 10_000  # class probabilities in all, whose sets are measured in seconds, whatever the score
@@ -36,32 +36,23 @@ SHOWN = [
 ]
 
 
-class Evaluation(list[dict[str, Any]]):
+class Evaluation(Rows):
     """A list of plain rows (one per level and score) that prints as a table.
 
     Attributes
     ----------
     constant : list of dict
-        The same rows for the constant prediction, which the table shows below the others.
+        The same rows for the constant prediction, which the table shows below the others; not part of ``to_frame()``.
     """
 
     def __init__(self, rows: Iterable[dict[str, Any]] = (), constant: Iterable[dict[str, Any]] = ()) -> None:
         super().__init__(rows)
         self.constant = list(constant)
 
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the rows as columns, ready for a data frame."""
-        names = list(dict.fromkeys(name for row in self for name in row))
-        return {name: [row.get(name) for row in self] for name in names}
-
-    def to_frame(self) -> Any:
-        """Return the rows as a pandas frame; ``rows.constant`` are not among them."""
-        return need("pandas").DataFrame(list(self))
-
     def __str__(self) -> str:
         rows = [*self, *self.constant]
         shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in rows)]
-        headings = ["95% band" if name == "band" else name for name in shown]
+        headings = [f"{LEVEL:.0%} band" if name == "band" else name for name in shown]
         table = table_text(headings, [[_cell(name, row) for name in shown] for row in rows], left=1)
         remarks = self._remarks()
         return "\n".join([table, "", *remarks] if remarks else [table])
@@ -76,8 +67,6 @@ class Evaluation(list[dict[str, Any]]):
                 alike.setdefault(score, []).append(f"{alpha:g} ({width:.3f} against {other:.3f})")
         remark = "sets are about as wide as those of a constant prediction at alpha ="
         return [f"{score}: {remark} {', '.join(levels)}." for score, levels in alike.items()]
-
-    __repr__ = __str__
 
 
 def _cell(name: str, row: dict[str, Any]) -> str:
@@ -176,12 +165,14 @@ def evaluate_predictions(
     Evaluation
         See `ConformalCredalClassifier.evaluate` for the columns.
     """
+    first: Any = prediction
     if isinstance(calibration, CrossCalibration):
-        first: Any = prediction[0] if len(prediction) else None  # type: ignore[arg-type, index]
+        first = first[0] if len(first) else None
+    groups, weights = per_item(first, groups, weights)
+    if isinstance(calibration, CrossCalibration):
         checked: Any = [Checked(block, row_names(first)) for block in calibration.check_models(prediction)]
         keys = None
     else:
-        first = prediction
         checked = Checked(calibration.check(prediction), row_names(prediction))
         keys = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
     found = calibration.read_labels(labels, "labels", first)

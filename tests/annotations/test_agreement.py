@@ -383,6 +383,21 @@ def test_an_annotator_who_answers_at_random_stands_out():
     assert str(result).splitlines()[-1].startswith("'random'")
 
 
+@pytest.mark.parametrize("n_items", [60, 3000], ids=["single draws", "grouped draws"])
+def test_intervals_do_not_depend_on_the_order_of_the_rows(n_items):
+    rng = np.random.default_rng(3)
+    pairs = [(task, worker) for task in range(n_items) for worker in rng.choice(9, 4, replace=False)]
+    table = pd.DataFrame(pairs, columns=["task", "worker"]).assign(label=rng.choice(list("abc"), len(pairs)))
+    first, second = (
+        Annotations.from_table(frame).agreement() for frame in (table, table.sample(frac=1.0, random_state=0))
+    )
+    for mine, other in zip(first.to_dict()["overall"].values(), second.to_dict()["overall"].values(), strict=True):
+        assert mine == pytest.approx(other, rel=1e-12)
+    assert repr(first.classes) == repr(second.classes)
+    by_name = [{row["worker"]: repr(row) for row in result.workers} for result in (first, second)]
+    assert by_name[0] == by_name[1]
+
+
 def test_an_annotator_alone():
     rows = [("t1", "ann", "a"), ("t1", "bob", "a"), ("t2", "eve", "b")]
     eve = Annotations.from_table(rows).agreement().workers[2]

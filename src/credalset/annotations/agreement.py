@@ -28,11 +28,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from credalset._estimate import Estimate
+from credalset._text import Rows
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_probability
 from credalset.annotations.agreement_result import Agreement
@@ -75,10 +76,10 @@ def measure_agreement(votes: Annotations, level: float, n_resamples: int, random
     shares = counts.sum(axis=0) / counts.sum()
     return Agreement(
         **overall,
-        classes=[
+        classes=Rows(
             {"class": label, "share": float(shares[k]), **{name: found[f"class_{name}"][k] for name in per_class}}
             for k, label in enumerate(votes.classes)
-        ],
+        ),
         n_items=len(votes),
         n_votes=int(sizes.sum()),
         n_paired=int((sizes >= 2).sum()),
@@ -191,9 +192,7 @@ def _scaled_alpha(observed: FloatArray, votes: FloatArray, x: FloatArray) -> Flo
     return np.where(varied, 1 - (total - 1) * observed / expected, np.nan)
 
 
-def per_worker(
-    ballots: Ballots, counts: IntArray, level: float, n_resamples: int, random: np.random.Generator
-) -> list[dict[str, Any]]:
+def per_worker(ballots: Ballots, counts: IntArray, level: float, n_resamples: int, random: np.random.Generator) -> Rows:
     """Compare each annotator with the others on the same items.
 
     Agreement is the share of the others' votes that are the annotator's, averaged over the annotator's items, which are
@@ -209,12 +208,14 @@ def per_worker(
     votes = np.bincount(worker, minlength=size)
     everyone = counts[m >= 2].sum(axis=0)
     use = np.bincount(worker.astype(np.int64) * len(everyone) + label, minlength=size * len(everyone)).reshape(size, -1)
-    rows = []
+    rows, seed = Rows(), int(random.integers(2**63))  # each draws from the same stream: their order must not matter
     for name, own, used in zip(ballots.workers, np.split(agreed, np.cumsum(votes)[:-1]), use, strict=True):
+        own = np.sort(own)  # as must that of their items
         value = own.mean() if len(own) else np.nan
         chance = used @ everyone / (len(own) * everyone.sum()) if len(own) else np.nan
         distinct, pattern = np.unique(own, return_inverse=True)
-        drawn = [weight @ distinct / len(own) for weight in resample(pattern, n_resamples, random)] if len(own) else []
+        stream = np.random.default_rng(seed)
+        drawn = [weight @ distinct / len(own) for weight in resample(pattern, n_resamples, stream)] if len(own) else []
         rows.append(
             {
                 "worker": name,
@@ -228,6 +229,7 @@ def per_worker(
 
 def resample(pattern: IntArray, n_resamples: int, random: np.random.Generator) -> Iterator[FloatArray]:
     """Draw as many items as there are, with replacement; yield blocks of frequencies (B, U) of their patterns."""
+    pattern = np.sort(pattern)  # the order of the items must not matter
     frequency = np.bincount(pattern)
     n, size = len(pattern), len(frequency)
     few = size * PATTERN_COST < n

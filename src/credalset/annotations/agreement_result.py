@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from credalset._estimate import Estimate
-from credalset._text import number_text, table_text
+from credalset._text import Rows, number_text, table_text
 from credalset.exceptions import need
 
 TITLES = {
@@ -36,7 +36,7 @@ class Agreement:
         Percent agreement, Fleiss' κ, Krippendorff's α (nominal) and Gwet's AC1; numbers with ``low`` and ``high``.
     alpha_ordinal, alpha_interval, ac2 : Estimate or None
         For ordered classes: α that knows the order of the levels or their positions, and AC2 with quadratic weights.
-    classes : list of dict
+    classes : Rows, a list of dict that prints as a table
         Per class: its ``share`` of all votes; ``agreement``, the chance that a second vote is for the class if the
         first is; ``kappa`` and ``alpha`` of the class against all others.
     n_items, n_votes, n_paired : int
@@ -73,7 +73,7 @@ class Agreement:
     kappa: Estimate
     alpha: Estimate
     ac1: Estimate
-    classes: list[dict[str, Any]]
+    classes: Rows
     n_items: int
     n_votes: int
     n_paired: int
@@ -81,10 +81,10 @@ class Agreement:
     alpha_ordinal: Estimate | None = None
     alpha_interval: Estimate | None = None
     ac2: Estimate | None = None
-    _measure_workers: Callable[[], list[dict[str, Any]]] | None = field(default=None, repr=False)
+    _measure_workers: Callable[[], Rows] | None = field(default=None, repr=False)
 
     @cached_property
-    def workers(self) -> list[dict[str, Any]] | None:
+    def workers(self) -> Rows | None:
         """Per annotator: ``votes`` on items with others, ``agreement`` with these, and ``kappa``; None if unknown.
 
         Measured when first asked for.

@@ -22,9 +22,10 @@ from credalset.annotations.counting import (
     Fault,
     Rules,
     count_votes,
+    drop_unreadable_times,
     recover_counts,
 )
-from credalset.annotations.naming import find_variants, refuse_item_column
+from credalset.annotations.naming import find_variants, refuse_item_column, tidied
 from credalset.annotations.records import are_votes, as_count_matrix, as_votes, check_records
 from credalset.annotations.scale import Positions, find_positions
 from credalset.annotations.single_labels import SingleLabels
@@ -74,6 +75,7 @@ class Building:
         duplicates: Duplicates = "last",
         unknown: Fault = "error",
         missing: Fault = "error",
+        tidy: bool = False,
     ) -> Self:
         """Count the votes of a long table with one row per vote (the crowd-kit convention).
 
@@ -90,7 +92,8 @@ class Building:
             told apart, and ``duplicates="error"`` is refused.
         time : column name, optional
             When a vote was cast (numbers, dates or ISO 8601 texts): decides which vote is the first and which the last.
-            Without it the order of the rows does.
+            Found by its usual names (created_at, timestamp, …) where it can be understood; without it the order of the
+            rows decides.
         weight : column name, optional
             What each vote counts, fractions allowed. The numbers of votes are then unknown (`has_counts` is False):
             shares and `weights` are all there is.
@@ -114,6 +117,8 @@ class Building:
             Rows whose label is not in ``classes`` or whose task is not in ``items``: raise or leave out.
         missing : {"error", "drop"}
             Rows where task, worker, label or weight is None, NaN, NaT, ``pandas.NA`` or null: raise or leave out.
+        tidy : bool
+            Read labels in lower case, with single spaces and none around them.
 
         Examples
         --------
@@ -128,8 +133,10 @@ class Building:
         names = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
         raw = find_columns(table, names)
         single = SingleLabels(one_vs_rest, classes)
-        labels = raw["label"]
+        labels = [tidied(value) for value in as_list(raw["label"])] if tidy else raw["label"]
         columns = {role: Column.encode(role, column) for role, column in raw.items() if role != "label"}
+        if time is None:
+            drop_unreadable_times(columns)
         columns["label"] = Column.encode("label", single(as_list(labels), lambda row: f"Row {row} of label"))
         single.check()
         wanted = single.classes or classes
@@ -156,6 +163,7 @@ class Building:
         positions: Sequence[float] | None = None,
         one_vs_rest: Hashable | None = None,
         unknown: Fault = "error",
+        tidy: bool = False,
     ) -> Self:
         """Count the votes of a wide table: a row per item, a column per annotator, labels or codes in the cells.
 
@@ -177,7 +185,7 @@ class Building:
             Item names in the wanted order, as in `from_table`.
         empty : iterable
             Further values that mark an empty cell, such as -1.
-        ordered, positions, one_vs_rest, unknown
+        ordered, positions, one_vs_rest, unknown, tidy
             As in `from_table`.
 
         Examples
@@ -199,6 +207,7 @@ class Building:
             positions=positions,
             one_vs_rest=one_vs_rest,
             unknown=unknown,
+            tidy=tidy,
         )
 
     @classmethod
@@ -391,6 +400,6 @@ def warn_of_variants(classes: Sequence[Hashable]) -> None:
     if variants:
         listed = "; ".join(", ".join(map(repr, group)) for group in variants[:3]) + (" …" if len(variants) > 3 else "")
         warn(
-            f"labels that differ only in case or spaces are counted as classes of their own: {listed}. Read files with "
+            f"labels that differ only in case or spaces are counted as classes of their own: {listed}. Read them with "
             "tidy=True. Merge them with votes.rename({old: new}), or name all in classes=[...] if they do differ."
         )

@@ -104,6 +104,17 @@ def as_seconds(column: Column) -> FloatArray:
     return np.array([_seconds(value) for value in column.values])[column.codes]
 
 
+def drop_unreadable_times(columns: dict[str, Column]) -> bool:
+    """Go by the order of the rows if times that nobody asked for cannot be understood; tell whether that was so."""
+    try:
+        if "time" in columns:
+            as_seconds(columns["time"])
+    except ValueError:
+        del columns["time"]
+        return True
+    return False
+
+
 def _seconds(value: Any) -> float:
     if is_missing(value):
         return -np.inf

@@ -258,6 +258,21 @@ def order_of_items(own: Any, wanted: Any, name: str, like: str) -> IntArray | No
     return order_by_name(mine, theirs, name, like, "items")
 
 
+def in_item_order(values: Any, items: Any, name: str, like: str) -> Any:
+    """Put one value, or row of values, per item into the order of the items, where both have names.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> in_item_order(pd.Series({"t2": "hard", "t1": "easy"}), ["t1", "t2"], "groups", "prediction").tolist()
+    ['easy', 'hard']
+    """
+    rows = order_of_items(row_names(values), items, name, like)
+    if rows is None:
+        return values
+    return values.iloc[rows] if hasattr(values, "iloc") else values[rows]
+
+
 def plain_names(names: Any) -> Names:
     """Return names as a tuple of plain Python values, so that messages show 'a' and not np.str_('a')."""
     is_array = isinstance(names, np.ndarray) and names.dtype.kind in "mM"  # whose tolist makes numbers of dates

@@ -13,18 +13,25 @@ import numpy as np
 from credalset._guessing import Hinting
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked, as_counts, as_distributions, as_probability
-from credalset.annotations.labels import Labels, column_names, distinct_names, name_array, row_names, with_columns
+from credalset.annotations.labels import (
+    Labels,
+    column_names,
+    distinct_names,
+    in_item_order,
+    name_array,
+    row_names,
+    with_columns,
+)
 from credalset.annotations.votes import Annotations
-from credalset.calibration.checks import check_kind, takes_mixtures
+from credalset.calibration.checks import check_kind, takes_mixtures, uses_mixtures
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.rule import Rule
 from credalset.calibration.saved import rule_from_plain, rule_to_plain
 from credalset.exceptions import warn
-from credalset.persistence import plain
 from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.persistence.plain import require
+from credalset.persistence.plain import is_whole, plain_names, read_names, refusing, require
 from credalset.scores import Score
-from credalset.scores.saved import score_from_dict, score_to_dict
+from credalset.scores.saved import score_from_dict
 from credalset.sets.credal_set import CredalSet
 
 LARGEST_LIKELY = 0.5  # miscoverage rate that anybody asks for on purpose
@@ -57,6 +64,12 @@ class BaseCalibration(Hinting):
         """Number of calibration items."""
         return len(self.scores)
 
+    @classmethod
+    def from_rule(cls, score: Score, prediction: Any, labels: Labels, rule: Rule, **own: Any) -> Self:
+        """Build a calibration of valid predictions and labels from the rule that they make."""
+        n_classes, mixtures = score.n_classes(prediction), uses_mixtures(score, prediction)
+        return cls(score, rule.scores, n_classes, labels.classes, rule, mixtures, **own)
+
     def save(self, path: str | Path) -> None:
         """Write the calibration to a directory (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
         write_bundle(path, self.to_bundle())
@@ -65,34 +78,31 @@ class BaseCalibration(Hinting):
         """Return the calibration as plain values and arrays."""
         rule, arrays = rule_to_plain(self.rule)
         values = {
-            "score": score_to_dict(self.score),
+            "score": self.score.describe(),
             "n_classes": self.n_classes,
-            "classes": None if self.classes is None else plain.plain_names(self.classes, "class names"),
+            "classes": plain_names(self.classes, "class names"),
             "mixtures": self.mixtures,
             "rule": rule,
         }
         return Bundle(self.kind, values, arrays)
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle, path: str | Path) -> Self:
+    def from_bundle(cls, bundle: Bundle) -> Self:
         """Build a calibration from what `to_bundle` returned, after checking all of it."""
         values: Any = bundle.values
-        n_classes, classes, mixtures = values.get("n_classes"), values.get("classes"), values.get("mixtures")
-        require(plain.is_whole(n_classes) and n_classes >= 2, f"{path} has no valid number of classes.")
-        if classes is not None:
-            wrong = f"{path} names classes that do not fit its {n_classes} columns."
-            classes = tuple(plain.read_names(classes, wrong, f"{path} names a class twice: {classes}."))
-            require(len(classes) == n_classes, wrong)
-        score = score_from_dict(values.get("score"), path)
-        with plain.refusing(f"{path} contradicts itself"):
+        n_classes, mixtures = values.get("n_classes"), values.get("mixtures")
+        require(is_whole(n_classes) and n_classes >= 2, "has no valid number of classes.")
+        classes = read_names(values.get("classes"), "class names", n_classes)
+        score = score_from_dict(values.get("score"))
+        with refusing("contradicts itself"):
             score._check_classes(n_classes)
         is_valid = isinstance(mixtures, bool) if takes_mixtures(score) else mixtures is None
-        require(is_valid, f"{path} does not say which predictions its score {score.name!r} was calibrated with.")
-        rule = rule_from_plain(values.get("rule"), bundle.arrays, score, path)
-        return cls(score, rule.scores, n_classes, classes, rule, mixtures, **cls._own_fields(bundle, rule, path))
+        require(is_valid, f"does not say which predictions its score {score.name!r} was calibrated with.")
+        rule = rule_from_plain(values.get("rule"), bundle.arrays, score)
+        return cls(score, rule.scores, n_classes, classes, rule, mixtures, **cls._own_fields(bundle, rule))
 
     @classmethod
-    def _own_fields(cls, bundle: Bundle, rule: Rule, path: str | Path) -> dict[str, Any]:
+    def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
         """Return the fields that only this kind of calibration has."""
         return {}
 
@@ -118,7 +128,8 @@ class BaseCalibration(Hinting):
         prediction, alpha, groups, weights
             As in `predict_set`.
         """
-        return self.rule.thresholds(as_level(alpha), self.score, self.check(prediction), groups, weights)
+        ordered = per_item(prediction, groups, weights)
+        return self.rule.thresholds(as_level(alpha), self.score, self.check(prediction), *ordered)
 
     def read_labels(self, labels: Any, name: str, prediction: Any) -> Labels:
         """Return the labels of items that were predicted, classes and rows matched by name."""
@@ -158,6 +169,13 @@ def read_items(
     if len(checked) == 0:
         raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")
     return checked, found
+
+
+def per_item(prediction: Any, groups: Any, weights: Any) -> tuple[Any, Any]:
+    """Put groups and weights into the order of the predictions, where both name their items."""
+    items = row_names(prediction)
+    ordered = [in_item_order(v, items, n, "prediction") for n, v in (("groups", groups), ("weights", weights))]
+    return ordered[0], ordered[1]
 
 
 def _not_swapped(score: Score, prediction: Any, labels: Any, labels_name: str) -> FloatArray:

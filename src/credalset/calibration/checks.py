@@ -9,10 +9,8 @@ import numpy as np
 from credalset._predictions import PredictionBatch
 from credalset._typing import Prediction
 from credalset.annotations.labels import Labels
-from credalset.calibration.conditional import Conditional, check_conditional
-from credalset.calibration.groups import is_predicted, item_keys
 from credalset.calibration.models import as_noise
-from credalset.calibration.part import as_weights
+from credalset.calibration.rule import Rule
 from credalset.scores import Score
 
 
@@ -27,12 +25,7 @@ def check_items(
     model.check_score(score, prediction)
     if model.needs_counts:
         labels.votes("Y", type(model).__name__)
-    if weights is not None:
-        as_weights(weights, len(prediction))
-    if isinstance(groups, Conditional):
-        check_conditional(groups, model, len(prediction))
-    elif groups is not None and not is_predicted(groups):
-        item_keys(groups, score, prediction)
+    Rule.beside_labels(score, prediction, model, groups, weights)
 
 
 def takes_mixtures(score: Score) -> bool:

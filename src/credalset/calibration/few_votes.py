@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray
-from credalset._validation import as_probability
+from credalset._validation import as_probability, check_choice
 from credalset.annotations.labels import Labels
 from credalset.calibration.ladder import Evidence, Ladder, smallest_threshold
 from credalset.calibration.majorants import Majorants, why_no_majorants
@@ -84,8 +84,7 @@ class FewVotes(Noise):
         if self.delta is not None:
             object.__setattr__(self, "delta", as_probability(self.delta, "delta"))
         object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, but is {self.method!r}.")
+        check_choice(self.method, "method", METHODS)
         for name in ("levels", "largest"):
             object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
         if len(self.levels) != len(self.largest) or any(not t > 0 for t in self.levels):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray
-from credalset._validation import as_finite, as_probability
+from credalset._validation import as_finite, as_probability, check_choice
 from credalset.annotations.labels import Labels
 from credalset.calibration.part import Part
 from credalset.calibration.promise import Promise
@@ -213,8 +213,7 @@ class BoundedNoise(Noise):
         if delta >= 1.0:
             raise ValueError(f"delta must lie in [0, 1), but is {self.delta!r}. It is a probability of failure.")
         object.__setattr__(self, "delta", delta)
-        if self.rule not in ("union", "paper"):
-            raise ValueError(f"rule must be 'union' or 'paper', but is {self.rule!r}.")
+        check_choice(self.rule, "rule", ("union", "paper"))
 
     @property
     def promise(self) -> Promise:
@@ -290,8 +289,7 @@ class AnnotatorSampling(Noise):
 
     def __post_init__(self) -> None:
         self._settle("delta", as_probability)
-        if self.region not in REGIONS:
-            raise ValueError(f"region must be one of {', '.join(map(repr, REGIONS))}, but is {self.region!r}.")
+        check_choice(self.region, "region", REGIONS)
 
     @property
     def deltas(self) -> tuple[float, ...]:

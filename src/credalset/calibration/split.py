@@ -11,8 +11,7 @@ import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
 from credalset.annotations.labels import shown
-from credalset.calibration.base import BaseCalibration, as_level, read_items
-from credalset.calibration.checks import uses_mixtures
+from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
 from credalset.calibration.noise import Noise
 from credalset.calibration.promise import Promise
 from credalset.calibration.quantile import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
@@ -109,7 +108,8 @@ class Calibration(BaseCalibration):
             A batch of N sets.
         """
         checked = self.check(prediction, classes)
-        thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, groups, weights)
+        ordered = per_item(prediction, groups, weights)
+        thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, *ordered)
         return self._named(self.score._region(checked, thresholds), prediction)
 
     @property
@@ -161,7 +161,7 @@ class Calibration(BaseCalibration):
         candidates = self.read_labels(distribution, "distribution", prediction).distributions
         self.score.check_pairs(checked, candidates, "distribution")
         values = self.score.evaluate_rows(checked, candidates)
-        return self.rule.p_values(values, self.score, checked, groups, weights)
+        return self.rule.p_values(values, self.score, checked, *per_item(prediction, groups, weights))
 
     def coverage_distribution(self, alpha: float = 0.1, *, group: Any = None) -> CoverageDistribution:
         """Return the distribution of the coverage over calibration sets of this size, Beta(k, n + 1 − k).
@@ -280,6 +280,5 @@ def conformalize(
     """
     chosen = get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
-    rule = Rule.build(chosen, checked, found, noise, groups, weights)
-    n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
-    return Calibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures)
+    rule = Rule.build(chosen, checked, found, noise, *per_item(prediction, groups, weights))
+    return Calibration.from_rule(chosen, checked, found, rule)

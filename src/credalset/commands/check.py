@@ -14,16 +14,8 @@ from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json, ShowPython
 from credalset.sets.columns import columns as answers
 from credalset.tables.scorer import calibration_of
-from credalset.verdict import Promise, judge, promise_of
+from credalset.verdict import HEADLINES, LEVEL, Promise, judge, promise_of
 
-#: what the verdicts are called in the table
-WORDS = {
-    "kept": "as promised",
-    "short": "too low",
-    "generous": "more than asked",
-    "too few": "too few items",
-    "unseen": "votes do not tell",
-}
 HEADINGS = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
 PROMISES = {
     "recorded": "Promised are label distributions as they are recorded: shares of votes like these.",
@@ -39,11 +31,14 @@ def check(
     votes: Votes,
     table: Predictions,
     alpha: Annotated[list[str] | None, typer.Option("--alpha", help="Levels: 0.05,0.1 or --alpha twice.")] = None,
-    level: Annotated[float, typer.Option(help="Probability of the band that coverage should fall into.")] = 0.99,
+    level: Annotated[float, typer.Option(help="Probability of the band that coverage should fall into.")] = LEVEL,
     as_json: Json = False,
     show_python: ShowPython = False,
 ) -> None:
-    """Compare promised and observed coverage; exit code 1 if the observed one lies below its band."""
+    """Compare promised and observed coverage.
+
+    The exit code is 1 if the observed one lies below its band.
+    """
     levels = shared.split_levels(alpha or ["0.1"])
     model = calibration.load()
     pair = Pair(predictions, table, votes, model)
@@ -58,7 +53,7 @@ def check(
         return
     asked, matched, carried = pair.read()
     rows = [_row(model, asked, matched.votes, a, level, carried) for a in levels]
-    failed = any(row["verdict"] == WORDS["short"] for row in rows)
+    failed = any(row["verdict"] == "short" for row in rows)
     promise = promise_of(calibration_of(model), 0.1)
     if as_json:
         about = {"about": promise.about, "assumptions": list(promise.assumptions)}
@@ -84,7 +79,7 @@ def _row(
         "observed_high": verdict.observed.high,
         "band_low": low,
         "band_high": high,
-        "verdict": WORDS[verdict.status],
+        "verdict": verdict.status,
         "width": _mean(found["width"][~found["empty"]]),
         "labels": _mean(found["n_labels"][~found["empty"]]),
         "empty": int(found["empty"].sum()),
@@ -108,6 +103,9 @@ def cells(row: dict[str, Any]) -> list[str]:
 def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -> None:
     typer.echo(f"Coverage of {n} held-out items, and the {level:.0%} band in which it should fall:\n")
     typer.echo(table_text(HEADINGS, list(map(cells, rows))))
-    typer.echo(f"\n{PROMISES[promise.about]}")
+    typer.echo()
+    for status in dict.fromkeys(row["verdict"] for row in rows):
+        typer.echo(f"{status}: {HEADLINES[status]}.")
+    typer.echo(PROMISES[promise.about])
     for sentence in promise.assumptions:
         typer.echo(f"Assumed: {sentence}")

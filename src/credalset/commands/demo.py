@@ -46,7 +46,7 @@ def demo(
     alpha: Annotated[float, typer.Option(min=0.001, max=0.999, help="Miscoverage rate of the sets.")] = 0.1,
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for everything.")] = Path("demo-output"),
 ) -> None:
-    """Go the whole way on invented messages: votes, fit, calibrate, predict, check, and a page at the end."""
+    """Go the whole way on invented messages, from votes to a page."""
     if math.isnan(alpha):
         raise typer.BadParameter("must be a number", param_hint="'--alpha'")
     data = make_messages(items, n_votes=votes, random_state=seed)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from credalset.annotations import Annotations
+from credalset.annotations.naming import candidates
 from credalset.annotations.readers import READERS
+from credalset.annotations.readers.files import STANDARD_STREAM
+from credalset.annotations.readers.source import Source
 from credalset.calibration import Calibration
 from credalset.commands.shared import call, note, split_names
 from credalset.persistence.load import load
+from credalset.tables.arrow import id_column
+from credalset.tables.files import read_table
 from credalset.tables.matching import Matched, as_calibrated, match, read_numbers
 from credalset.tables.scorer import calibration_of
 
@@ -26,7 +32,10 @@ class VoteOptions:
         str | None, typer.Option(help=f"What the votes are, if it is not recognised: {', '.join(READERS)}.")
     ] = None
     task: Annotated[str | None, typer.Option(help="Column or field of the votes that names the items.")] = None
-    worker: Annotated[str | None, typer.Option(help="Column or field of the votes that names the annotators.")] = None
+    worker: Annotated[
+        list[str] | None,
+        typer.Option(help="Column or field of the votes that names the annotators; all theirs in a wide table: a,b,c."),
+    ] = None
     label: Annotated[str | None, typer.Option(help="Column, or question of an export, with the labels.")] = None
     missing: Annotated[str | None, typer.Option(help="Votes without a label: error, or drop them.")] = None
     tidy: Annotated[
@@ -37,7 +46,9 @@ class VoteOptions:
 
     def options(self) -> dict[str, Any]:
         """Return what is said about the file, as options of `Annotations.read` and `open_votes`."""
-        return {each.name: getattr(self, each.name) for each in fields(VoteOptions)}
+        said = {each.name: getattr(self, each.name) for each in fields(VoteOptions)}
+        workers = split_names(",".join(self.worker or ()))
+        return said | {"worker": None if not workers else workers if len(workers) > 1 else workers[0]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +63,14 @@ class Votes(VoteOptions):
         if votes.origin is not None:
             note(f"{votes.origin}.")
         return votes
+
+    def named_by(self) -> str | None:
+        """Return what the votes call their items, as far as the names of columns tell."""
+        if self.task is not None or self.votes == STANDARD_STREAM:
+            return self.task
+        source = Source.open(self.votes, encoding=self.encoding, delimiter=self.delimiter)
+        found = candidates(source.columns, "task")
+        return str(found[0]) if len(found) == 1 else None
 
     def python(self) -> str:
         """Write down how they are read."""
@@ -89,13 +108,22 @@ class Model:
 class Features:
     """How a table of features is read."""
 
-    id: Annotated[str, typer.Option(help="Column that names the items.")] = "task"
-    columns: Annotated[str | None, typer.Option(help="Columns with the numbers, separated by commas.")] = None
+    id: Annotated[str | None, typer.Option(help="Column that names the items; else found as in votes.")] = None
+    columns: Annotated[str | None, typer.Option(help="Columns with the numbers, or the one with texts.")] = None
     format: Annotated[str | None, typer.Option(help="csv, tsv, jsonl or parquet; else as the name says.")] = None
 
     def options(self) -> dict[str, Any]:
         """Return what is said about the table, as options of `read_numbers`."""
-        return {"format": self.format, "id": self.id, "columns": split_names(self.columns), "what": "features"}
+        return {"format": self.format, "columns": split_names(self.columns), "what": "features"}
+
+    def id_in(self, path: str, taken: Collection[str | None] = (), like: str | None = None) -> str:
+        """Return the column of a table that names the items: as was said, or as `id_column` finds it."""
+        if self.id is not None or path == STANDARD_STREAM:
+            return "task" if self.id is None else self.id
+        try:
+            return id_column(read_table(path, self.format).schema, {*taken, *(split_names(self.columns) or ())}, like)
+        except FileNotFoundError:  # said by whoever reads it
+            return "task"
 
 
 @dataclass(frozen=True)
@@ -109,6 +137,12 @@ class Predictions(Features):
     def options(self) -> dict[str, Any]:
         """Return what is said about the table, as options of `read_numbers`."""
         return {**super().options(), "what": "predictions", "logits": self.logits}
+
+
+def note_id(table: Features, id: str) -> None:
+    """Say which column was taken for the names of the items, unless it was named or has the usual name."""
+    if table.id is None and id != "task":
+        note(f"items are named by the column {id!r} (--id names another).")
 
 
 @dataclass(frozen=True)
@@ -147,8 +181,17 @@ class Pair:
         roles = {name: getattr(self.table, name, None) for name in ("groups", "weights")} | dict(self.further)
         return {role: column for role, column in roles.items() if column is not None}
 
+    @cached_property
+    def id(self) -> str:
+        """The column that names the items."""
+        if self.table.id is not None:
+            return self.table.id
+        features = getattr(self.model, "feature_names_in_", ())
+        return self.table.id_in(self.path, {*self._carried().values(), *features}, self.votes.named_by())
+
     def _options(self) -> dict[str, Any]:
-        options = self.table.options()
+        options = self.table.options() | {"id": self.id}
+        options["texts"] = not self.by_class and not hasattr(self.model, "n_features_in_")
         known = getattr(self.model, "feature_names_in_", None)
         if options["columns"] is None and known is not None:
             options["columns"] = [str(name) for name in known]
@@ -164,6 +207,7 @@ class Pair:
     def read(self) -> tuple[Any, Matched, dict[str, Any]]:
         """Return predictions or features, what was matched, and the further columns by what they are used for."""
         matched = match(read_numbers(self.path, **self._options()), self.votes.read(), **self._matching())
+        note_id(self.table, self.id)
         for sentence in matched.notes:
             note(sentence)
         table = matched.table

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from credalset.commands import shared
-from credalset.commands.inputs import Model, Predictions
+from credalset.commands.inputs import Model, Predictions, note_id
 from credalset.commands.shared import Alpha, ShowPython
 from credalset.distributed import connect, local_cluster, score_parquet
 from credalset.sets.columns import QUESTIONS
@@ -33,10 +33,11 @@ def predict(
     show_python: ShowPython = False,
 ) -> None:
     """Predict one credal set per row and write what is asked of it."""
+    id = table.id_in(new, {table.groups, table.weights, *(shared.split_names(keep) or ())})
     options: dict[str, Any] = {
         "alpha": alpha,
         "ask": tuple(shared.split_names(ask) or ()),
-        "id": table.id or None,
+        "id": id or None,
         "columns": shared.split_names(table.columns),
         "logits": table.logits,
         "groups": table.groups,
@@ -47,6 +48,7 @@ def predict(
         _show_python(calibration, new, table.format, out, out_format, options)
         return
     calibration.check()
+    note_id(table, id)
     scorer = Scorer(calibration.load() if calibration.trust else calibration.calibration, **options)
     if alpha > 0.5:
         shared.note(f"--alpha {alpha:g} asks for {1 - alpha:.0%} coverage; --alpha {1 - alpha:.2g} for {alpha:.0%}.")

@@ -25,7 +25,10 @@ def report(
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     show_python: ShowPython = False,
 ) -> None:
-    """Write one HTML page to send round: verdict, coverage by slice, map, items, what to do."""
+    """Write one HTML page to send round.
+
+    The verdict, coverage by slice, the map of uncertainty, every item, and what to do.
+    """
     shared.check_output(out, streams=False)
     model = calibration.load()
     pair = Pair(predictions, table, votes, model, {"texts": texts})

@@ -136,7 +136,6 @@ def _reporter(name: str, n_runs: int, advance: Callable[[int, str], None]) -> Ca
         finished += batch.n_runs
         advance(batch.n_runs, batch.part)
         if not was_there and not sys.stdout.isatty():
-            timed = "timed one run of the published way, for comparison"
-            typer.echo(f"{name}: {f'{finished}/{n_runs} runs, {batch.name} is done' if batch.n_runs else timed}")
+            typer.echo(f"{name}: {finished}/{n_runs} runs, {batch.name} is done")
 
     return report

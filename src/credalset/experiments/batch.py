@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from credalset._typing import FloatArray
 
 Row = dict[str, Any]
-RowOrCell = TypeVar("RowOrCell")
 
 #: what is measured in every run, as columns of the result rows
 SIZES = ("threshold", "efficiency", "volume", "volume_error")
@@ -35,8 +35,6 @@ class Batch:
         Everything the result depends on, as plain JSON values.
     n_runs : int
         Trained learners or splits in the batch.
-    alone : bool
-        Whether nothing else may run at the same time, because the batch measures time.
     """
 
     experiment: str
@@ -44,7 +42,6 @@ class Batch:
     name: str
     options: dict[str, Any]
     n_runs: int
-    alone: bool = False
 
     @property
     def n_seeds(self) -> int:
@@ -128,14 +125,13 @@ def span(seeds: Sequence[int]) -> str:
 
 def add_up(times: Iterable[dict[str, float]]) -> dict[str, float]:
     """Add up seconds, stage by stage."""
-    total: dict[str, float] = {}
+    total: Counter[str] = Counter()
     for seconds in times:
-        for stage, spent in seconds.items():
-            total[stage] = total.get(stage, 0.0) + spent
-    return total
+        total.update(seconds)
+    return dict(total)
 
 
-def pick(rows: Iterable[RowOrCell], **wanted: Any) -> list[RowOrCell]:
+def pick(rows: Iterable[Row], **wanted: Any) -> list[Row]:
     """Return the result rows, or cells of a summary, with the given values.
 
     Examples
@@ -143,7 +139,7 @@ def pick(rows: Iterable[RowOrCell], **wanted: Any) -> list[RowOrCell]:
     >>> pick([{"part": "mixture", "seed": 0}, {"part": "mixture", "seed": 1}], seed=1)
     [{'part': 'mixture', 'seed': 1}]
     """
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]  # type: ignore[index]
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 def features_of(row: Any) -> str:

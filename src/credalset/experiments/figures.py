@@ -184,9 +184,6 @@ def _panels(n_rows: int, n_columns: int, width: float, height: float, share_y: b
 
 
 def _png(figure: Any) -> bytes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    FigureCanvasAgg(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
     return buffer.getvalue()

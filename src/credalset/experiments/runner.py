@@ -67,21 +67,19 @@ def compute(batch: Batch, data_dir: Path | None) -> Outcome:
 
 
 def _outcomes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) -> Generator[tuple[str, Outcome], None, None]:
-    """Yield the name and outcome of each batch as soon as it is finished; those that must run alone come first."""
-    for alone in (True, False):
-        chosen = [batch for batch in batches if batch.alone == alone]
-        workers = 1 if alone else max(1, min(jobs, len(chosen)))
-        start = {"initializer": _start_worker, "initargs": (os.getpid(), workers)}
-        pool = Parallel(workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs", **start)
-        with _interrupts_ignored():
-            running = pool(delayed(_compute_named)(batch, data_dir) for batch in chosen)
-        with warnings.catch_warnings():
-            # joblib warns of workers that were ended before they had finished, wherever Ctrl-C finds it
-            warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
-            try:
-                yield from running
-            finally:
-                running.close()
+    """Yield the name and outcome of each batch as soon as it is finished."""
+    workers = max(1, min(jobs, len(batches)))
+    start = {"initializer": _start_worker, "initargs": (os.getpid(), workers)}
+    pool = Parallel(workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs", **start)
+    with _interrupts_ignored():
+        running = pool(delayed(_compute_named)(batch, data_dir) for batch in batches)
+    with warnings.catch_warnings():
+        # joblib warns of workers that were ended before they had finished, wherever Ctrl-C finds it
+        warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
+        try:
+            yield from running
+        finally:
+            running.close()
 
 
 @contextmanager

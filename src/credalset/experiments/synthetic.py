@@ -10,7 +10,6 @@ import numpy as np
 from credalset.datasets import SyntheticData, load_synthetic, make_synthetic
 from credalset.experiments.batch import Batch, Outcome, by_seeds
 from credalset.experiments.measure import Part
-from credalset.experiments.published import train_one
 from credalset.experiments.runs import COMMON, QUICK, WITH_FEW_VOTES, Task, run_tasks, shown_items
 
 NAME = "synthetic"
@@ -27,8 +26,8 @@ def settings(quick: bool = False, data_dir: Path | None = None, published_data: 
 
 
 def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
-    """List the batches: the timing of the plain loop, first order for every K, second order and sizes for K = 3."""
-    result = [Batch(NAME, "one-at-a-time", "one-at-a-time", {**shared, "n_classes": 3}, 0, alone=True)]
+    """List the batches: first order for every K, second order and sizes for K = 3."""
+    result = []
     for part in WITH_FEW_VOTES:
         for n_classes in shared["classes"] if part == "first-order" else [3]:
             options = {**shared, "n_classes": n_classes}
@@ -41,8 +40,6 @@ def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
 
 def run(batch: Batch, data_dir: Path | None = None) -> Outcome:
     """Compute a batch."""
-    if batch.part == "one-at-a-time":
-        return train_one(_data(0, 3, 100, batch.options, data_dir), batch.options)
     if batch.part == "training-size":
         return run_tasks("first-order", _size_tasks(batch), batch.options)
     return run_tasks(batch.part, _vote_tasks(batch, data_dir), batch.options)

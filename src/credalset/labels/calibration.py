@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,10 +11,10 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.annotations.labels import name_array, row_names
-from credalset.calibration.base import BaseCalibration, as_level, read_items
-from credalset.calibration.checks import uses_mixtures
+from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
 from credalset.calibration.conditional import with_constant
 from credalset.calibration.groups import Pool
+from credalset.calibration.noise import NoNoise
 from credalset.calibration.part import ROUNDING, Part
 from credalset.calibration.promise import COVERED, Promise
 from credalset.calibration.rule import Rule
@@ -143,7 +142,8 @@ sets; if items are exchangeable
             A batch of N sets. Some may be empty: no label conforms, which happens where all are rather unlikely.
         """
         checked = self.check(prediction, classes)
-        thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, groups, weights)
+        ordered = per_item(prediction, groups, weights)
+        thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, *ordered)
         items = row_names(prediction)
         members = self.score.label_scores(checked) <= thresholds[:, None]
         return LabelSets(members, self.classes, None if items is None else name_array(items))
@@ -169,7 +169,8 @@ sets; if items are exchangeable
         """
         checked = self.check(prediction)
         columns = self.score.label_scores(checked).T
-        found = [self.rule.p_values(column, self.score, checked, groups, weights) for column in columns]
+        ordered = per_item(prediction, groups, weights)
+        found = [self.rule.p_values(column, self.score, checked, *ordered) for column in columns]
         return np.stack(found, axis=1)
 
     def to_bundle(self) -> Bundle:
@@ -180,15 +181,14 @@ sets; if items are exchangeable
         return bundle
 
     @classmethod
-    def _own_fields(cls, bundle: Bundle, rule: Rule, path: str | Path) -> dict[str, Any]:
-        n_classes: Any = bundle.values.get("n_classes")
-        target, shape = bundle.values.get("target"), (len(rule), n_classes)
-        with refusing(f"{path} does not say whose label it covers"):
-            target = as_target(target)
-        scores = read_array(bundle.arrays, LABEL_SCORES, np.float64, shape, f"{path} has no valid scores of labels.")
-        wrong = f"{path} has no valid shares of votes."
-        shares = read_array(bundle.arrays, SHARES, np.float64, shape, wrong)
-        require(bool((shares >= 0.0).all() and (np.abs(shares.sum(axis=1) - 1.0) < 1e-6).all()), wrong)
+    def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
+        with refusing("does not say whose label it covers"):
+            target = as_target(bundle.values.get("target"))
+        shape = (len(rule), bundle.values["n_classes"])
+        scores = read_array(bundle.arrays, LABEL_SCORES, np.float64, shape, "scores of labels")
+        shares = read_array(bundle.arrays, SHARES, np.float64, shape, "shares of votes")
+        are_shares = (shares >= 0.0).all() and (np.abs(shares.sum(axis=1) - 1.0) < 1e-6).all()
+        require(are_shares, "has no valid shares of votes.")
         return {"label_scores": scores, "shares": shares, "target": target}
 
     def __repr__(self) -> str:
@@ -256,6 +256,7 @@ def conformalize(
     """
     wanted, chosen = as_target(target), get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
+    groups, weights = per_item(prediction, groups, weights)
     label_scores = chosen.label_scores(checked)
     shares = labels_that_count(found.distributions, label_scores, wanted)
     if n_samples is not None:
@@ -265,9 +266,9 @@ def conformalize(
         shares = as_generator(random_state).multinomial(n_draws, shares / shares.sum(axis=1, keepdims=True)) / n_draws
     label_scores = np.where(shares > 0.0, label_scores, 0.0)
     scores = (shares * label_scores).sum(axis=1)
-    rule = replace(Rule.build(chosen, checked, found, None, groups, weights), scores=scores, bounds=scores[None, :])
-    n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
-    return LabelCalibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures, label_scores, shares, wanted)
+    rule = Rule(scores, **Rule.beside_labels(chosen, checked, NoNoise(), groups, weights))
+    own = {"label_scores": label_scores, "shares": shares, "target": wanted}
+    return LabelCalibration.from_rule(chosen, checked, found, rule, **own)
 
 
 def as_target(target: Any) -> Target:

@@ -11,6 +11,7 @@ import numpy as np
 from credalset._estimate import Estimate
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_probability
+from credalset.annotations.labels import in_item_order
 from credalset.sets.credal_set import CredalSet
 
 __all__ = ["Estimate", "by_group", "mean", "proportion", "rows_by_group"]
@@ -74,14 +75,14 @@ def by_group(
     >>> by_group(decided, sets, ["hard", "easy"])
     {'easy': 1.0000 [0.0250, 1.0000] (n=1), 'hard': 0.0000 [0.0000, 0.9750] (n=1)}
     """
-    return {key: measure(sets[rows], **options) for key, rows in rows_by_group(groups, len(sets)).items()}
+    return {key: measure(sets[rows], **options) for key, rows in rows_by_group(groups, sets).items()}
 
 
-def rows_by_group(groups: ArrayLike, n: int) -> dict[Any, IntArray]:
+def rows_by_group(groups: Any, sets: CredalSet) -> dict[Any, IntArray]:
     """Return the rows of each group, groups in order."""
-    keys = np.asarray(groups)
-    if keys.shape != (n,):
-        raise ValueError(f"groups must hold one key for each of the {n} sets, but has shape {keys.shape}.")
+    keys = np.asarray(in_item_order(groups, sets.items, "groups", "the sets"))
+    if keys.shape != (len(sets),):
+        raise ValueError(f"groups must hold one key for each of the {len(sets)} sets, but has shape {keys.shape}.")
     rows: dict[Any, list[int]] = {}
     for row, key in enumerate(keys.tolist()):
         rows.setdefault(key, []).append(row)

@@ -12,6 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from credalset._validation import check_choice
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, legend_above, points_of
 from credalset.plotting.notes import write_notes
@@ -69,7 +70,7 @@ def entropy_intervals(
     'normalised entropy'
     """
     style.check_sets(sets)
-    style.check_option(order, "order", ("center", None))
+    check_choice(order, "order", ("center", None))
     names = style.check_names(labels, "labels", len(sets), "sets")
     true_entropy = None if truth is None else entropy(style.check_rows(truth, "truth", sets), base)
     center = entropy(sets.center, base)
@@ -162,7 +163,7 @@ def uncertainty_map(
     base: float | str | None = "K",
     color: ArrayLike | str | None = None,
     color_label: str = "",
-    annotate: Mapping[int, str] | Sequence[int] | None = None,
+    annotate: Mapping[Any, str] | Sequence[Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Scatter the aleatoric against the epistemic uncertainty of sets, with lines of constant total.
@@ -181,8 +182,8 @@ def uncertainty_map(
     color : str or array of shape (N,), optional
         One colour for all; or numbers, shown on a colour scale with the title ``color_label``, and grey where they are
         NaN or infinite; or names of groups, listed in a legend.
-    annotate : mapping of int to str, or sequence of int, optional
-        Sets to point out, by index, with a text or with their index.
+    annotate : mapping to str, or sequence, optional
+        Sets to point out, by index or by the name of their item, with a text or with their index or name.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -196,7 +197,7 @@ def uncertainty_map(
     """
     style.check_sets(sets)
     groups = _check_color(color, len(sets))
-    notes = _check_notes(annotate, len(sets))
+    notes = _check_notes(annotate, sets)
     parts = sets.uncertainty(base)
     largest = float(np.log(sets.n_classes) / log_base(base, sets.n_classes))
     ax = style.axes_or_new(ax, height=2.9)
@@ -304,10 +305,16 @@ def _check_color(color: ArrayLike | str | None, n: int) -> AnyArray | None:
     return array
 
 
-def _check_notes(annotate: Mapping[int, str] | Sequence[int] | None, n: int) -> dict[int, str]:
+def _check_notes(annotate: Mapping[Any, str] | Sequence[Any] | None, sets: CredalSet) -> dict[int, str]:
     if annotate is None:
         return {}
-    notes = dict(annotate) if isinstance(annotate, Mapping) else {int(i): str(i) for i in annotate}
+    n, items = len(sets), [] if sets.items is None else list(sets.items)
+    places: dict[Any, int] = {name: place for place, name in enumerate(items)}
+    given = annotate if isinstance(annotate, Mapping) else {i: str(i) for i in annotate}
+    unknown = [name for name in given if name not in places and not isinstance(name, int | np.integer)]
+    if unknown:
+        raise ValueError(f"annotate names {unknown[0]!r}, but no set has an item of that name. Use names or indices.")
+    notes = {places[name] if name in places else int(name): text for name, text in given.items()}
     outside = [i for i in notes if not -n <= i < n]
     if outside:
         raise ValueError(f"annotate names set {outside[0]}, but there are {n} sets. Use indices below {n}.")

@@ -13,8 +13,8 @@ from credalset._validation import as_matrix, as_probability
 from credalset.annotations.labels import (
     Labels,
     column_names,
+    in_item_order,
     order_by_name,
-    order_of_items,
     plain_names,
     row_names,
     shown,
@@ -187,9 +187,12 @@ def read_items(
     known = sets.items if items is None else items
     keys = None if known is None else _per_item(known, "items", n)
     texts, images, groups = (
-        _by_name(given, name, keys) for given, name in ((texts, "texts"), (images, "images"), (groups, "groups"))
+        in_item_order(given, keys, name, "prediction")
+        for given, name in ((texts, "texts"), (images, "images"), (groups, "groups"))
     )
-    slices = {name: _by_name(values, f"slices[{name!r}]", keys) for name, values in (slices or {}).items()}
+    slices = {
+        name: in_item_order(values, keys, f"slices[{name!r}]", "prediction") for name, values in (slices or {}).items()
+    }
     found = read_votes(votes, n, own, keys, k)
     names = keys if keys is not None else row_names(votes) if votes is not None else None
     return Items(
@@ -242,15 +245,6 @@ def _rows(array: FloatArray, name: str, n: int) -> FloatArray:
     if len(array) != n:
         raise ValueError(f"{name} has {len(array)} rows, but there are {n} items. Pass one row per item.")
     return array
-
-
-def _by_name(values: Any, name: str, keys: list[Any] | None) -> Any:
-    """Put a series into the order of the items, where both have names; 0, 1, 2, … are positions."""
-    index = row_names(values)
-    if keys is None or index is None or plain_names(index) == tuple(range(len(index))):
-        return values
-    rows = order_of_items(index, keys, name, "prediction")
-    return values if rows is None else values.iloc[rows]
 
 
 def _per_item(values: Any, name: str, n: int) -> list[Any]:

@@ -15,20 +15,28 @@ from credalset.annotations import Annotations
 from credalset.annotations.labels import shown
 from credalset.annotations.table import positions
 from credalset.exceptions import need
-from credalset.tables.arrow import PREDICTION, check_text, is_list, matrix, number_columns, prediction_columns
+from credalset.tables.arrow import (
+    PREDICTION,
+    check_text,
+    is_list,
+    matrix,
+    number_columns,
+    prediction_columns,
+    unrounded,
+)
 from credalset.tables.files import read_table
 
 
 @dataclass(frozen=True)
 class NumberTable:
-    """Items with numbers: predictions, one column per class, or features.
+    """Items with numbers: predictions, one column per class, or features; or with a text each.
 
     Attributes
     ----------
     items : tuple of str
         Names of the rows.
-    values : ndarray of shape (n, number of columns)
-        The numbers.
+    values : ndarray of shape (n, number of columns), or of n str
+        The numbers, or the texts.
     names : tuple of str or None
         Names of the columns; None if they came as lists.
     extra : dict of arrays (n,)
@@ -44,8 +52,9 @@ class NumberTable:
         return len(self.items)
 
     def features(self) -> Any:
-        """Return what a model is trained on and asked about: a frame with the names of items and columns."""
-        return self.values if self.names is None else named_frame(self.values, self.names, self.items)
+        """Return what a model is trained on and asked about: a frame with the names of items and columns, or texts."""
+        plain = self.names is None or self.values.ndim == 1
+        return self.values if plain else named_frame(self.values, self.names or (), self.items)
 
 
 def named_frame(values: FloatArray, names: Sequence[Any], items: Sequence[Any] | None = None) -> Any:
@@ -64,11 +73,13 @@ def read_numbers(
     text: Sequence[str] = (),
     classes: Sequence[Hashable] | None = None,
     what: str = "predictions",
+    texts: bool = False,
 ) -> NumberTable:
     """Read a table of items with one numeric column per class (or feature), or one column of lists, into memory.
 
     Of a table that ``predict`` wrote, the columns ``prediction_…`` are read; where the ``classes`` of a calibration
     are known, theirs, in their order. Columns named in ``text`` are text even where they look like numbers.
+    With ``texts``, one column of texts will do, too: for a model that reads them.
     """
     table = read_table(path, format, text=[id, *text])
     names = table.schema.names
@@ -91,7 +102,7 @@ def read_numbers(
         if ids.null_count:
             raise ValueError(f"{path} has rows without an id in the column {id!r}. Every item needs a name.")
         items += map(str, ids.to_pylist())
-        blocks.append(matrix(batch, wanted, what))
+        blocks.append(matrix(batch, wanted, what, texts=texts))
         for name in extra:
             kept[name] += batch.column(batch.schema.get_field_index(name)).to_pylist()
     if not items:
@@ -102,7 +113,7 @@ def read_numbers(
     values = np.concatenate(blocks)
     return NumberTable(
         tuple(items),
-        softmax(values, axis=1) if logits else values,
+        softmax(values, axis=1) if logits else unrounded(values) if what == "predictions" else values,
         None if lists else tuple(name.removeprefix(PREDICTION) if name in written else name for name in wanted),
         {name: np.array(values) for name, values in kept.items()},
     )
@@ -155,10 +166,13 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
     if idle:
         notes.append(f"{_count(len(idle), 'voted item')} without a row left out (first: {shown(idle)}).")
     if not here.any():
-        raise ValueError(
+        nothing = (
             f"no item is in both tables: {_count(len(table), 'row')} such as {shown(table.items[:2])}, votes on "
-            f"{_count(len(votes), 'item')} such as {shown(votes.items[:2])}. Check the columns that name the items."
+            f"{_count(len(votes), 'item')} such as {shown(votes.items[:2])}. Check the columns that name the items"
         )
+        if not keep_unvoted:
+            raise ValueError(f"{nothing}.")
+        notes = [f"{nothing}, unless all of them are new."]
     chosen = np.arange(len(table)) if keep_unvoted else np.flatnonzero(here)
     extra = {name: values[chosen] for name, values in table.extra.items()}
     items = tuple(table.items[i] for i in chosen)

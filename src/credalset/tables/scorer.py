@@ -17,7 +17,7 @@ from credalset.calibration import Calibration
 from credalset.exceptions import CredalSetWarning, need
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.sets.credal_set import CredalSet
-from credalset.tables.arrow import check_text, matrix, number_columns
+from credalset.tables.arrow import check_text, matrix, number_columns, unrounded
 from credalset.tables.matching import as_calibrated, named_frame
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Scorer:
     Parameters
     ----------
     loaded : Calibration, ConformalCredalClassifier, or path of a folder that ``save`` wrote
-        With a classifier, batches hold features instead of predictions.
+        With a classifier, batches hold features instead of predictions, or the texts that it reads.
     alpha : float
         Miscoverage rate in (0, 1).
     ask : sequence of str
@@ -166,10 +166,13 @@ class Scorer:
     def _input(self, batch: pa.RecordBatch) -> Any:
         """Read predictions or features."""
         names = self.columns_of(batch.schema)
-        values = matrix(batch, names)
+        reads_texts = not isinstance(self.model, Calibration) and not hasattr(self.model, "n_features_in_")
+        values = matrix(batch, names, texts=reads_texts)
         if getattr(self.model, "feature_names_in_", None) is not None:
             return named_frame(values, names)
-        return softmax(values, axis=1) if self.logits else values
+        if self.logits:
+            return softmax(values, axis=1)
+        return unrounded(values) if isinstance(self.model, Calibration) else values
 
     def columns_of(self, schema: pa.Schema) -> list[str]:
         """Return the columns that predictions or features are read from, in the order of the classes."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from credalset.annotations.building import Building, warn_of_variants
-from credalset.annotations.counting import Rules, as_seconds, count_votes
+from credalset.annotations.counting import Rules, count_votes, drop_unreadable_times
 from credalset.annotations.readers.reading import ROLES, VoteFile
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.scale import find_positions
@@ -44,7 +44,8 @@ def count_file(
         role: column if role == "label" and single.classes else _retyped(column, kinds[role])
         for role, column in columns.items()
     }
-    _drop_unreadable_times(columns, votes)
+    if votes.wanted.time is None and drop_unreadable_times(columns):
+        votes.log.notes.append("times were not understood: of several votes on one task, the last in the file counts")
     wanted = single.classes or names["label"]
     known = _classes(columns["label"], votes, kinds["label"]) if wanted is None else wanted
     every = list(dict.fromkeys(map(kinds["task"], tasks))) if names["task"] is None else names["task"]
@@ -110,14 +111,3 @@ def _classes(labels: Column, votes: VoteFile, kind: ColumnType) -> list[Any]:
     declared = list(dict.fromkeys(map(kind, votes.log.classes)))
     every = declared + [label for label in seen if label not in declared]
     return default_classes(None, Column.encode("label", every)) if kind.name in ("int", "float") else every
-
-
-def _drop_unreadable_times(columns: dict[str, Column], votes: VoteFile) -> None:
-    """Go by the order of the file if times that nobody asked for cannot be understood."""
-    if "time" not in columns or votes.wanted.time is not None:
-        return
-    try:
-        as_seconds(columns["time"])
-    except ValueError:
-        del columns["time"]
-        votes.log.notes.append("times were not understood: of several votes on one task, the last in the file counts")

@@ -24,8 +24,10 @@ def recognise(source: Source) -> Guess | None:
         isinstance(row.get(name), dict) for row in rows for name in roles.values()
     ):
         return None
-    listed = any(isinstance(row.get(roles["label"]), list) for row in rows)
-    sure = (0.8 if "worker" in roles else 0.6) - (0.3 if listed else 0.0)
+    labels = [row[roles["label"]] for row in rows if row.get(roles["label"]) is not None]
+    listed = any(isinstance(label, list) for label in labels)
+    differ = "worker" not in roles and len(labels) > 3 and len(set(map(str, labels))) == len(labels)
+    sure = (0.8 if "worker" in roles else 0.6) - (0.3 if listed or differ else 0.0)
     return Guess(sure, "its columns have names of tasks and labels" + (", and of workers" if "worker" in roles else ""))
 
 

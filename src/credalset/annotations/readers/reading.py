@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from credalset.annotations.labels import shown
 from credalset.annotations.naming import tidied
 from credalset.annotations.readers.common import Export, Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
@@ -131,14 +132,20 @@ class VoteFile:
 
     def batches(self) -> Iterator[Batch]:
         """Yield columns task, worker, label, and time and weight where known: one label per row, as in the file."""
+        n_rows, gaps = 0, []
         for batch in self._labelled():
             complete = self.complete(batch)
-            if self.missing == "error" and len(complete["label"]) < len(batch["label"]):
-                raise ValueError(
-                    f"{self.source.name} has a vote without task, worker or label. Pass missing='drop' to leave it out."
-                )
-            if complete["label"]:
+            if self.missing == "error":
+                gaps += [n_rows + row for row in incomplete_rows(batch)]
+                n_rows += len(batch["label"])
+            if complete["label"] and not gaps:  # after a gap, what follows is only counted
                 yield complete
+        if gaps:
+            votes, them = ("1 vote", "it") if len(gaps) == 1 else (f"{len(gaps)} votes", "them")
+            raise ValueError(
+                f"{self.source.name} has {votes} without task, worker or label (in rows {shown(gaps)}; the first is 0)"
+                f". Pass missing='drop' to leave {them} out."
+            )
 
     def complete(self, batch: Batch) -> Batch:
         """Return the complete rows; those of a table in which none should be missing are counted as left out."""
@@ -220,8 +227,13 @@ class VoteFile:
 
 def complete_rows(batch: Batch) -> Batch:
     """Return the rows that have a task, a worker, a label and a weight, as far as there are such columns."""
-    gaps = [column for role, column in batch.items() if role != "time" and None in column]
+    gaps = set(incomplete_rows(batch))
     if not gaps:
         return batch
-    kept = [row for row in range(len(batch["label"])) if all(column[row] is not None for column in gaps)]
-    return {role: [column[row] for row in kept] for role, column in batch.items()}
+    return {role: [x for row, x in enumerate(column) if row not in gaps] for role, column in batch.items()}
+
+
+def incomplete_rows(batch: Batch) -> list[int]:
+    """Return the rows in which the task, the worker, the label or the weight is missing."""
+    columns = [column for role, column in batch.items() if role != "time" and None in column]
+    return sorted({row for column in columns for row, value in enumerate(column) if value is None})

@@ -82,8 +82,8 @@ class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimato
     def save(self, path: str | Path) -> None:
         """Write the estimator to a directory without pickle; read it with `credalset.load`."""
         check_is_fitted(self)
-        saved = dump_estimator(self)
-        write_bundle(path, Bundle("estimator", saved.network or {}, {}, saved.files))
+        files, values = dump_estimator(self)
+        write_bundle(path, Bundle("estimator", values or {}, {}, files))
 
     @abstractmethod
     def predict_proba(self, X: Any) -> FloatArray:

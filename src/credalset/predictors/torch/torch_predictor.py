@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from credalset._typing import FloatArray
+from credalset._validation import check_choice
 from credalset.exceptions import CredalSetWarning
 from credalset.predictors.torch.base import Job, TorchEstimator, as_device, forward_in_blocks
 from credalset.predictors.torch.heads import Dirichlet, Head, Probabilities, Softmax
@@ -105,13 +106,8 @@ class TorchPredictor(TorchEstimator):
         return bool(self.prefit) or hasattr(self, "module_")
 
     def _head(self) -> Head:
-        if self.order not in OUTPUTS:
-            raise ValueError(f"order must be 'first' or 'second', but is {self.order!r}.")
-        if self.output not in OUTPUTS[self.order]:
-            known = ", ".join(map(repr, OUTPUTS[self.order]))
-            raise ValueError(
-                f"output must say what a module of {self.order} order puts out, one of {known}, but is {self.output!r}."
-            )
+        check_choice(self.order, "order", OUTPUTS)
+        check_choice(self.output, f"output of a module of {self.order} order", OUTPUTS[self.order])
         if self.order == "second":
             return Dirichlet(self.output, self.label_clip, self.output_l2)
         return Softmax() if self.output == "logits" else Probabilities()

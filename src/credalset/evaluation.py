@@ -103,25 +103,27 @@ class Constant:
         mean = y.mean(axis=0, keepdims=True)
         prediction = mean / mean.sum() if score.order == "first" else _dirichlet(y, mean)
         try:
-            same = score.check_prediction(prediction, n_classes=labels.n_classes)[np.zeros(len(y), dtype=int)]
+            rows = _repeated(score, prediction, labels)
         except (TypeError, ValueError):
             return None
-        rows = Checked(same, labels.items)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredalSetWarning)  # the model's calibration has said it
+        with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the model's calibration has said it
             return cls(prediction, conformalize(rows, labels, score, noise=noise, groups=groups, weights=weights))
 
     def evaluate(self, labels: Labels, alpha: Any, groups: Any, weights: Any, volume: bool | None) -> dict[str, Any]:
         """Return the row of the constant prediction at one level; nothing was promised of it."""
-        same = self.calibration.score.check_prediction(self.prediction)[np.zeros(len(labels), dtype=int)]
-        checked: Any = Checked(same, labels.items)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredalSetWarning)
+        checked: Any = _repeated(self.calibration.score, self.prediction, labels)
+        with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
             sets = self.calibration.predict_set(checked, alpha, groups=groups, weights=weights)
         are_alike = len(sets) > 0 and bool((sets.threshold == sets.threshold[0]).all())
         row = _head(self.calibration.score, alpha) | _row(sets, labels, volume, sets[:1] if are_alike else sets)
         plain = {name: float(value) if isinstance(value, metrics.Estimate) else value for name, value in row.items()}
         return plain | {"score": row["score"] + CONSTANT}
+
+
+def _repeated(score: Score, prediction: FloatArray, labels: Labels) -> Checked:
+    """Return the same prediction for every item."""
+    same = score.check_prediction(prediction, n_classes=labels.n_classes)[np.zeros(len(labels), dtype=int)]
+    return Checked(same, labels.items)
 
 
 def _dirichlet(y: FloatArray, mean: FloatArray) -> FloatArray:

@@ -192,6 +192,14 @@ def melt(
             )
     if not cells:
         raise ValueError(f"table has no column besides {task!r}: each annotator needs one.")
+    long = votes_in(cells, items, empty)
+    if worker is None:
+        _warn_of_others(long)
+    return long, items
+
+
+def votes_in(cells: Mapping[Any, list[Any]], items: list[Any], empty: Iterable[Any] = ()) -> dict[str, list[Any]]:
+    """Return a vote per filled cell of columns by annotator, as columns task, worker and label."""
     blank = {None, "", *empty}
     long: dict[str, list[Any]] = {"task": [], "worker": [], "label": []}
     for name, labels in cells.items():
@@ -199,9 +207,7 @@ def melt(
         long["task"] += [items[row] for row in filled]
         long["worker"] += [name] * len(filled)
         long["label"] += [_plain_number(labels[row]) for row in filled]
-    if worker is None:
-        _warn_of_others(long)
-    return long, items
+    return long
 
 
 def _annotators(worker: Iterable[Hashable], columns: list[Any]) -> list[Hashable]:

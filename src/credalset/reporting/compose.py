@@ -174,8 +174,7 @@ def report(
         raise ValueError(
             f"table is written as Parquet: give it a name that ends in .parquet, not {Path(table).name!r}."
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CredalSetWarning)  # the page says what these would
+    with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the page says what these would
         origin, sets, level = _sets(source, prediction, groups, weights, classes, alpha)
         keys = groups if origin.conditional is None else None
         features = origin.slices(groups, len(sets)) | dict(slices or {})

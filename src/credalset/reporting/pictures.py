@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -39,13 +40,13 @@ class Frame:
     width: float = WIDTH - 54.0
     height: float = 230.0
 
-    def across(self, value: float) -> float:
-        """Place a number on the horizontal axis."""
+    def across(self, value: Any) -> Any:
+        """Place a number, or an array of them, on the horizontal axis."""
         low, high = self.x
         return self.left + self.width * (value - low) / (high - low)
 
-    def up(self, value: float) -> float:
-        """Place a number on the vertical axis."""
+    def up(self, value: Any) -> Any:
+        """Place a number, or an array of them, on the vertical axis."""
         low, high = self.y
         return self.top + self.height * (high - value) / (high - low)
 
@@ -182,6 +183,17 @@ def map_frame(queue: Queue, rules: QueueRules) -> Frame:
     return Frame((0.0, ends[0]), (0.0, ends[1]), height=256.0)
 
 
+def _marks(queue: Queue, rows: AnyArray, points: FloatArray, kind: str) -> str:
+    """A mark per item at its point (N, 2) of the paper, by action; those that need work lie on top."""
+    parts = []
+    for action in reversed(ACTIONS):
+        mine = rows[(queue.action[rows] == action) & np.isfinite(points[rows]).all(axis=1)]
+        marks = "".join(f"M{x:.1f} {y:.1f}{MARKS[action]}" for x, y in points[mine].tolist())
+        if marks:
+            parts.append(f'<path class="{kind} {action}" d="{marks}"/>')
+    return "".join(parts)
+
+
 def uncertainty_map(frame: Frame, queue: Queue, rows: AnyArray) -> str:
     """Aleatoric against epistemic part, a mark per item."""
     x1, y1 = frame.x[1], frame.y[1]
@@ -193,13 +205,8 @@ def uncertainty_map(frame: Frame, queue: Queue, rows: AnyArray) -> str:
         parts.append(f'<path class="rule" d="M{frame.at(ambiguous, 0)}V{frame.up(y1):.1f}"/>')
     if unknown < y1:
         parts.append(f'<path class="rule" d="M{frame.at(0, unknown)}H{frame.across(min(ambiguous, x1)):.1f}"/>')
-    for action in reversed(ACTIONS):
-        mine = rows[queue.action[rows] == action]
-        mine = mine[np.isfinite(queue.aleatoric[mine])]
-        points = zip(queue.aleatoric[mine].tolist(), queue.epistemic[mine].tolist(), strict=True)
-        marks = "".join(f"M{frame.at(x, y)}{MARKS[action]}" for x, y in points)
-        if marks:
-            parts.append(f'<path class="mark {action}" d="{marks}"/>')
+    points = np.stack([frame.across(queue.aleatoric), frame.up(queue.epistemic)], axis=1)
+    parts.append(_marks(queue, rows, points, "mark"))
     parts.append('<g id="map-selected"></g><rect id="map-brush" class="brush" width="0" height="0"/>')
     label = (
         f"Map of {len(rows)} items: aleatoric part across, epistemic part up. The table below has the same numbers, "
@@ -251,12 +258,7 @@ def triangle_base(classes: Sequence[str]) -> str:
 
 def triangle(classes: Sequence[str], center: FloatArray, queue: Queue, rows: AnyArray, paths: Sequence[str]) -> str:
     """All predictions in the triangle, and the exact sets of a few items."""
-    parts = [triangle_base(classes)]
-    for action in reversed(ACTIONS):
-        mine = rows[queue.action[rows] == action]
-        marks = "".join(f"M{x:.1f} {y:.1f}{MARKS[action]}" for x, y in on_triangle(center[mine]).tolist())
-        if marks:
-            parts.append(f'<path class="mark faint {action}" d="{marks}"/>')
+    parts = [triangle_base(classes), _marks(queue, rows, on_triangle(center), "mark faint")]
     shapes = "".join(f'<path class="set" d="{path}"/>' for path in paths if path)
     parts.append(f'<g id="sets" transform="scale({1 / STEPS:g})">{shapes}</g>')
     return picture("".join(parts), 306, "Triangle of the three classes: predictions as marks, exact sets outlined")

@@ -145,13 +145,9 @@ def open_parquet(source: Any) -> Any:
 
 
 def _read_parquet(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -> Table:
-    source = _input(file, kind)
-    if file == STANDARD_STREAM:
-        source = io.BytesIO(source.read())  # the footer comes last: Parquet cannot be read as it arrives
-    elif kind.compression is None:
-        source.close()
-        source = file
-    parquet = open_parquet(source)
+    is_plain = file != STANDARD_STREAM and kind.compression is None
+    # The footer comes last: Parquet cannot be read as it arrives.
+    parquet = open_parquet(file if is_plain else io.BytesIO(_input(file, kind).read()))
     return Table(parquet.schema_arrow, parquet.iter_batches(batch_size=batch_rows))
 
 

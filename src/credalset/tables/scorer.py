@@ -143,8 +143,7 @@ class Scorer:
         }
         if "groups" in options:
             options["groups"] = as_calibrated(options["groups"], self.calibration)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredalSetWarning)  # empty sets have a column of their own
+        with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
             sets = self.model.predict_set(prediction, alpha=self.alpha, **options)
         return self._table([batch.column(i) for i in self._carried(batch.schema)], sets)
 

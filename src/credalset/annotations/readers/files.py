@@ -21,6 +21,7 @@ from typing import Any
 from credalset.exceptions import FileFormatError, need
 
 DATA_SUFFIXES = (".parquet", ".pq", ".arrow", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".txt")
+SAME_FORMAT = {".pq": ".parquet", ".ndjson": ".jsonl"}
 PACKED_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
 STANDARD_STREAM = "-"
 #: what stands beside data in folders that tools write
@@ -100,7 +101,8 @@ def _is_data(file: Path, folder: Path) -> bool:
 
 
 def _data_suffix(file: Path) -> str:
-    return Path(file.stem if file.suffix.lower() in PACKED_SUFFIXES else file.name).suffix.lower()
+    suffix = Path(file.stem if file.suffix.lower() in PACKED_SUFFIXES else file.name).suffix.lower()
+    return SAME_FORMAT.get(suffix, suffix)
 
 
 def find_files(path: str | Path) -> list[File]:

@@ -10,8 +10,8 @@ from credalset.annotations.naming import candidates, plain, tidied
 from credalset.annotations.readers.common import Export, Guess, Reader
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.source import Source
-from credalset.annotations.table import is_missing, is_number_text
-from credalset.annotations.wide import is_annotator, label_columns
+from credalset.annotations.table import is_number_text
+from credalset.annotations.wide import is_annotator, label_columns, votes_in
 
 INDEX_NAMES = {"", "unnamed_0", "index"}
 
@@ -74,10 +74,7 @@ def read(export: Export) -> Iterator[Batch]:
         items = batch[task] if task is not None else list(range(done, done + size))
         done += size
         yield {"task": items, "worker": [None] * size, "label": [None] * size}
-        for name in annotators:
-            filled = [row for row, label in enumerate(batch[name]) if not is_missing(label)]
-            labels = [batch[name][row] for row in filled]
-            yield {"task": [items[row] for row in filled], "worker": [name] * len(filled), "label": labels}
+        yield votes_in({name: batch[name] for name in annotators}, items)
 
 
 READER = Reader("wide", recognise, read, ("task", "worker"))

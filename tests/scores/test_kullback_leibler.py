@@ -610,7 +610,7 @@ def test_closest_with_top_known_values():
     assert nearly == pytest.approx(2e-14, rel=1e-5)  # ½ Σ δ²/g
 
 
-# --- degenerate cases ---------------------------------------------------------------------------------------------------
+# --- degenerate cases -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 50])

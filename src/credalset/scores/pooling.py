@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from credalset._typing import FloatArray
 
 
-def pool(values: FloatArray, *terms: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, ...]:
+def pool(values: FloatArray, *terms: Callable[[FloatArray], Any]) -> tuple[FloatArray, ...]:
     """Return the size of the pool of each of the values (N, K), and the sums over it of functions of them.
 
     The pool of a value is itself and the largest others, as long as each exceeds the average of those before it: what

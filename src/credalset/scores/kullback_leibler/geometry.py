@@ -341,6 +341,7 @@ def _tilt_some(
     limit: FloatArray,
     radius: FloatArray,
     cap: FloatArray,
+    *,
     near: bool,
 ) -> tuple[FloatArray, BoolArray]:
     """Return the points, and whether they were found: near g, strengths end where differences from g say nothing.
@@ -371,8 +372,8 @@ def _tilt_some(
             tilts = _Tilts(others, advantage, top, zero, zero, zero, zero, lift, limit, goal, tolerance)
         low = np.minimum(np.sqrt(8.0 * radius), high)
         found = tilts.curve(np.log(high), near)[0] >= 0 if near else np.ones(len(radius), dtype=bool)
-    x = [np.log(end) for end in (low, high, np.clip(start, low, high))]
-    strength = np.exp(newton(lambda x, *data: _Tilts(*data).curve(x, near), tilts, *x, tolerance))
+    low, high, start = np.log(low), np.log(high), np.log(np.clip(start, low, high))
+    strength = np.exp(newton(lambda x, *data: _Tilts(*data).curve(x, near), tilts, low, high, start, tolerance))
     with np.errstate(all="ignore"):
         gain, of_others, of_top = tilts.gains(strength, near)
         point = np.where(best, g * np.exp(tilts.lift - strength * tilts.origin), gain + others if near else gain)
@@ -380,7 +381,9 @@ def _tilt_some(
 
 
 @in_blocks(lambda size: 2 * size)
-def support(center: FloatArray, radius: FloatArray, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
+def support(
+    center: FloatArray, radius: FloatArray, utility: FloatArray, *, attaining: bool
+) -> tuple[FloatArray, FloatArray | None]:
     """Largest expected utility and a member that attains it."""
     (g, r), u = _class_major(center, radius), utility.T
     possible = g > 0
@@ -390,7 +393,7 @@ def support(center: FloatArray, radius: FloatArray, utility: FloatArray) -> tupl
     advantage = np.where(possible, (0.5 * np.where(possible, u, 0.0) - 0.5 * best) / scale, -1.0)
     advantage = np.where(advantage < -TIE, advantage, 0.0)
     point = tilt(g, advantage, np.where(half_range > 0, r, 0.0), np.inf)
-    return best + 2.0 * half_range * (point * advantage).sum(axis=0), point.T
+    return best + 2.0 * half_range * (point * advantage).sum(axis=0), point.T if attaining else None
 
 
 def _log_range(g: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -402,7 +405,7 @@ def _log_range(g: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Float
 
 
 @in_blocks(lambda size: 2 * size)
-def max_entropy(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
+def max_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
     """Largest entropy and the member g^τ, 0 ≤ τ ≤ 1, that attains it."""
     g, r = _class_major(center, radius)
     logs, low, high, spread = _log_range(g)
@@ -410,7 +413,7 @@ def max_entropy(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, Flo
     uniform = np.where(g > 0, 1.0 / (g > 0).sum(axis=0), 0.0)
     flat = (high == low) | (r >= bregman(g, uniform - g)[0].sum(axis=0))
     point = np.where(flat, uniform, tilt(g, advantage, np.where(flat, 0.0, r), spread))
-    return precise_entropy(point), point.T
+    return precise_entropy(point), point.T if attaining else None
 
 
 @in_blocks(lambda size: 2 * size)

@@ -95,12 +95,10 @@ class KullbackLeiblerBall(CredalSet):
         return geometry.envelope(self.center, self.radius)
 
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        value, point = geometry.support(self.center, self.radius, utility)
-        return value, point if attaining else None
+        return geometry.support(self.center, self.radius, utility, attaining=attaining)
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        value, point = geometry.max_entropy(self.center, self.radius)
-        return value, point if attaining else None
+        return geometry.max_entropy(self.center, self.radius, attaining=attaining)
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         least, point = geometry.min_entropy(self.center, self.radius)

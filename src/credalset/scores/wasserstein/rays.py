@@ -186,7 +186,8 @@ def _link(
     depth = 20.0 + 2.0 * n_links  # this far below its peak, log f matters less
     matters = np.exp((values - values.max(axis=1, keepdims=True)) / depth)
     need = np.maximum(matters[:, 1:], matters[:, :-1]) * np.sqrt(width * (change[:, 1:] + change[:, :-1]))
-    upto = np.cumsum(np.hstack([0.0 * low, need + 1e-2 * need.mean(axis=1, keepdims=True) + 1e-300]), axis=1)
+    mean = need.mean(axis=1, keepdims=True)
+    upto = np.cumsum(np.hstack([0.0 * low, need + np.where(mean > 0, 1e-2 * mean, 1.0)]), axis=1)
     goals = upto[:, -1:] * np.linspace(0.0, 1.0, N_KNOTS)
     inner = [np.interp(*row) for row in zip(goals, upto, seeds, strict=True)]
     knots = np.sort(np.hstack([np.stack(inner), np.clip(0.0, low, end)]), axis=1)

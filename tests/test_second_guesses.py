@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,3 +106,19 @@ def test_labels_of_a_table_are_tidied_when_asked_for() -> None:
     votes = cs.Annotations.from_table(rows, tidy=True)
     assert votes.classes == ("no", "yes")
     assert votes.counts.tolist() == [[0, 2], [1, 0]]
+
+
+def test_sets_of_every_kind_are_taken_by_name(clf: cs.ConformalCredalClassifier) -> None:
+    X, some = FRAME["text"], slice(60, 90)
+    crossed = cs.ConformalCredalClassifier(clf.estimator, "tv").cross_conformalize(X[:60], COUNTS[:60], 3, 0)
+    plain = clf.predict_set(X[some], alpha=0.2)
+    base = plain.prediction
+    union = cs.scores.Prototypes("tv").region(
+        np.concatenate([base[:, None], np.full((30, 1, 1), 2.0), np.zeros((30, 1, 1))], axis=2).repeat(2, axis=1), 0.5
+    )
+    kinds = [plain.update(COUNTS[some]), crossed.predict_set(X[some], alpha=0.2), replace(union, items=plain.items)]
+    for sets in kinds:
+        for name, row in (("m62", 2), ("m89", 29)):
+            assert np.array_equal(sets[name].upper(), sets[row].upper())
+            assert sets[name].items is not None
+            assert sets[name].items.tolist() == [name]

@@ -59,10 +59,11 @@ def test_a_model_that_reads_texts_predicts_from_a_table(folder: Path) -> None:
 
 
 def test_which_of_two_columns_holds_the_texts_is_asked_for(folder: Path) -> None:
-    assert (
-        "Name the columns to read (--columns)"
-        in run(folder, "predict", "own", "new.csv", "-o", "-", "--out-format", "csv", code=2).stderr
-    )
+    """Unless one of them is called text, as in new.csv."""
+    two = pd.read_csv(folder / "new.csv").rename(columns={"text": "said", "channel": "where"})
+    two.to_csv(folder / "two.csv", index=False)
+    refused = run(folder, "predict", "own", "two.csv", "-o", "-", "--out-format", "csv", code=2)
+    assert "several columns hold texts: 'said', 'where'. Name the one to read (--columns)" in refused.stderr
 
 
 def test_fit_and_everything_after_it_with_texts(folder: Path) -> None:
@@ -98,3 +99,27 @@ def test_a_text_is_missing(folder: Path) -> None:
     frame.to_parquet(folder / "gap.parquet")
     done = run(folder, "predict", "own", "gap.parquet", "-o", "x.csv", code=2)
     assert "column 'text' of the predictions has no value in row 3" in done.stderr
+
+
+def test_the_text_column_may_be_kept_or_shown_and_has_others_beside_it(folder: Path) -> None:
+    run(folder, "predict", "own", "plain.parquet", "-o", "kept.csv", "--keep", "text")
+    assert list(pd.read_csv(folder / "kept.csv")["text"]) == list(DATA.texts[NEW])
+    for words in (["check", "own", "new.csv", "votes.csv"], ["plan", "own", "new.csv", "votes.csv", "--budget", "9"]):
+        run(folder, *words, *([] if words[0] == "check" else ["-o", "plan.csv"]))
+    run(folder, "report", "own", "plain.parquet", "votes.csv", "-o", "page.html", "--texts", "text")
+    assert str(DATA.texts[NEW][0]).split(".")[0] in (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_scale_is_given_in_its_order(folder: Path) -> None:
+    classes = list(DATA.classes)
+    wanted = [classes[1], classes[2], classes[0]]
+    probabilities = pd.DataFrame(np.full((160, 3), 1 / 3), columns=classes).assign(message_id=DATA.items[OLD])
+    probabilities.to_csv(folder / "probs.csv", index=False)
+    said = run(folder, "calibrate", "probs.csv", "votes.csv", "-o", "ws", "--score", "ws")
+    assert f"in the order {', '.join(classes)} (--scale names another)" in said.output.replace("\n", " ")
+    run(folder, "calibrate", "probs.csv", "votes.csv", "-o", "scaled", "--score", "ws", "--scale", ",".join(wanted))
+    assert cs.load(folder / "scaled").classes == tuple(wanted)
+    run(folder, "fit", "plain.csv", "votes.csv", "-o", "fitted", "--score", "ws", "--scale", ",".join(wanted))
+    assert list(cs.load(folder / "fitted").classes_) == wanted
+    agreed = run(folder, "agree", "votes.csv", "--resamples", "0", "--json", "--scale", ",".join(wanted))
+    assert "alpha_ordinal" in agreed.output

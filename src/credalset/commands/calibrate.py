@@ -42,6 +42,7 @@ def calibrate(
         return
     shared.check_output(out, folder=True)
     asked, matched, carried = pair.read()
+    votes.note_order(score, matched.votes.classes)
     calibration = conformalize(asked, matched.votes, score, noise=model, **carried)
     calibration.save(out)
     shared.stderr().print(f"{calibration!r}\nWrote {out}")

@@ -56,6 +56,7 @@ def fit(
     if matched.table.values.ndim == 1:
         shared.note(f"{(matched.table.names or ('',))[0]!r} holds texts: the learner gets their TF-IDF weights.")
         estimator = for_texts(estimator)
+    votes.note_order(score or suited, matched.votes.classes)
     clf = ConformalCredalClassifier(estimator, score or suited)
     with progress(f"Training {learner} on {len(matched.table)} items", None):
         clf.fit_conformalize(asked, matched.votes, calibration_size, random_state=seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +18,11 @@ from credalset.annotations.readers.source import Source
 from credalset.calibration import Calibration
 from credalset.commands.shared import call, note, split_names
 from credalset.persistence.load import load
+from credalset.scores import Wasserstein, get_score
 from credalset.tables.arrow import id_column
 from credalset.tables.files import read_table
 from credalset.tables.matching import Matched, as_calibrated, match, read_numbers
-from credalset.tables.scorer import calibration_of
+from credalset.tables.scorer import calibration_of, reads_texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,23 @@ class Votes(VoteOptions):
     """Votes in a file."""
 
     votes: Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label) or an annotation export.")]
+    scale: Annotated[
+        str | None, typer.Option(help="The labels in their order, where they are levels of a scale: low,middle,high.")
+    ] = None
+
+    @property
+    def levels(self) -> list[str] | None:
+        """The labels in their order, if that was said."""
+        return split_names(self.scale)
+
+    def options(self) -> dict[str, Any]:
+        """Return what is said about the file and the labels, as options of `Annotations.read`."""
+        return super().options() | ({} if self.levels is None else {"classes": self.levels, "ordered": True})
+
+    def note_order(self, score: str, classes: Sequence[Any]) -> None:
+        """Say in which order a score that knows one takes the classes, unless that was said."""
+        if self.levels is None and isinstance(get_score(score), Wasserstein):
+            note(f"{score} takes the classes in the order {', '.join(map(str, classes))} (--scale names another).")
 
     def read(self) -> Annotations:
         """Read the votes and say what the file was taken for."""
@@ -191,10 +209,12 @@ class Pair:
 
     def _options(self) -> dict[str, Any]:
         options = self.table.options() | {"id": self.id}
-        options["texts"] = not self.by_class and not hasattr(self.model, "n_features_in_")
+        options["texts"] = reads_texts(self.model) if self.model is not None else False if self.by_class else None
         known = getattr(self.model, "feature_names_in_", None)
         if options["columns"] is None and known is not None:
             options["columns"] = [str(name) for name in known]
+        if options["columns"] is None and self.by_class and self.model is None:
+            options["columns"] = self.votes.levels
         carried = self._carried()
         options["extra"] = tuple(dict.fromkeys(carried.values()))
         options["text"] = tuple(column for role, column in carried.items() if role in ("groups", "texts"))
@@ -214,7 +234,7 @@ class Pair:
         carried = {role: table.extra[column].tolist() for role, column in self._carried().items()}
         if "groups" in carried and self.model is not None:
             carried["groups"] = as_calibrated(carried["groups"], calibration_of(self.model))
-        return table.values if self.by_class else table.features(), matched, carried
+        return table.probabilities if self.by_class else table.features(), matched, carried
 
     def python(self) -> list[str]:
         """Write down how both are read and matched."""
@@ -228,7 +248,7 @@ class Pair:
     @property
     def asked(self) -> str:
         """How the predictions or features are called in the Python that is shown."""
-        return "both.table.values" if self.by_class else "both.table.features()"
+        return "both.table.probabilities" if self.by_class else "both.table.features()"
 
     def arguments(self) -> str:
         """Write down the further columns as arguments."""

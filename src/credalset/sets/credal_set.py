@@ -105,6 +105,10 @@ class CredalSet(Hinting, Questions):
             if not -len(self) <= index < len(self):
                 raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.")
             rows = [index]
+        return self._take(rows)
+
+    def _take(self, rows: Any) -> Self:
+        """Take sets by a slice, a list or a mask; whoever holds more per set takes that along."""
         changed = {name: getattr(self, name)[rows] for name in ("prediction", "threshold", "center", "radius")}
         return dataclasses.replace(self, **changed, items=None if self.items is None else self.items[rows])
 

@@ -223,8 +223,8 @@ class UpdatedSet(CredalSet):
         """That of the sets without votes."""
         return self.before.tolerance
 
-    def __getitem__(self, rows: Any) -> Self:
-        picked = super().__getitem__(rows)
+    def _take(self, rows: Any) -> Self:
+        picked = super()._take(rows)
         rows = np.atleast_1d(np.arange(len(self))[rows])
         cut = {name: getattr(self, name)[rows] for name in ("before", "region", "votes", "found")}
         return replace(picked, **cut)

@@ -9,7 +9,8 @@ import numpy as np
 
 from credalset._typing import FloatArray
 from credalset._validation import DEFAULT_SUM_TOLERANCE, ROUNDED
-from credalset.annotations.naming import candidates
+from credalset.annotations.labels import shown
+from credalset.annotations.naming import candidates, plain
 from credalset.exceptions import warn
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 
 PREDICTION = "prediction_"
+#: what columns of texts are called, where there are others
+TEXT_NAMES = {"text", "texts", "comment", "content", "body", "sentence", "document", "message", "review", "question"}
 WRITTEN = {"alpha", "threshold", "empty"}  # columns of every table that predict writes
 
 
@@ -56,6 +59,20 @@ def number_columns(names: Sequence[str], classes: Sequence[Any] | None, others: 
     return named if named and (len(rest) != 1 or rest == named) else rest
 
 
+def text_column(schema: pa.Schema, id: str | None, others: Container[str | None]) -> str | None:
+    """Return the column that a model which reads texts is meant to read, None if no column holds texts.
+
+    Of several, it is one that is not used for something else, or one with a usual name.
+    """
+    held = [each.name for each in schema if each.name != id and is_text(each.type)]
+    found = [name for name in held if name not in others] or held
+    if len(found) > 1:
+        found = [name for name in found if plain(name) in TEXT_NAMES] or found
+    if len(found) > 1:
+        raise ValueError(f"several columns hold texts: {shown(found)}. Name the one to read (columns=...).")
+    return found[0] if found else None
+
+
 def unrounded(values: FloatArray) -> FloatArray:
     """Divide rows of probabilities by their sums where these miss one as numbers in a file do that were rounded.
 
@@ -92,7 +109,7 @@ def matrix(
             raise ValueError(f"column {name!r} of the {what} has no value in row {row}. Fill or drop such rows.")
     if len(columns) == 1 and is_list(columns[0].type):
         return _unpack_lists(columns[0], names[0], what)
-    if texts and len(columns) == 1 and (pa.types.is_string(kind := columns[0].type) or pa.types.is_large_string(kind)):
+    if texts and len(columns) == 1 and is_text(columns[0].type):
         return np.array(columns[0].to_pylist(), dtype=object)
     for name, column in zip(names, columns, strict=True):
         if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
@@ -114,6 +131,13 @@ def check_text(schema: pa.Schema, names: Sequence[str | None]) -> None:
         at = -1 if name is None else schema.get_field_index(name)
         if at >= 0 and (pa.types.is_binary(schema.types[at]) or pa.types.is_large_binary(schema.types[at])):
             raise ValueError(f"column {name!r} does not hold text in UTF-8. Save the table in that encoding.")
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a column holds texts."""
+    import pyarrow as pa
+
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -19,9 +19,11 @@ from credalset.tables.arrow import (
     PREDICTION,
     check_text,
     is_list,
+    is_text,
     matrix,
     number_columns,
     prediction_columns,
+    text_column,
     unrounded,
 )
 from credalset.tables.files import read_table
@@ -51,6 +53,11 @@ class NumberTable:
     def __len__(self) -> int:
         return len(self.items)
 
+    @property
+    def probabilities(self) -> FloatArray:
+        """The numbers as probabilities of classes, which may have been rounded in their file."""
+        return unrounded(self.values)
+
     def features(self) -> Any:
         """Return what a model is trained on and asked about: a frame with the names of items and columns, or texts."""
         plain = self.names is None or self.values.ndim == 1
@@ -73,17 +80,22 @@ def read_numbers(
     text: Sequence[str] = (),
     classes: Sequence[Hashable] | None = None,
     what: str = "predictions",
-    texts: bool = False,
+    texts: bool | None = False,
 ) -> NumberTable:
     """Read a table of items with one numeric column per class (or feature), or one column of lists, into memory.
 
     Of a table that ``predict`` wrote, the columns ``prediction_…`` are read; where the ``classes`` of a calibration
     are known, theirs, in their order. Columns named in ``text`` are text even where they look like numbers.
-    With ``texts``, one column of texts will do, too: for a model that reads them.
+    With ``texts``, one column of texts is read: for a model that reads them; None if there is nothing else.
     """
     table = read_table(path, format, text=[id, *text])
     names = table.schema.names
-    wanted = number_columns(names, classes, {id, *extra}) if columns is None else list(columns)
+    wanted = list(columns or number_columns(names, classes, {id, *extra}))
+    if texts is None:
+        texts = all(is_text(table.schema.field(name).type) for name in wanted if names.count(name) == 1)
+    if columns is None and texts:
+        found = text_column(table.schema, id, extra)
+        wanted = wanted if found is None else [found]
     for name in [id, *extra, *wanted]:
         if table.schema.get_field_index(name) < 0:
             seen = "no column" if name not in names else f"{names.count(name)} columns"
@@ -102,7 +114,7 @@ def read_numbers(
         if ids.null_count:
             raise ValueError(f"{path} has rows without an id in the column {id!r}. Every item needs a name.")
         items += map(str, ids.to_pylist())
-        blocks.append(matrix(batch, wanted, what, texts=texts))
+        blocks.append(matrix(batch, wanted, what, texts=bool(texts)))
         for name in extra:
             kept[name] += batch.column(batch.schema.get_field_index(name)).to_pylist()
     if not items:
@@ -113,7 +125,7 @@ def read_numbers(
     values = np.concatenate(blocks)
     return NumberTable(
         tuple(items),
-        softmax(values, axis=1) if logits else unrounded(values) if what == "predictions" else values,
+        softmax(values, axis=1) if logits else values,
         None if lists else tuple(name.removeprefix(PREDICTION) if name in written else name for name in wanted),
         {name: np.array(values) for name, values in kept.items()},
     )

@@ -17,13 +17,18 @@ from credalset.calibration import Calibration
 from credalset.exceptions import CredalSetWarning, need
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.sets.credal_set import CredalSet
-from credalset.tables.arrow import check_text, matrix, number_columns, unrounded
+from credalset.tables.arrow import check_text, matrix, number_columns, text_column, unrounded
 from credalset.tables.matching import as_calibrated, named_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 DEFAULT_ASK = ("lower", "upper", "entropy", "labels")
+
+
+def reads_texts(model: Any) -> bool:
+    """Tell whether a model takes texts: a calibration takes predictions, and other models know their features."""
+    return not isinstance(model, Calibration) and not hasattr(model, "n_features_in_")
 
 
 def calibration_of(model: Any) -> Any:
@@ -166,8 +171,7 @@ class Scorer:
     def _input(self, batch: pa.RecordBatch) -> Any:
         """Read predictions or features."""
         names = self.columns_of(batch.schema)
-        reads_texts = not isinstance(self.model, Calibration) and not hasattr(self.model, "n_features_in_")
-        values = matrix(batch, names, texts=reads_texts)
+        values = matrix(batch, names, texts=reads_texts(self.model))
         if getattr(self.model, "feature_names_in_", None) is not None:
             return named_frame(values, names)
         if self.logits:
@@ -180,7 +184,8 @@ class Scorer:
         if wanted is None:
             classes = self.calibration.classes if isinstance(self.model, Calibration) else None
             others = {self.id, self.groups, self.weights, *self.keep}
-            wanted = number_columns(schema.names, classes, others)
+            text = text_column(schema, self.id, others) if reads_texts(self.model) else None
+            wanted = number_columns(schema.names, classes, others) if text is None else [text]
         return self._present(schema, list(wanted))
 
     def _present(self, schema: pa.Schema, names: Sequence[str]) -> list[str]:

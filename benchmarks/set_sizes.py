@@ -35,6 +35,7 @@ from credalset.exceptions import CredalSetWarning
 from credalset.predictors import (
     DirichletMixtureNetwork,
     FirstOrderNetwork,
+    IntervalNetwork,
     PrecisionHead,
     PrototypeNetwork,
     SecondOrderNetwork,
@@ -42,6 +43,7 @@ from credalset.predictors import (
 )
 from credalset.scores import (
     InnerProduct,
+    Intervals,
     KullbackLeibler,
     NegativeLogDensity,
     Normalized,
@@ -161,6 +163,7 @@ def scores(offset: float) -> dict[str, tuple[str, Score]]:
         "density": ("second", NegativeLogDensity()),
         "mixture": ("mixture", NegativeLogDensity()),
         "mixture, counts": ("counts", NegativeLogDensity()),
+        "intervals": ("intervals", Intervals()),
         "prototypes": ("narrow", Prototypes(offsets=False)),
         "prototypes, likelihood only": ("one", Prototypes(offsets=False)),
         "prototypes, offsets": ("one", Prototypes()),
@@ -189,13 +192,14 @@ def learn(task: Task, parts: Sequence[Part], quick: bool, wanted: set[str]) -> d
         "second": lambda seed: SecondOrderNetwork(random_state=seed, **{**task.paper, **few}),
         "mixture": lambda seed: DirichletMixtureNetwork(random_state=seed, **few),
         "counts": lambda seed: DirichletMixtureNetwork(likelihood="counts", random_state=seed, **few),
+        "intervals": lambda seed: IntervalNetwork(random_state=seed, **few),
         "narrow": lambda seed: PrototypeNetwork(random_state=seed, **NARROW, **few),
         "one": lambda seed: PrototypeNetwork(offsets=True, random_state=seed, **few),
         "two": lambda seed: PrototypeNetwork(n_components=2, offsets=True, random_state=seed, **few),
         "eight": lambda seed: PrototypeNetwork(n_components=8, offsets=True, random_state=seed, **few),
     }
     methods = {"first": "predict_proba", "second": "predict_concentration", "mixture": "predict_density"}
-    methods |= {"counts": "predict_density"}
+    methods |= {"counts": "predict_density", "intervals": "predict_intervals"}
     predictions = {}
     for name, make in kinds.items():
         if name not in wanted:
@@ -335,6 +339,7 @@ def draw_maps(task: Task, path: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10, help="random splits")
+    parser.add_argument("--first-seed", type=int, default=0, help="settings are chosen on splits from 100 on")
     parser.add_argument("--data", default=None, help="data folder; CREDALSET_DATA by default")
     parser.add_argument("--only", default="", help="tasks whose name starts with this")
     parser.add_argument("--map", default="", help="draw the map of uncertainty of CIFAR-10H into this file, and leave")
@@ -351,7 +356,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not task.name.startswith(options.only):
             continue
         start = time.perf_counter()
-        parts = [task.make(seed) for seed in range(n_seeds)]
+        parts = [task.make(options.first_seed + i) for i in range(n_seeds)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CredalSetWarning)  # empty sets are counted as volume zero
             chosen = {

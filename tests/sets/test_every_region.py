@@ -29,7 +29,7 @@ def make_sets(
     score, rng = SCORES[name], np.random.default_rng(0)
     prediction = random_predictions(score, n, n_classes, rng)
     pool = sample_uniform(400, n_classes, rng)
-    spread = np.array([score(np.tile(p, (400, 1)), pool) for p in prediction])
+    spread = np.array([score(np.repeat(p[None], 400, axis=0), pool) for p in prediction])
     wanted = np.linspace(*levels, n)
     return score.region(prediction, [np.quantile(row, level) for row, level in zip(spread, wanted, strict=True)])
 

@@ -18,7 +18,7 @@ from credalset.sets.rays import estimate_log_volume
 from credalset.simplex import entropy_of_valid, grid, sample_uniform
 from tests.conftest import SCORES, random_predictions
 
-POLYTOPES = {"tv", "ws", "inner", "normalized-tv", "normalized-ws", "normalized-inner"}
+POLYTOPES = {"tv", "ws", "inner", "intervals", "normalized-tv", "normalized-ws", "normalized-inner"}
 STAR_SHAPED = [name for name in SCORES if "inner" not in name]
 
 
@@ -246,8 +246,8 @@ def test_general_utilities(name: str) -> None:
 
 def test_measures_grow_with_the_threshold(score: Score) -> None:
     prediction = random_predictions(score, 1, 4, np.random.default_rng(3))
-    spread = np.quantile(score(np.tile(prediction, (500, 1)), sample_uniform(500, 4, 0)), np.linspace(0.05, 0.95, 12))
-    sets = score.region(np.tile(prediction, (12, 1)), spread)
+    spread = np.quantile(score(np.repeat(prediction, 500, axis=0), sample_uniform(500, 4, 0)), np.linspace(0.05, 0.95, 12))
+    sets = score.region(np.repeat(prediction, 12, axis=0), spread)
     lower, upper = sets.entropy_bounds()
     for growing in (sets.upper(), -sets.lower(), upper[:, None], -lower[:, None], -sets.smallest_peak()[:, None]):
         assert (np.diff(growing, axis=0) >= -1e-9).all()

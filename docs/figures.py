@@ -104,7 +104,7 @@ def figures() -> dict[str, list[Panel]]:
             first_order("weights 1, 1, 6", Brier((1, 1, 6)), inside, [0.005, 0.03, 0.12]),
         ],
         "intervals": [
-            sided("sides 0.3 0.2 0.1 below, 0.2 0.1 0.1 above", [inside, [0.3, 0.2, 0.1], [0.2, 0.1, 0.1]], [0.3, 0.6, 1.0]),
+            sided("wider below than above", [inside, [0.3, 0.2, 0.1], [0.2, 0.1, 0.1]], [0.3, 0.6, 1.0]),
             sided("near an edge, same sides", [edge, [0.3, 0.2, 0.1], [0.2, 0.1, 0.1]], [0.3, 0.6, 1.0]),
             sided("one class known closely", [inside, [0.25, 0.25, 0.03], [0.25, 0.25, 0.03]], [0.5, 1.0]),
         ],

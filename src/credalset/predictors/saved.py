@@ -21,7 +21,13 @@ from credalset.predictors.soft_label import SoftLabelClassifier
 ESTIMATOR_FILE = "estimator.skops"
 WEIGHTS_FILE = "weights.safetensors"
 FILES = (ESTIMATOR_FILE, WEIGHTS_FILE)
-PREDICT_METHODS = ("predict_proba", "predict_concentration", "predict_density", "predict_prototypes", "predict_intervals")
+PREDICT_METHODS = (
+    "predict_proba",
+    "predict_concentration",
+    "predict_density",
+    "predict_prototypes",
+    "predict_intervals",
+)
 CLASS_DTYPES = ["object", "str", "bool", "float16", "float32", "float64"]
 CLASS_DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 TRUSTED_TYPES = [

@@ -166,7 +166,9 @@ def smooth_quantiles(scores: Tensor) -> Tensor:
     ranked = torch.sort(scores, dim=-1)[0].clamp_min(1e-9).log()
     n = ranked.shape[-1]
     ranks = torch.arange(n, dtype=ranked.dtype, device=ranked.device)
-    wanted = torch.tensor([[(1.0 - level) * (n + 1) - 1.0] for level in LEVELS], dtype=ranked.dtype, device=ranked.device)
+    wanted = torch.tensor(
+        [[(1.0 - level) * (n + 1) - 1.0] for level in LEVELS], dtype=ranked.dtype, device=ranked.device
+    )
     weights = torch.softmax(-0.5 * ((ranks - wanted) / (SPREAD * n)).square(), dim=-1)
     return (ranked @ weights.T).exp()
 

@@ -31,7 +31,7 @@ def batch(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("k", [2, 3, 6])
 def test_sizes_are_those_of_a_calibration_on_the_batch(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a sharp quantile and steep counting they are the exact ones; the least entropy is a vertex's, if not the least."""
+    """With a sharp quantile and steep counting they are the exact ones; the least entropy may be a little too large."""
     monkeypatch.setattr(intervals, "SPREAD", 1e-4)
     monkeypatch.setattr(intervals, "SOFTNESS", 1e-7)
     prediction, labels = batch(199, k)

@@ -246,9 +246,8 @@ def test_general_utilities(name: str) -> None:
 
 def test_measures_grow_with_the_threshold(score: Score) -> None:
     prediction = random_predictions(score, 1, 4, np.random.default_rng(3))
-    spread = np.quantile(
-        score(np.repeat(prediction, 500, axis=0), sample_uniform(500, 4, 0)), np.linspace(0.05, 0.95, 12)
-    )
+    scores = score(np.repeat(prediction, 500, axis=0), sample_uniform(500, 4, 0))
+    spread = np.quantile(scores, np.linspace(0.05, 0.95, 12))
     sets = score.region(np.repeat(prediction, 12, axis=0), spread)
     lower, upper = sets.entropy_bounds()
     for growing in (sets.upper(), -sets.lower(), upper[:, None], -lower[:, None], -sets.smallest_peak()[:, None]):

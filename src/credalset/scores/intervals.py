@@ -1,9 +1,9 @@
 r"""Probability intervals whose sides are predicted: how far each class may lie above and below its probability.
 
-The sets are the classical probability intervals (de Campos, Huete and Moral, 1994): a box, cut by the simplex. Of all sets
-with the same envelope they are the largest, so at the same coverage nothing is as narrow. Everything follows from
-how far each class can go down and up from the centre: no more than its side, than what is there, and than what
-the other classes can take or give.
+The sets are the classical probability intervals (de Campos, Huete and Moral, 1994): a box, cut by the simplex. Of all
+sets with the same envelopes they are the largest: any other could be exchanged for them without getting wider or losing
+a member. Everything follows from how far each class can go down and up from the centre: no more than its side, than
+what is there, and than what the other classes can take or give.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.special import xlogy
 
 from credalset._predictions import PredictionBatch
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers
 from credalset.scores.base import Score
-from credalset.sets import box, generic
+from credalset.sets import box
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.region import TIE
 from credalset.simplex import entropy_of_valid
@@ -30,8 +31,8 @@ MAX_CLASSES = 12  # up to which all 2^(K-1) K candidates for a vertex are looked
 class IntervalPrediction(PredictionBatch):
     """A distribution for each of N items over K classes, and how far down and up each probability may lie: (N, K) each.
 
-    ``np.asarray(prediction)`` is the array (N, 3, K) that `IntervalNetwork.predict_intervals` returns: the distribution,
-    the sides below, the sides above.
+    ``np.asarray(prediction)`` is the array (N, 3, K) that `IntervalNetwork.predict_intervals` returns: distributions,
+    sides below, sides above.
 
     Examples
     --------
@@ -60,13 +61,14 @@ class IntervalPrediction(PredictionBatch):
 
 @dataclass(frozen=True)
 class Intervals(Score):
-    r"""How far outside its interval a class lies, $f = \max_k \max \{ (\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k \}$.
+    r"""The largest difference in units of its side, $\max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.
 
     The sides $a_k > 0$ above and $b_k > 0$ below the probability $g_k$ are predicted for each item and class. The
     sets are probability intervals, $g_k - t b_k \le \lambda_k \le g_k + t a_k$ for every class, cut by the simplex.
 
     Predictions are an `IntervalPrediction` or an array (N, 3, K): distribution, sides below, sides above. Plain
-    distributions (N, K) get sides 1: f is then the largest difference of any class. `IntervalNetwork` predicts intervals.
+    distributions (N, K) get sides 1: f is then the largest difference of any class. `IntervalNetwork` predicts
+    intervals.
 
     References
     ----------
@@ -166,17 +168,18 @@ class IntervalSet(CredalSet):
         return entropy_of_valid(point), point
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        """Majorisation tells the least entropy wherever wider classes lie higher; elsewhere all vertices are looked at."""
+        """By majorisation wherever wider classes lie higher; elsewhere all vertices are looked at."""
         low, high, point = super()._min_entropy(attaining)
         assert point is not None
         if self.n_classes > MAX_CLASSES:
             return low, high, point
-        for i in np.flatnonzero(low < high - 1e-14):
-            corners = vertices(self.center[i], self._reach[0][i], self._reach[1][i])
-            entropies = entropy_of_valid(corners)
-            best = int(entropies.argmin())
-            if entropies[best] < high[i]:
-                high[i], point[i] = entropies[best], corners[best]
+        rows = np.flatnonzero(low < high - 1e-14)
+        lower, upper = self._envelope()
+        for some in np.array_split(rows, max(1, (len(rows) << self.n_classes) >> 20)):
+            found = least_entropy_vertex(lower[some], upper[some])
+            least = entropy_of_valid(found)
+            better = least < high[some]
+            high[some[better]], point[some[better]] = least[better], found[better]
         return high, high, point
 
     def _has_exact_entropies(self) -> bool:
@@ -218,6 +221,32 @@ class IntervalSet(CredalSet):
         area = 2.0 * (down[0] + up[0]) * (down[1] + up[1]) - at_bottom**2 - at_top**2
         with np.errstate(divide="ignore"):
             return np.minimum(np.log(area), 0.0), np.zeros(len(self)), "exact"
+
+
+def least_entropy_vertex(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return the vertex between reachable envelopes (N, K) that has the least entropy, (N, K), by looking at all."""
+    n_classes = lower.shape[1]
+    at_top = ((np.arange(1 << n_classes)[:, None] >> np.arange(n_classes)) & 1).astype(float)
+    room, spare = upper - lower, 1.0 - lower.sum(axis=1, keepdims=True)
+    rest = spare - room @ at_top.T  # what is left for the class that is at neither end
+    entropy = (_entropy_term(upper) - _entropy_term(lower)) @ at_top.T
+    best, point, rows = np.full(len(lower), np.inf), np.full_like(lower, np.nan), np.arange(len(lower))
+    for free in range(n_classes):
+        others = np.flatnonzero(at_top[:, free] == 0)
+        share = rest[:, others]
+        there = (share >= -1e-14) & (share <= room[:, [free]] + 1e-14)
+        own = np.clip(lower[:, [free]] + share, lower[:, [free]], upper[:, [free]])
+        value = np.where(there, entropy[:, others] + _entropy_term(own) - _entropy_term(lower[:, [free]]), np.inf)
+        at = value.argmin(axis=1)
+        better = value[rows, at] < best
+        chosen = np.where(at_top[others[at]] == 1, upper, lower)
+        chosen[:, free] = own[rows, at]
+        best, point = np.where(better, value[rows, at], best), np.where(better[:, None], chosen, point)
+    return point
+
+
+def _entropy_term(share: FloatArray) -> FloatArray:
+    return np.asarray(-xlogy(share, share))
 
 
 def vertices(center: FloatArray, down: FloatArray, up: FloatArray) -> FloatArray:

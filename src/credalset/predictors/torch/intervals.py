@@ -1,7 +1,7 @@
 r"""A learner of probability intervals: where label distributions lie, and how far each class may go down and up.
 
-Training aims at what people read. Each batch is taken for its own calibration data: at each of `LEVELS` the threshold is
-a smooth quantile of its scores, and the sets that it gives have a width, a number of labels that stay possible and a
+Training aims at what people read. Each batch is taken for its own calibration data: at each of `LEVELS` the threshold
+is a smooth quantile of its scores, and the sets that it gives have a width, a number of labels that stay possible and a
 range of entropies, whose means are differentiable in everything the network puts out.
 """
 
@@ -82,8 +82,8 @@ class IntervalNetwork(NetworkEstimator):
     r"""Predict probability intervals: a label distribution, and how far down and up the share of each class may lie.
 
     Use it with the score `Intervals`. The network is trained for narrow sets: its loss is the cross-entropy plus the
-    mean width of the sets, the number of labels that they leave possible and the difference of their largest and smallest
-    entropy, if each batch were its own calibration data (at 70, 80 and 90 % coverage).
+    mean width of the sets, the number of labels that they leave possible and the difference of their largest and
+    smallest entropy, if each batch were its own calibration data (at 70, 80 and 90 % coverage).
 
     Parameters
     ----------
@@ -165,10 +165,8 @@ def smooth_quantiles(scores: Tensor) -> Tensor:
     """
     ranked = torch.sort(scores, dim=-1)[0].clamp_min(1e-9).log()
     n = ranked.shape[-1]
-    ranks = torch.arange(n, dtype=ranked.dtype, device=ranked.device)
-    wanted = torch.tensor(
-        [[(1.0 - level) * (n + 1) - 1.0] for level in LEVELS], dtype=ranked.dtype, device=ranked.device
-    )
+    ranks = torch.arange(n).to(ranked)
+    wanted = torch.tensor([[(1.0 - level) * (n + 1) - 1.0] for level in LEVELS]).to(ranked)
     weights = torch.softmax(-0.5 * ((ranks - wanted) / (SPREAD * n)).square(), dim=-1)
     return (ranked @ weights.T).exp()
 

@@ -80,6 +80,8 @@ N_RAYS = 256
 MAX_ESTIMATED = 60  # sets per seed and level whose volume is estimated, where there is no exact one
 #: what `PrototypeNetwork` is told for the narrowest sets
 NARROW: dict[str, Any] = {"width": 20.0, "labels": 4.0, "floor": 1e-6, "n_networks": 3}
+#: and for small volumes
+EIGHT: dict[str, Any] = {"n_components": 8, "offsets": True, "floor": 1e-5, "max_precision": 300.0}
 MAX_MEASURED = 400  # sets per seed and level that are asked for the other measures
 
 
@@ -198,7 +200,7 @@ def learn(task: Task, parts: Sequence[Part], quick: bool, wanted: set[str]) -> d
         "narrow": lambda seed: PrototypeNetwork(random_state=seed, **NARROW, **few),
         "one": lambda seed: PrototypeNetwork(offsets=True, random_state=seed, **few),
         "two": lambda seed: PrototypeNetwork(n_components=2, offsets=True, random_state=seed, **few),
-        "eight": lambda seed: PrototypeNetwork(n_components=8, offsets=True, random_state=seed, **few),
+        "eight": lambda seed: PrototypeNetwork(random_state=seed, **EIGHT, **few),
     }
     methods = {"first": "predict_proba", "second": "predict_concentration", "mixture": "predict_density"}
     methods |= {"counts": "predict_density", "intervals": "predict_intervals"}

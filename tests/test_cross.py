@@ -151,9 +151,9 @@ def forge_noise(manifest: dict[str, Any]) -> None:
 def test_forged_options_are_refused(tmp_path: Path) -> None:
     g, labels = np.full((4, 2), 0.5), np.eye(2)[[0, 1, 0, 1]]
     for change, message in (
-        (lambda m: m["values"].update(exact="yes"), "exact or enclosing"),
-        (lambda m: m["values"].update(classes=["a"]), "do not fit its 2 columns"),
-        (lambda m: m["values"].update(classes=["a", "a"]), "names a class twice"),
+        (lambda m: m["values"].update(exact="yes"), "exact must be True, False or None"),
+        (lambda m: m["values"].update(classes=["a"]), "class names: 2 expected"),
+        (lambda m: m["values"].update(classes=["a", "a"]), "class names: one comes twice"),
         (lambda m: m["values"]["rule"].update(groups=[]), "no valid groups"),
         (lambda m: m["values"]["rule"]["groups"].update(predicted=True), "may predict different classes"),
         (forge_noise, "proof needs one model"),
@@ -477,7 +477,7 @@ def test_a_huge_fold_number_is_refused_at_once(tmp_path: Path) -> None:
     for folds in ([0] * 79 + [10**13], [0] * 79 + [10**9], [-1] + [0, 1] * 39 + [1], [0] * 80, [1, 2] * 40):
         arrays = {"scores": good.scores, "folds": np.array(folds, dtype=np.int64)}  # type: ignore[union-attr]
         forge(tmp_path / "c", **{ARRAYS: _pack_arrays(arrays)})
-        with pytest.raises(FileFormatError, match="folds that are not numbered"):
+        with pytest.raises(FileFormatError, match="folds must be numbered"):
             cs.load(tmp_path / "c")
     assert tracemalloc.get_traced_memory()[1] < 50e6
     tracemalloc.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import doctest
+import importlib
 import io
 import re
 from pathlib import Path
@@ -66,3 +67,24 @@ def test_one_line_to_install_two_to_set_up_a_picture_and_the_paper(page: Path) -
     assert [line.split()[:2] for line in shell] == [["pip", "install"], ["make", "demo"], ["make", "test"]]
     assert "img/hero.svg" in text.split("```")[0]
     assert "https://arxiv.org/abs/2402.10723" in text
+
+
+PUBLIC = ("", ".scores", ".predictors", ".metrics", ".labels", ".plotting", ".distributed", ".planning", ".annotations")
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_has_its_place_in_the_api_pages(module: str) -> None:
+    """An entry of its own, or one for the module that defines it."""
+    if module in (".predictors", ".plotting"):
+        pytest.importorskip({".predictors": "torch", ".plotting": "matplotlib"}[module])
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md"))
+    entries = set(re.findall(r"^::: (\S+)", pages, re.MULTILINE))
+    home = importlib.import_module(f"credalset{module}")
+    objects = {name: getattr(home, name) for name in home.__all__}
+    documented = {entry.rpartition(".")[2] for entry in entries}
+    missing = [
+        name
+        for name, thing in objects.items()
+        if callable(thing) and name not in documented and thing.__module__ not in entries
+    ]
+    assert not missing

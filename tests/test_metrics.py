@@ -206,11 +206,14 @@ def test_ties_share_a_bin_and_nobody_is_lost(sizes: list[float], n_bins: int) ->
     assert rows[-1]["high"] == max(sizes)
 
 
-def test_sizes_are_grid_efficiency_unless_given() -> None:
-    prediction = np.random.default_rng(0).dirichlet(np.ones(3), 40)
+@pytest.mark.parametrize("n_classes", [3, 4])
+def test_sizes_are_widths_unless_given(n_classes: int) -> None:
+    prediction = np.random.default_rng(0).dirichlet(np.ones(n_classes), 40)
     sets = InnerProduct().region(prediction, 0.6)
-    labels = np.random.default_rng(1).dirichlet(np.ones(3), 40)
-    assert metrics.coverage_by_size(sets, labels) == metrics.coverage_by_size(sets, labels, sizes=sets.efficiency())
+    labels = np.random.default_rng(1).dirichlet(np.ones(n_classes), 40)
+    lower, upper = sets.envelope()
+    widths = np.nan_to_num(0.5 * (upper - lower).sum(axis=1))
+    assert metrics.coverage_by_size(sets, labels) == metrics.coverage_by_size(sets, labels, sizes=widths)
 
 
 def test_entropy_bins_go_from_sharp_to_flat() -> None:

@@ -221,7 +221,7 @@ def test_infeasible_delta_names_the_smallest_alpha() -> None:
         (lambda: cs.BoundedNoise(-0.1, 0.1), "epsilon must be a finite number of at least 0"),
         (lambda: cs.BoundedNoise(math.inf, 0.1), "epsilon must be a finite number"),
         (lambda: cs.BoundedNoise(0.1, 1.0), r"delta must lie in \[0, 1\)"),
-        (lambda: cs.BoundedNoise(0.1, 0.1, rule="hope"), "rule must be 'union' or 'paper'"),  # type: ignore[arg-type]
+        (lambda: cs.BoundedNoise(0.1, 0.1, rule="hope"), "rule must be one of 'union', 'paper'"),  # type: ignore[arg-type]
         (lambda: cs.AnnotatorSampling(0.0), "delta must lie strictly"),
         (lambda: cs.AnnotatorSampling(region="box"), "region must be one of"),  # type: ignore[arg-type]
         (lambda: cs.AnnotatorSampling(tuning=1.0), "tuning must lie strictly"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from dataclasses import asdict
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -232,6 +233,9 @@ def test_a_dear_item_is_asked_about_less() -> None:
 def test_more_budget_buys_narrower_sets_and_the_plan_is_not_beaten() -> None:
     made = plain("width")
     by = {(row["budget"], row["method"]): row["expected"] for row in made.curve}
+    own = next(row for row in made.curve if (row["budget"], row["method"]) == (made.budget, "plan"))
+    assert asdict(made.outlook).items() <= own.items(), "the same plan has one outlook"
+    assert asdict(made.outlook).items() <= made.purchases[0].items()
     budgets = sorted({row["budget"] for row in made.curve})
     own = [by[budget, "plan"] for budget in budgets]
     assert own == sorted(own, reverse=True)

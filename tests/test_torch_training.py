@@ -20,7 +20,7 @@ from credalset.predictors import (  # noqa: E402
     SecondOrderNetwork,
     fit_many,
 )
-from credalset.predictors.torch import stacked, training  # noqa: E402
+from credalset.predictors.torch import base, training  # noqa: E402
 
 DATA = cs.datasets.make_synthetic(61, n_classes=3, n_votes=20, random_state=0)
 SMALL: dict[str, Any] = {"hidden": (12, 5), "epochs": 6, "learning_rate": 3e-3}
@@ -80,7 +80,7 @@ def test_runs_of_other_shapes_form_their_own_stacks(monkeypatch: pytest.MonkeyPa
             sizes.append(len(runs)) or original(trainee, head, runs, *rest, **more)
         ),
     )
-    monkeypatch.setattr(stacked, "MAX_STACK", 3)
+    monkeypatch.setattr(base, "MAX_STACK", 3)
     kinds = [FirstOrderNetwork] * 4 + [SecondOrderNetwork, FirstOrderNetwork, FirstOrderNetwork]
     networks = [kind(**{**SMALL, "epochs": 1, "random_state": i}) for i, kind in enumerate(kinds)]
     networks[5].set_params(hidden=(3,))

@@ -9,7 +9,7 @@ import numpy as np
 
 from credalset._typing import FloatArray
 from credalset._validation import as_numbers
-from credalset.annotations.labels import Names, column_names, plain_names, with_columns
+from credalset.annotations.labels import Names, column_names, name_array, plain_names, row_names, with_columns
 from credalset.calibration.noise import Noise
 
 MAX_NAMED = 5  # features that a description calls by name
@@ -35,6 +35,8 @@ class Conditional:
         Columns of a frame are matched by name.
     names : sequence of d names, optional
         What to call the columns; read from a data frame.
+    index : sequence of n names, optional
+        Names of the items, by which rows are matched with those of the predictions; read from a data frame.
 
     Examples
     --------
@@ -51,8 +53,11 @@ class Conditional:
 
     features: FloatArray
     names: Names | None = None
+    index: Any = None
 
     def __post_init__(self) -> None:
+        if self.index is None:
+            object.__setattr__(self, "index", row_names(self.features))
         own = column_names(self.features, "features") if self.names is None else plain_names(self.names)
         matrix = _matrix(self.features, "features")
         if own is not None and len(own) != matrix.shape[1]:
@@ -71,7 +76,8 @@ class Conditional:
 
     def __getitem__(self, rows: Any) -> Conditional:
         """Return some of the items, as an array does."""
-        return Conditional(self.features[rows], self.names)
+        index = None if self.index is None else name_array(self.index)[rows]
+        return Conditional(self.features[rows], self.names, index)
 
     def describe(self) -> str:
         """Name the features, or say how many there are."""

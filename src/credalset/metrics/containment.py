@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from credalset._text import Rows
 from credalset._typing import ArrayLike, BoolArray, FloatArray
 from credalset._validation import as_positive_int
-from credalset.annotations.labels import Labels
+from credalset.annotations.labels import Labels, in_item_order
 from credalset.metrics.estimate import Estimate, proportion, rows_by_group
+from credalset.metrics.size import widths
 from credalset.sets.credal_set import CredalSet
 from credalset.simplex import entropy_of_valid
 
@@ -59,14 +61,14 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
     >>> coverage_by_group(sets, [[3, 7], [0, 10]], ["easy", "hard"])
     {'easy': 1.0000 [0.0250, 1.0000] (n=1), 'hard': 0.0000 [0.0000, 0.9750] (n=1)}
     """
-    found = rows_by_group(groups, len(sets))
+    found = rows_by_group(groups, sets)
     covered = _covered(sets, Y)
     return {key: proportion(int(covered[rows].sum()), len(rows), level) for key, rows in found.items()}
 
 
 def coverage_by_size(
     sets: CredalSet, Y: Any, *, n_bins: int = 5, sizes: ArrayLike | None = None, level: float = 0.95
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Return the coverage within bins of set size (equal counts), smallest sets first.
 
     Parameters
@@ -76,18 +78,20 @@ def coverage_by_size(
     n_bins : int
         Number of quantile bins; fewer are returned when many sizes tie.
     sizes : array of shape (N,), optional
-        Size of each set; grid efficiency by default (three classes).
+        Size of each set; by default its width, as in `mean_width`.
 
     Returns
     -------
-    list of dict
+    Rows, a list of dict that prints as a table
         Per bin the smallest and largest size, ``low`` and ``high``, and the ``coverage`` with its interval.
     """
-    values = sets.efficiency() if sizes is None else np.asarray(sizes, dtype=np.float64)
+    if sizes is None:
+        sizes = widths(sets)
+    values = np.asarray(in_item_order(sizes, sets.items, "sizes", "the sets"), dtype=np.float64)
     return _coverage_by_bins(sets, Y, values, n_bins, level)
 
 
-def coverage_by_entropy(sets: CredalSet, Y: Any, *, n_bins: int = 5, level: float = 0.95) -> list[dict[str, Any]]:
+def coverage_by_entropy(sets: CredalSet, Y: Any, *, n_bins: int = 5, level: float = 0.95) -> Rows:
     """Return the coverage within bins of the predicted entropy (base K), least ambiguous predictions first."""
     return _coverage_by_bins(sets, Y, entropy_of_valid(sets.center) / np.log(sets.n_classes), n_bins, level)
 
@@ -102,25 +106,30 @@ def _covered(sets: CredalSet, Y: Any) -> BoolArray:
     return sets.contains(labels)
 
 
-def _coverage_by_bins(sets: CredalSet, Y: Any, values: FloatArray, n_bins: int, level: float) -> list[dict[str, Any]]:
+def _coverage_by_bins(sets: CredalSet, Y: Any, values: FloatArray, n_bins: int, level: float) -> Rows:
     if values.shape != (len(sets),):
         raise ValueError(f"sizes must hold one number for each of the {len(sets)} sets, but has shape {values.shape}.")
     if np.isnan(values).any():
         raise ValueError(f"sizes must be numbers, but {int(np.isnan(values).sum())} of {len(values)} are NaN.")
     covered = _covered(sets, Y)
-    return [
+    return Rows(
         {
             "low": float(values[members].min()),
             "high": float(values[members].max()),
             "coverage": proportion(int(covered[members].sum()), int(members.sum()), level),
         }
         for members in _quantile_bins(values, as_positive_int(n_bins, "n_bins"))
-    ]
+    )
 
 
 def _quantile_bins(values: FloatArray, n_bins: int) -> list[BoolArray]:
     """Split into bins of equal counts, smallest values first; equal values share a bin, so there may be fewer."""
-    n = len(values)
-    starts = np.unique(np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, max(n, 1))])
+    starts = bin_starts(values, n_bins)
     index = np.searchsorted(starts, values, side="right") - 1
     return [index == b for b in range(len(starts))]
+
+
+def bin_starts(values: FloatArray, n_bins: int) -> FloatArray:
+    """Return the smallest value of each bin of equal counts; equal values are in one bin."""
+    n = len(values)
+    return np.unique(np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, max(n, 1))])

@@ -8,31 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from credalset._text import number_text
+from credalset._estimate import Estimate
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_probability
+from credalset.annotations.labels import in_item_order
 from credalset.sets.credal_set import CredalSet
 
-
-class Estimate(float):
-    """A number that carries its confidence interval: ``value``, ``low``, ``high`` and the sample size ``n``."""
-
-    low: float
-    high: float
-    n: int
-
-    def __new__(cls, value: float, low: float, high: float, n: int) -> Estimate:
-        """Create the estimate; it behaves like the plain number ``value``."""
-        self = super().__new__(cls, value)
-        self.low, self.high, self.n = float(low), float(high), int(n)
-        return self
-
-    def __repr__(self) -> str:
-        value, low, high = (number_text(x, missing="nan") for x in (float(self), self.low, self.high))
-        return f"{value} [{low}, {high}] (n={self.n})"
-
-    def __reduce__(self) -> tuple[type[Estimate], tuple[float, float, float, int]]:
-        return Estimate, (float(self), self.low, self.high, self.n)
+__all__ = ["Estimate", "by_group", "mean", "proportion", "rows_by_group"]
 
 
 def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:
@@ -93,14 +75,14 @@ def by_group(
     >>> by_group(decided, sets, ["hard", "easy"])
     {'easy': 1.0000 [0.0250, 1.0000] (n=1), 'hard': 0.0000 [0.0000, 0.9750] (n=1)}
     """
-    return {key: measure(sets[rows], **options) for key, rows in rows_by_group(groups, len(sets)).items()}
+    return {key: measure(sets[rows], **options) for key, rows in rows_by_group(groups, sets).items()}
 
 
-def rows_by_group(groups: ArrayLike, n: int) -> dict[Any, IntArray]:
+def rows_by_group(groups: Any, sets: CredalSet) -> dict[Any, IntArray]:
     """Return the rows of each group, groups in order."""
-    keys = np.asarray(groups)
-    if keys.shape != (n,):
-        raise ValueError(f"groups must hold one key for each of the {n} sets, but has shape {keys.shape}.")
+    keys = np.asarray(in_item_order(groups, sets.items, "groups", "the sets"))
+    if keys.shape != (len(sets),):
+        raise ValueError(f"groups must hold one key for each of the {len(sets)} sets, but has shape {keys.shape}.")
     rows: dict[Any, list[int]] = {}
     for row, key in enumerate(keys.tolist()):
         rows.setdefault(key, []).append(row)

@@ -31,7 +31,7 @@ def mean_width(sets: CredalSet, level: float = 0.95) -> Estimate:
     >>> mean_width(sets).n, round(mean_width(sets), 3)  # 0.3 and 0.15
     (2, 0.225)
     """
-    return mean(_widths(sets), level)
+    return mean(widths(sets), level)
 
 
 def mean_epistemic(sets: CredalSet, level: float = 0.95) -> Estimate:
@@ -95,7 +95,7 @@ def mean_sizes(sets: CredalSet, *, max_sets: int | None = None, level: float = 0
     """
     some = sets if max_sets is None else evenly(sets, as_positive_int(max_sets, "max_sets"))
     labels = _n_labels(some)
-    means = {"width": _widths(some), "epistemic": _epistemic(some), "labels": labels}
+    means = {"width": widths(some), "epistemic": _epistemic(some), "labels": labels}
     return {name: mean(values, level) for name, values in means.items()} | {"decided": _decided(labels, level)}
 
 
@@ -133,7 +133,8 @@ def evenly(sets: CredalSet, at_most: int) -> CredalSet:
     return sets[:: max(1, -(-len(sets) // at_most))]
 
 
-def _widths(sets: CredalSet) -> FloatArray:
+def widths(sets: CredalSet) -> FloatArray:
+    """Return half the summed widths of each set's envelope, 0 where it is empty, (N,)."""
     lower, upper = sets.envelope()
     return np.nan_to_num(0.5 * (upper - lower).sum(axis=1))  # NaN where a set is empty
 

@@ -11,19 +11,11 @@ import numpy as np
 from credalset._guessing import also_called
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_counts, as_finite, as_generator, as_numbers, as_positive_int, as_probability
-from credalset.annotations.labels import plain_names
+from credalset.annotations.labels import in_item_order, plain_names
 from credalset.exceptions import need
 from credalset.planning.allocation import Widths, best_lots, expected_widths, sizes
 from credalset.planning.crowd import Crowd
-from credalset.planning.outlook import (
-    METHODS,
-    Market,
-    Outlook,
-    after_calibration,
-    budget_curve,
-    purchase,
-    purchases,
-)
+from credalset.planning.outlook import METHODS, Market, Outlook, after_calibration, budget_curve, purchase, purchases
 from credalset.planning.result import Plan
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.generic import majorization_bound
@@ -121,7 +113,8 @@ def plan(
     before: CredalSet = made.predict_set(predictions, alpha=alpha, **known)
     counts = np.zeros(before.center.shape) if votes is None else votes
     sets = update(before, counts, as_probability(delta, "delta"))
-    price = np.broadcast_to(as_numbers(cost, "cost"), (len(sets),)).astype(float)
+    prices = as_numbers(in_item_order(cost, sets.items, "cost", "predictions"), "cost")
+    price = np.broadcast_to(prices, (len(sets),)).astype(float)
     if not (np.isfinite(price).all() and (price > 0).all()):
         raise ValueError("cost must be positive, but some costs are not. Give what a vote on each item costs.")
     budget, most = as_finite(budget, "budget", minimum=0.0), as_positive_int(most, "most")
@@ -145,7 +138,7 @@ def plan(
         *(action, reason, ask, ask * price, market.table[:, 0], market.table[:, 0] - fall, sets, states.labels),
         _names(own if items is None else items, len(sets)),
         outlook,
-        budget_curve(market, ["plan", *methods], budget, generator),
+        budget_curve(market, outlook, methods, budget, generator),
         purchases(market, planned, budget, mean_price, more, further),
         budget,
         float(alpha) + sets.delta,

@@ -21,6 +21,7 @@ def envelopes(
     sets: CredalSet,
     *,
     truth: ArrayLike | None = None,
+    votes: ArrayLike | None = None,
     prediction: bool = True,
     classes: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
@@ -35,14 +36,14 @@ def envelopes(
     ----------
     sets : CredalSet
         One set or a few, 50 at most, over any number of classes. Empty ones have an entry in the legend, but no bars.
-    truth : array of shape (K,) or (N, K), optional
-        True distribution, shared or per set (orange squares).
+    truth, votes : array of shape (K,) or (N, K), optional
+        True distribution (orange squares) and what annotators said (blue triangles), shared or per set.
     prediction : bool
         Whether to mark the centres: predictions, or the modes of predicted Dirichlets (black circles).
     classes : sequence of K names, optional
         Names of the classes; those the sets know, or their numbers.
     labels : sequence of N names, optional
-        Names of the sets for the legend; by default they are numbered.
+        Names of the sets for the legend; by default those of the items, or numbers.
     legend : bool
         Whether to add a legend.
     ax : matplotlib axes, optional
@@ -65,21 +66,25 @@ def envelopes(
         )
     names = style.class_names(classes, sets)
     given = style.check_names(labels, "labels", len(sets), "sets")
-    entries = given or (["credal set"] if len(sets) == 1 else [f"set {i}" for i in range(len(sets))])
-    points = None if truth is None else style.check_points(truth, "truth", sets.n_classes)
-    if points is not None and len(points) not in {1, len(sets)}:
-        raise ValueError(f"truth has {len(points)} rows, but there are {len(sets)} sets. Pass one row, or one per set.")
+    known = [f"set {i}" for i in range(len(sets))] if sets.items is None else list(map(str, sets.items))
+    entries = given or (["credal set"] if len(sets) == 1 else known)
+    marks = style.given_marks(lambda value, name: style.check_points(value, name, sets), truth, votes)
+    for points, name, _ in marks:
+        if len(points) not in {1, len(sets)}:
+            raise ValueError(
+                f"{name} has {len(points)} rows, but there are {len(sets)} sets. Pass one row, or one per set."
+            )
     n, is_new = len(sets), ax is None
     ax = style.axes_or_new(ax, width=style.SINGLE if sets.n_classes * n <= 16 else style.DOUBLE, height=2.3)
     highest, shown = _draw_bars(ax, sets, entries)
-    _finish(ax, names, max(highest, _draw_marks(ax, sets, points, prediction)))
+    _finish(ax, names, max(highest, _draw_marks(ax, sets, marks, prediction)))
     if legend:
         legend_above(ax, max(min(4, n + 2), n // 6), is_new=is_new, first=shown)
     return ax
 
 
-def _draw_marks(ax: Axes, sets: CredalSet, truth: FloatArray | None, prediction: bool) -> float:
-    """Mark predictions and truth; the highest of them."""
+def _draw_marks(ax: Axes, sets: CredalSet, marks: Sequence[style.Mark], prediction: bool) -> float:
+    """Mark predictions, truth and votes; the highest of them."""
     k, n = sets.n_classes, len(sets)
     size = float(np.clip(260.0 * SPREAD / (k * n), 2.0, 6.0))
     for i, is_empty in enumerate(sets.is_empty()):
@@ -87,9 +92,9 @@ def _draw_marks(ax: Axes, sets: CredalSet, truth: FloatArray | None, prediction:
             look = style.CROSSED if is_empty else style.PREDICTION
             name = "prediction, empty set" if is_empty else "prediction"
             ax.plot(_places(k, n, i), sets.center[i], label=name, **style.mark(look, 0.7 * size))
-        if truth is not None:
-            ax.plot(_places(k, n, i), truth[i % len(truth)], label="truth", **style.mark(style.TRUTH, size))
-    shown = [sets.center] * prediction + ([] if truth is None else [truth])
+        for points, name, look in marks:
+            ax.plot(_places(k, n, i), points[i % len(points)], label=name, **style.mark(look, size))
+    shown = [sets.center] * prediction + [points for points, _, _ in marks]
     return max((float(points.max()) for points in shown), default=0.0)
 
 

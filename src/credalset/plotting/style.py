@@ -78,17 +78,20 @@ def check_sets(sets: object, name: str = "sets", *, n_classes: int | None = None
     return sets
 
 
-def check_points(value: ArrayLike, name: str, n_classes: int) -> FloatArray:
-    """Turn one distribution (K,) or several (n, K), also given as counts, into distributions (n, K)."""
-    array = value if hasattr(value, "distributions") else np.asarray(value)
-    if isinstance(array, np.ndarray) and array.ndim == 1:
-        array = array[None]
-    return Labels.read(array, name, n_classes=n_classes).distributions
+def check_points(value: Any, name: str, sets: CredalSet) -> FloatArray:
+    """Turn one distribution (K,) or several (n, K), also given as counts, into distributions (n, K).
+
+    Classes, and items where there is a row per set, are matched by name.
+    """
+    named = hasattr(value, "distributions") or hasattr(value, "columns")
+    rows = value if named else np.atleast_2d(np.asarray(value))
+    found = Labels.read(rows, name, classes=sets.classes, like="the sets", n_classes=sets.n_classes)
+    return (found.matching(sets.items, name, "the sets") if len(found) == len(sets) else found).distributions
 
 
 def check_rows(value: ArrayLike, name: str, sets: CredalSet) -> FloatArray:
     """Turn one distribution per set into an array (N, K)."""
-    points = check_points(value, name, sets.n_classes)
+    points = check_points(value, name, sets)
     if len(points) != len(sets):
         raise ValueError(f"{name} has {len(points)} rows, but there are {len(sets)} sets. Pass one row per set.")
     return points
@@ -109,12 +112,6 @@ def class_names(classes: Sequence[Any] | None, sets: CredalSet) -> list[str]:
     if given is None:
         given = [str(item) for item in (sets.classes if sets.classes is not None else range(sets.n_classes))]
     return given
-
-
-def check_option(value: object, name: str, allowed: Sequence[object]) -> None:
-    """Check a choice from a few."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
 
 
 def legend_entries(ax: Axes, first: Sequence[str] = ()) -> tuple[list[Any], list[str]]:

@@ -73,7 +73,7 @@ def ternary(
     """
     style.check_sets(sets, n_classes=3)
     corners, names = style.class_names(classes, sets), style.check_names(labels, "labels", len(sets), "sets")
-    marks = style.given_marks(lambda points, name: style.check_points(points, name, 3), truth, votes)
+    marks = style.given_marks(lambda points, name: style.check_points(points, name, sets), truth, votes)
     if prediction and len(sets) <= MANY:
         marks = [*_predictions(sets), *marks]
     is_new = ax is None

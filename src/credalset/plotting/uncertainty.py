@@ -12,6 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from credalset._validation import check_choice
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, legend_above, points_of
 from credalset.plotting.notes import write_notes
@@ -69,7 +70,7 @@ def entropy_intervals(
     'normalised entropy'
     """
     style.check_sets(sets)
-    style.check_option(order, "order", ("center", None))
+    check_choice(order, "order", ("center", None))
     names = style.check_names(labels, "labels", len(sets), "sets")
     true_entropy = None if truth is None else entropy(style.check_rows(truth, "truth", sets), base)
     center = entropy(sets.center, base)
@@ -94,27 +95,24 @@ def entropy_intervals(
 
 def _draw_intervals(ax: Axes, place: FloatArray, bounds: EntropyBounds, lying: bool, largest: float) -> None:
     there = ~np.isnan(bounds.lower)
-    if not there.any():
-        return
-    found = bounds.lower + bounds.lower_gap, bounds.upper - bounds.upper_gap  # by members; certain beyond these
-    width = float(np.clip(150.0 / len(place), 0.6, 6.0))
+    low, high = bounds.lower + bounds.lower_gap, bounds.upper - bounds.upper_gap  # by members; certain beyond these
+    draw = ax.hlines if lying else ax.vlines
     options: dict[str, Any] = {"zorder": 2, "rasterized": len(place) > MANY}
-
-    def draw(low: FloatArray, high: FloatArray, rows: BoolArray, opacity: float, label: str) -> FloatArray:
-        ends = np.stack([np.stack([place, low], axis=1), np.stack([place, high], axis=1)], axis=1)[rows]
-        look: dict[str, Any] = {"colors": [(style.GREEN, opacity)], "linewidths": width, "capstyle": "butt"}
-        if len(ends):
-            ax.add_collection(LineCollection(list(ends[..., ::-1] if lying else ends), label=label, **look, **options))
-        return ends
-
-    ends = draw(*found, there & (found[0] <= found[1]), 0.55, "credal set")
-    draw(bounds.lower, np.minimum(*found), there & (bounds.lower_gap > 0), 0.2, "not ruled out")
-    draw(np.maximum(*found), bounds.upper, there & (bounds.upper_gap > 0), 0.2, "_nolegend_")
-    short = ends[ends[:, 1, 1] - ends[:, 0, 1] < HIDDEN * largest].mean(axis=1)
+    width = float(np.clip(150.0 / len(place), 0.6, 6.0))
+    for start, end, rows, opacity, label in (
+        (low, high, there & (low <= high), 0.55, "credal set"),
+        (bounds.lower, np.minimum(low, high), there & (bounds.lower_gap > 0), 0.2, "not ruled out"),
+        (np.maximum(low, high), bounds.upper, there & (bounds.upper_gap > 0), 0.2, "_nolegend_"),
+    ):
+        if rows.any():
+            look: dict[str, Any] = {"colors": [(style.GREEN, opacity)], "linewidths": width, "capstyle": "butt"}
+            draw(place[rows], start[rows], end[rows], label=label, **look, **options)
+    short = there & (low <= high) & (high - low < HIDDEN * largest)
+    middle = place[short], 0.5 * (low + high)[short]
     # The dot of the prediction would hide these: a bar across it, wider than any mark.
     bar: dict[str, Any] = {"marker": "|" if lying else "_", "color": style.GREEN, "linestyle": "none"}
     size = 1.8 * _size(len(place), style.TRUTH)
-    ax.plot(*(short[:, ::-1] if lying else short).T, markersize=size, markeredgewidth=1.6, **bar, **options)
+    ax.plot(*(middle[::-1] if lying else middle), markersize=size, markeredgewidth=1.6, **bar, **options)
 
 
 def _size(total: int, look: Mapping[str, Any]) -> float:
@@ -162,7 +160,7 @@ def uncertainty_map(
     base: float | str | None = "K",
     color: ArrayLike | str | None = None,
     color_label: str = "",
-    annotate: Mapping[int, str] | Sequence[int] | None = None,
+    annotate: Mapping[Any, str] | Sequence[Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Scatter the aleatoric against the epistemic uncertainty of sets, with lines of constant total.
@@ -181,8 +179,8 @@ def uncertainty_map(
     color : str or array of shape (N,), optional
         One colour for all; or numbers, shown on a colour scale with the title ``color_label``, and grey where they are
         NaN or infinite; or names of groups, listed in a legend.
-    annotate : mapping of int to str, or sequence of int, optional
-        Sets to point out, by index, with a text or with their index.
+    annotate : mapping to str, or sequence, optional
+        Sets to point out, by index or by the name of their item, with a text or with their index or name.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -196,7 +194,7 @@ def uncertainty_map(
     """
     style.check_sets(sets)
     groups = _check_color(color, len(sets))
-    notes = _check_notes(annotate, len(sets))
+    notes = _check_notes(annotate, sets)
     parts = sets.uncertainty(base)
     largest = float(np.log(sets.n_classes) / log_base(base, sets.n_classes))
     ax = style.axes_or_new(ax, height=2.9)
@@ -304,10 +302,16 @@ def _check_color(color: ArrayLike | str | None, n: int) -> AnyArray | None:
     return array
 
 
-def _check_notes(annotate: Mapping[int, str] | Sequence[int] | None, n: int) -> dict[int, str]:
+def _check_notes(annotate: Mapping[Any, str] | Sequence[Any] | None, sets: CredalSet) -> dict[int, str]:
     if annotate is None:
         return {}
-    notes = dict(annotate) if isinstance(annotate, Mapping) else {int(i): str(i) for i in annotate}
+    n, items = len(sets), [] if sets.items is None else list(sets.items)
+    places: dict[Any, int] = {name: place for place, name in enumerate(items)}
+    given = annotate if isinstance(annotate, Mapping) else {i: str(i) for i in annotate}
+    unknown = [name for name in given if name not in places and not isinstance(name, int | np.integer)]
+    if unknown:
+        raise ValueError(f"annotate names {unknown[0]!r}, but no set has an item of that name. Use names or indices.")
+    notes = {places[name] if name in places else int(name): text for name, text in given.items()}
     outside = [i for i in notes if not -n <= i < n]
     if outside:
         raise ValueError(f"annotate names set {outside[0]}, but there are {n} sets. Use indices below {n}.")

@@ -19,20 +19,10 @@ if TYPE_CHECKING:
         fit_many,
     )
 
+
 # PyTorch is an extra, and takes seconds to import: only who asks for a network waits for it.
-_TORCH = (
-    "DirichletMixtureNetwork",
-    "FirstOrderNetwork",
-    "IntervalNetwork",
-    "PrototypeNetwork",
-    "SecondOrderNetwork",
-    "TorchPredictor",
-    "fit_many",
-)
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _TORCH:
+    if name not in __all__:
         raise AttributeError(f"module 'credalset.predictors' has no attribute {name!r}")
     value = getattr(import_module("credalset.predictors.torch"), name)
     globals()[name] = value
@@ -40,7 +30,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_TORCH})
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

@@ -27,8 +27,8 @@ def sets_to_bundle(sets: CredalSet) -> Bundle:
     values = {
         "score": score.describe(),
         "n_classes": sets.n_classes,
-        "classes": None if sets.classes is None else plain_names(sets.classes, "class names"),
-        "items": None if sets.items is None else plain_names(sets.items.tolist(), "item names", tuples=True),
+        "classes": plain_names(sets.classes, "class names"),
+        "items": plain_names(sets.items, "item names", tuples=True),
     }
     return Bundle(KIND, values, {"prediction": prediction, "threshold": np.asarray(sets.threshold, dtype=np.float64)})
 

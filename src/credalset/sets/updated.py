@@ -325,9 +325,6 @@ class UpdatedSet(CredalSet):
             result[row, filled[row] :] = result[row, generator.integers(filled[row], size=n - filled[row])]
         return result
 
-    def _vertices(self) -> FloatArray:
-        raise TypeError(f"a {self.shape} has a curved boundary and no vertices; use sample or the envelopes.")
-
 
 def _tightest(answers: list[Any], pick: Callable[..., Any]) -> tuple[FloatArray, FloatArray]:
     """Choose per row among answers, each values (N,) and points (N, K)."""

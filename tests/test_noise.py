@@ -155,10 +155,10 @@ def test_no_member_of_a_region_scores_higher(region: str, score: Score) -> None:
     for i in range(15):
         members = candidates[inside[i]]
         assert len(members) > 10
-        found = score(np.tile(plain[i], (len(members), 1)), members).max()
+        found = score(np.repeat(plain[i : i + 1], len(members), axis=0), members).max()
         assert found <= bound[i] * (1 + 1e-9) + 1e-9
         if region == "exact" and np.isfinite(bound[i]):
-            corner_scores = score(np.tile(plain[i], (3, 1)), _corners(lower_limits(counts, 0.1)[i]))
+            corner_scores = score(np.repeat(plain[i : i + 1], 3, axis=0), _corners(lower_limits(counts, 0.1)[i]))
             assert bound[i] == pytest.approx(corner_scores.max(), rel=1e-9)
 
 

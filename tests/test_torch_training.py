@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from credalset.predictors import (  # noqa: E402
     DirichletMixtureNetwork,
     FirstOrderNetwork,
+    IntervalNetwork,
     PrototypeNetwork,
     SecondOrderNetwork,
     fit_many,
@@ -43,6 +44,7 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "mixture, counts": (DirichletMixtureNetwork, {"n_components": 3, "likelihood": "counts"}),
     "prototypes": (PrototypeNetwork, {"n_components": 2}),
     "prototypes, counts": (PrototypeNetwork, {"likelihood": "counts"}),
+    "intervals": (IntervalNetwork, {"batch_size": 8}),
     "sgd, tanh": (FirstOrderNetwork, {"optimizer": "sgd", "learning_rate": 0.05, "activation": "tanh"}),
     "no dropout, one layer, gelu": (FirstOrderNetwork, {"dropout": 0.0, "hidden": (7,), "activation": "gelu"}),
     "softmax regression": (FirstOrderNetwork, {"hidden": ()}),

@@ -16,6 +16,7 @@ NETWORKS = {
     "paper": ("FirstOrderNetwork", "kl"),
     "mixture": ("DirichletMixtureNetwork", "density"),
     "prototypes": ("PrototypeNetwork", "prototypes"),
+    "intervals": ("IntervalNetwork", "intervals"),
 }
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from credalset.predictors.torch import (
         DirichletMixtureNetwork,
         FirstOrderNetwork,
+        IntervalNetwork,
         PrototypeNetwork,
         SecondOrderNetwork,
         TorchPredictor,
@@ -35,6 +36,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "DirichletMixtureNetwork",
     "FirstOrderNetwork",
+    "IntervalNetwork",
     "PrecisionHead",
     "PrototypeNetwork",
     "SecondOrderNetwork",

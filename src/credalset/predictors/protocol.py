@@ -25,13 +25,15 @@ from credalset.scores import Score
 def default_estimator(score: Score) -> Any:
     """Return the network that fits a score, the paper's for its own, which is used when the user names no estimator."""
     try:
-        from credalset.predictors.torch import FirstOrderNetwork, PrototypeNetwork, SecondOrderNetwork
+        from credalset.predictors.torch import FirstOrderNetwork, IntervalNetwork, PrototypeNetwork, SecondOrderNetwork
     except MissingExtraError:
         method = "predict_proba" if score.order == "first" else "predict_concentration"
         alternative = f"or pass an estimator of your own with {method}"
         raise MissingExtraError("The default estimator, a neural network,", "torch", "torch", alternative) from None
     if "predict_prototypes" in score.prediction_methods:
         return PrototypeNetwork()
+    if "predict_intervals" in score.prediction_methods:
+        return IntervalNetwork()
     return FirstOrderNetwork() if score.order == "first" else SecondOrderNetwork()
 
 

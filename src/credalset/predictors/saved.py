@@ -17,7 +17,13 @@ from credalset.predictors.soft_label import SoftLabelClassifier
 
 ESTIMATOR_FILE = "estimator.skops"
 WEIGHTS_FILE = "weights.safetensors"
-PREDICT_METHODS = ("predict_proba", "predict_concentration", "predict_density", "predict_prototypes")
+PREDICT_METHODS = (
+    "predict_proba",
+    "predict_concentration",
+    "predict_density",
+    "predict_prototypes",
+    "predict_intervals",
+)
 TRUSTED_TYPES = [
     "credalset.predictors.precision.PrecisionHead",
     "credalset.predictors.soft_label.SoftLabelClassifier",

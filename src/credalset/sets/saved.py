@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from credalset._predictions import PredictionBatch
 from credalset._typing import FloatArray, Prediction
 from credalset.persistence.bundle import Bundle
 from credalset.persistence.plain import plain_names
@@ -35,12 +34,8 @@ def sets_to_bundle(sets: CredalSet) -> Bundle:
 
 
 def packed(prediction: Prediction) -> FloatArray:
-    """Return predictions as the one array from which a score reads them: the fields of a batch side by side."""
-    if not isinstance(prediction, PredictionBatch):
-        return np.ascontiguousarray(prediction, dtype=np.float64)
-    axes = max(array.ndim for array in prediction.arrays())
-    columns = [array if array.ndim == axes else array[..., None] for array in prediction.arrays()]
-    return np.concatenate(columns, axis=-1)
+    """Return predictions as the one array from which a score reads them."""
+    return np.ascontiguousarray(prediction, dtype=np.float64)
 
 
 def _is_region(sets: CredalSet, prediction: FloatArray) -> bool:

@@ -11,6 +11,7 @@ except ImportError:
 
 from credalset.predictors.torch.base import fit_many
 from credalset.predictors.torch.estimators import FirstOrderNetwork, SecondOrderNetwork
+from credalset.predictors.torch.intervals import IntervalNetwork
 from credalset.predictors.torch.mixture import DirichletMixtureNetwork
 from credalset.predictors.torch.prototypes import PrototypeNetwork
 from credalset.predictors.torch.torch_predictor import TorchPredictor
@@ -18,6 +19,7 @@ from credalset.predictors.torch.torch_predictor import TorchPredictor
 __all__ = [
     "DirichletMixtureNetwork",
     "FirstOrderNetwork",
+    "IntervalNetwork",
     "PrototypeNetwork",
     "SecondOrderNetwork",
     "TorchPredictor",

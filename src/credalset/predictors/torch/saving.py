@@ -14,6 +14,7 @@ from credalset.exceptions import FileFormatError, MissingExtraError
 from credalset.persistence.plain import is_whole, refusing, require
 from credalset.predictors.torch.base import TorchEstimator
 from credalset.predictors.torch.estimators import FirstOrderNetwork, NetworkEstimator, SecondOrderNetwork
+from credalset.predictors.torch.intervals import IntervalNetwork
 from credalset.predictors.torch.mixture import DirichletMixtureNetwork
 from credalset.predictors.torch.prototypes import PrototypeNetwork
 from credalset.predictors.torch.torch_predictor import TorchPredictor
@@ -21,7 +22,14 @@ from credalset.predictors.torch.torch_predictor import TorchPredictor
 #: estimators that can be saved; a new learner adds itself here
 SAVEABLE: dict[str, type[TorchEstimator]] = {
     kind.__name__: kind
-    for kind in (DirichletMixtureNetwork, FirstOrderNetwork, PrototypeNetwork, SecondOrderNetwork, TorchPredictor)
+    for kind in (
+        DirichletMixtureNetwork,
+        FirstOrderNetwork,
+        IntervalNetwork,
+        PrototypeNetwork,
+        SecondOrderNetwork,
+        TorchPredictor,
+    )
 }
 CURVES = ("loss_curve", "validation_curve")
 

@@ -375,7 +375,7 @@ def test_auto_says_what_it_chose_and_why(tmp_path: Path) -> None:
     assert calibration.rule.noise.delta is None
     text = repr(calibration)
     assert "Chosen for the smallest mean width" in text
-    assert "UnbiasedVotes 0." in text
+    assert "UnbiasedVotes 1." in text
     assert "Promise: the true distribution, with probability at least 1 - alpha on average" in text
     calibration.save(tmp_path / "auto")
     assert str(calibration.promise) in (tmp_path / "auto" / "manifest.json").read_text()

@@ -24,6 +24,11 @@ from credalset.sets.updated import UpdatedSet, update
 
 HARDLY = 0.1  # share of a width; where the most votes are expected to take away less, votes are no help
 
+RECORDED = (
+    "The calibration is about shares of votes. That sets miss no more often holds for the distributions behind them if "
+    "these shares come from many votes per item; with few, calibrate with a noise model."
+)
+
 
 @also_called
 def plan(
@@ -127,6 +132,8 @@ def plan(
     if votes is None or market.crowd.n == 0:
         notes.append("There are no votes to learn from: what to expect of votes is a guess, and intervals are, too.")
     calibration = getattr(made, "calibration_", made)
+    if calibration.rule.promise.covers == "votes":
+        notes.append(RECORDED)
     further = most if calibration_votes is None else as_positive_int(calibration_votes, "calibration_votes")
     mean_price = float(price.mean())
     more = after_calibration(market, calibration, alpha, int(budget / (mean_price * further)))

@@ -25,7 +25,8 @@ from credalset.scores import Score
 
 from .conftest import SCORES, random_predictions
 
-CASES = [*SCORES, "mixture"]
+TWINS = ("kl-nats", "normalized-tv", "normalized-ws", "normalized-inner")  # others go the same ways
+CASES = [pytest.param(name, marks=pytest.mark.slow) if name in TWINS else name for name in (*SCORES, "mixture")]
 NOISES: dict[str, Noise | None] = {
     "none": None,
     "bounded": cs.BoundedNoise(0.05, 0.02),

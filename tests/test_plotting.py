@@ -838,14 +838,13 @@ def test_density_sets_have_the_area_and_the_members_they_should(i: int) -> None:
     score = NegativeLogDensity()
     draws = np.random.default_rng(0).dirichlet(MIXTURES[i, 0, 1:], 400)
     scores = score(np.repeat(MIXTURES[i : i + 1], 400, axis=0), draws)
-    for quantile in (0.3, 0.8):
-        one = score.region(MIXTURES[i : i + 1], np.quantile(scores, quantile))
-        loops = outline(one)
-        value, error = one.volume(return_error=True, n_rays=200_000)
-        assert area(loops) == pytest.approx(value[0], abs=4 * error[0] + 2e-3 * value[0])
-        boundary = np.concatenate(loops)
-        inner = boundary[boundary.min(axis=1) > 1e-4]
-        np.testing.assert_allclose(score_of(one, inner), one.threshold[0], atol=1e-5)
+    one = score.region(MIXTURES[i : i + 1], np.quantile(scores, [0.3, 0.8][i % 2]))
+    loops = outline(one)
+    value, error = one.volume(return_error=True, n_rays=200_000)
+    assert area(loops) == pytest.approx(value[0], abs=4 * error[0] + 2e-3 * value[0])
+    boundary = np.concatenate(loops)
+    inner = boundary[boundary.min(axis=1) > 1e-4]
+    np.testing.assert_allclose(score_of(one, inner), one.threshold[0], atol=1e-5)
 
 
 def test_traced_outlines_have_no_idle_points(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 from credalset.scores import (
     Brier,
@@ -19,6 +22,10 @@ from credalset.scores import (
     TotalVariation,
     Wasserstein,
 )
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # tests share the cores already: further threads would wait for each other
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    threadpool_limits(1)
 
 settings.register_profile(
     "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True

@@ -28,7 +28,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # tests share the cores already: furthe
     threadpool_limits(1)
 
 settings.register_profile(
-    "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "default", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 settings.load_profile("default")
 

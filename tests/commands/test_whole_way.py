@@ -1,4 +1,4 @@
-"""From an annotation export to a page, in a fresh process per command, and through every file format."""
+"""From an annotation export to a page, through every file format, and through processes of their own for one."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ def test_from_an_export_to_a_verdict(tmp_path: Path, kind: str) -> None:
     WRITE[kind](predictions.iloc[N // 2 :], tmp_path / f"test.{kind}")
     votes, ask = f"votes.{kind}", run_afresh if kind == "csv" else run
 
-    ask(tmp_path, "import", "export.json", "-o", votes)
-    agreement = json.loads(ask(tmp_path, "agree", votes, "--json", "--resamples", "50"))
+    run(tmp_path, "import", "export.json", "-o", votes)
+    agreement = json.loads(run(tmp_path, "agree", votes, "--json", "--resamples", "50"))
     assert agreement["n_votes"] == 6 * N
     ask(tmp_path, "calibrate", f"calibration.{kind}", votes, "-o", "made")
     ask(tmp_path, "predict", "made", f"test.{kind}", "-o", f"sets.{kind}", "--ask", "lower,labels")

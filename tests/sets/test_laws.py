@@ -24,7 +24,8 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 #: every kind at every number of classes; thousands of those that have another way for many
 MANY_KINDS = [kind for kind in SCORES if SCORES[kind].name != "normalized" and kind not in ("brier", "kl-nats")]
 each_case = pytest.mark.parametrize(
-    ("kind", "n_classes", "n"), [*((kind, k, 6) for kind in KINDS for k in CLASSES), *((kind, 10, MANY) for kind in MANY_KINDS)]
+    ("kind", "n_classes", "n"),
+    [*((kind, k, 6) for kind in KINDS for k in CLASSES), *((kind, 10, MANY) for kind in MANY_KINDS)],
 )
 
 

@@ -28,7 +28,6 @@ from credalset.distributed import local_cluster, score_parquet  # noqa: E402
 from credalset.tables.parts import Part  # noqa: E402
 
 
-
 @dataclass(frozen=True)
 class Job:
     """Rows to score, the calibration, and digests of what a run in one process writes."""

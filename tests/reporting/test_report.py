@@ -550,7 +550,7 @@ def test_no_drawing_library_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ["matplotlib", *sys.modules]:
         if name.split(".")[0] == "matplotlib" or name.startswith("credalset.plotting"):
             monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delattr(cs, "plotting", raising=False)
+    monkeypatch.delitem(vars(cs), "plotting", raising=False)
     assert 'class="set"' in page(3, 20).html
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import numpy as np
@@ -50,6 +51,12 @@ SCORES: dict[str, Score] = {
     "normalized-inner": Normalized(InnerProduct(), offset=0.05),
     "prototypes": Prototypes(),
 }
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=SCORES, ids=str)

@@ -147,10 +147,11 @@ def test_split_calibration(name: str, noise_name: str, tmp_path: Path) -> None:
         expected = calibration.thresholds(g_new, ALPHA, **asked)
         sets = clf.conformalize(X, counts, **made).predict_set(problem.X[N:], ALPHA, **asked)
         assert sets.threshold.tobytes() == expected.tobytes()
-        calibration.save(tmp_path / "calibration")
-        again: Any = cs.load(tmp_path / "calibration")
-        assert again.thresholds(g_new, ALPHA, **asked).tobytes() == expected.tobytes()
         seen.append(expected)
+        if groups == "predicted" and weighted:  # the other combinations come back in `test_saved_rules`
+            calibration.save(tmp_path / "calibration")
+            again: Any = cs.load(tmp_path / "calibration")
+            assert again.thresholds(g_new, ALPHA, **asked).tobytes() == expected.tobytes()
         if groups == "keys" and weighted:
             clf.save(tmp_path / "classifier")
             loaded: Any = cs.load(tmp_path / "classifier", trusted=TRUSTED)
@@ -208,9 +209,10 @@ def test_cross_calibration(name: str, noise_name: str, tmp_path: Path) -> None:
         expected = calibration.thresholds(new, ALPHA, **asked)
         sets = clf.cross_conformalize(X, counts, folds, **made).predict_set(problem.X[N:], ALPHA, **asked)
         assert sets.threshold.tobytes() == expected.tobytes()
-        calibration.save(tmp_path / "calibration")
-        again: Any = cs.load(tmp_path / "calibration")
-        assert again.thresholds(new, ALPHA, **asked).tobytes() == expected.tobytes()
+        if groups == "keys" or not weighted:
+            calibration.save(tmp_path / "calibration")
+            again: Any = cs.load(tmp_path / "calibration")
+            assert again.thresholds(new, ALPHA, **asked).tobytes() == expected.tobytes()
         if groups == "keys" and weighted:
             clf.save(tmp_path / "classifier")
             loaded: Any = cs.load(tmp_path / "classifier", trusted=TRUSTED)

@@ -44,7 +44,7 @@ def distance(point: np.ndarray, polygon: np.ndarray) -> float:
 @pytest.mark.parametrize(("score", "threshold"), CASES, ids=[repr(score) for score, _ in CASES])
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-3])
 def test_no_further_from_the_exact_outline_than_the_tolerance(score: Score, threshold: float, tolerance: float) -> None:
-    sets = score.region(predictions(score, 12), threshold)
+    sets = score.region(predictions(score, 6), threshold)
     for one, loops in zip(sets, outlines(sets, tolerance), strict=True):
         exact = outline(one)
         assert len(loops) == len(exact)

@@ -87,7 +87,7 @@ def invoke(*arguments: str) -> Any:
 
 def test_everything_quickly_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole command: tables that fit, files that are complete, and a word about data that are not there."""
-    quick, fewer = synthetic.settings, {"n_part": 20, "n_size_part": 20}
+    quick, fewer = synthetic.settings, {"n_part": 20, "n_size_part": 20, "alphas": [0.1]}
     monkeypatch.setattr(synthetic, "settings", lambda *given, **named: quick(*given, **named) | fewer)
     result = invoke("all", "--quick", "--out", str(tmp_path), "--data", str(tmp_path / "none"))
     assert result.exit_code == 0, result.output

@@ -302,8 +302,11 @@ def test_a_disk_that_fills_up(copy: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert_refused(result, "made.parquet: the disk is full. Nothing was left under that name.", copy, "made")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow)]
+)
 def test_interrupted_in_the_middle(copy: Path, number: signal.Signals, code: int) -> None:
+    """Killed processes have a fast test of their own, `tests.tables.test_kill`."""
     header, rows = (copy / "predictions.csv").read_text().split("\n", 1)
     (copy / "big.csv").write_text(f"{header}\n" + rows * (400_000 // N))
     process = start(copy, "predict", "calibration", "big.csv", "-o", "made.parquet")

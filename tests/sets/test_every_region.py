@@ -258,9 +258,12 @@ def test_measures_grow_with_the_threshold(score: Score) -> None:
         assert (np.diff(growing, axis=0) >= -1e-9).all()
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 7])
-def test_degenerate_sets(score: Score, n_classes: int) -> None:
+@pytest.mark.parametrize(
+    ("score_name", "n_classes"), [*((name, 3) for name in SCORES), *((name, k) for name in REGIONS for k in (2, 7))]
+)
+def test_degenerate_sets(score_name: str, n_classes: int) -> None:
     """Corners, zeros, points, everything and nothing: finite answers where there are members, NaN where not."""
+    score = SCORES[score_name]
     first = np.stack([np.eye(n_classes)[0], np.full(n_classes, 1 / n_classes), np.eye(n_classes)[:2].mean(axis=0)])
     prediction = first if score.order == "first" else np.concatenate([1 + 4 * first[[0, 2]], np.ones((1, n_classes))])
     best = score(prediction, score.best_fit(score.check_prediction(prediction)))

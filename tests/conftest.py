@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import os
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 from credalset.scores import (
     Brier,
@@ -21,8 +25,12 @@ from credalset.scores import (
     Wasserstein,
 )
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # tests share the cores already: further threads would wait for each other
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    threadpool_limits(1)
+
 settings.register_profile(
-    "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "default", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 settings.load_profile("default")
 
@@ -45,6 +53,12 @@ SCORES: dict[str, Score] = {
     "prototypes": Prototypes(),
     "intervals": Intervals(),
 }
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=SCORES, ids=str)

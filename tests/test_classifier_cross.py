@@ -68,7 +68,7 @@ def test_coverage_and_evaluation() -> None:
     ],
     ids=["plain", "exact", "groups", "weights"],
 )
-@pytest.mark.parametrize("noise", [None, cs.BoundedNoise(0.02, 0.05), cs.AnnotatorSampling(0.05, "kl")], ids=repr)
+@pytest.mark.parametrize("noise", [None, cs.AnnotatorSampling(0.05, "kl")], ids=repr)
 def test_classifiers_come_back(made: dict[str, Any], asked: dict[str, Any], noise: Any, tmp_path: Path) -> None:
     names = pd.DataFrame(Y, columns=["no", "maybe", "yes"])
     clf = classifier("kl", noise=noise).cross_conformalize(X, names, folds=3, random_state=1, **made)
@@ -135,7 +135,7 @@ def test_refusals() -> None:
 
 
 def test_forged_folds_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "c"
+    path, clf = tmp_path / "c", classifier().cross_conformalize(X, Y, 3, random_state=0)
     for change, message in (
         (lambda m: m["values"].update(folds=None), "no valid estimators of its folds"),
         (lambda m: m["values"].update(folds=[None]), "no valid estimators of its folds"),
@@ -144,7 +144,7 @@ def test_forged_folds_are_refused(tmp_path: Path) -> None:
         (lambda m: m["values"].pop("folds"), "out of order|no saved estimator"),
         (lambda m: m["values"].update(folds=["x"] * 3), "no saved network"),
     ):
-        classifier().cross_conformalize(X, Y, 3, random_state=0).save(path)
+        clf.save(path)
         forge(path, change)
         with pytest.raises(FileFormatError, match=message):
             cs.load(path)
@@ -156,7 +156,7 @@ def test_networks_come_back(score: str, tmp_path: Path) -> None:
     from credalset.predictors import DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork
 
     kind = {"kl": FirstOrderNetwork, "so": SecondOrderNetwork, "density": DirichletMixtureNetwork}[score]
-    clf = cs.ConformalCredalClassifier(kind(epochs=2, random_state=0), score)
+    clf = cs.ConformalCredalClassifier(kind((8,), epochs=2, random_state=0), score)
     clf.cross_conformalize(X, Y, 2, random_state=0).save(tmp_path / "c")
     loaded: Any = cs.load(tmp_path / "c")
     sets, again = clf.predict_set(X_NEW[:20], 0.2), loaded.predict_set(X_NEW[:20], 0.2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -111,12 +113,18 @@ BAD_CROSS: dict[str, tuple[dict[str, Any], str]] = BAD_ITEMS | {
 
 
 def calibrated(how: str) -> Any:
+    clf = deepcopy(calibrated_once(how))
+    Counting.n_fits = 0
+    return clf
+
+
+@cache
+def calibrated_once(how: str) -> Any:
     clf = cs.ConformalCredalClassifier(Counting())
     if how == "cross":
         clf.cross_conformalize(X, Y, 3, random_state=0)
     else:
         clf.fit(X[:40], Y[:40]).conformalize(X[40:], Y[40:])
-    Counting.n_fits = 0
     return clf
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import resource
 import shlex
@@ -120,24 +119,18 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "c" / name).read_bytes() != (tmp_path / "a" / name).read_bytes()
 
 
-def test_tables_and_words_fit_in_80_columns(tmp_path: Path) -> None:
-    lines = demo(tmp_path / "out", *SMALL).splitlines()
+def test_the_demo_fits_in_80_columns_prints_odd_paths_and_leaves_things_as_they_were(tmp_path: Path) -> None:
+    out = tmp_path / "[bold]a :smile:"
+    with warnings.catch_warnings():
+        before, folder, words = list(warnings.filters), Path.cwd(), list(sys.argv)
+        printed = demo(out, *SMALL)
+        assert warnings.filters == before
+        assert (Path.cwd(), sys.argv) == (folder, words)
+    assert f"$ cd '{out}'" in printed
+    lines = printed.splitlines()
     own = [line for line in lines if not line.startswith(("$", "  ", "Open the page"))]
     assert max(map(len, own)) <= 80
     assert max(len(line) for line in lines if line.startswith("  credalset")) <= 80
-
-
-def test_odd_paths_are_printed_as_they_are(tmp_path: Path) -> None:
-    out = tmp_path / "[bold]a :smile:"
-    assert f"$ cd '{out}'" in demo(out, *SMALL)
-
-
-def test_warnings_and_the_folder_are_left_as_they_were(tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        before, folder, words = list(warnings.filters), Path.cwd(), list(sys.argv)
-        demo(tmp_path, *SMALL)
-        assert warnings.filters == before
-        assert (Path.cwd(), sys.argv) == (folder, words)
 
 
 def test_files_of_the_user_are_not_touched(tmp_path: Path) -> None:
@@ -237,9 +230,12 @@ def test_other_missing_modules_are_not_explained_away() -> None:
 
 
 @pytest.mark.parametrize(("typed", "expected"), [(["ch"], "check"), (["predict", "--al"], "--alpha")])
-def test_shells_complete_commands_and_options(typed: list[str], expected: str) -> None:
-    words = {"COMP_WORDS": " ".join(["credalset", *typed]), "COMP_CWORD": str(len(typed))}
-    environment = os.environ | {"_CREDALSET_COMPLETE": "complete_bash"} | words
-    code = "import sys; sys.argv = ['credalset']; from credalset.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == [expected], done.stderr
+def test_shells_complete_commands_and_options(
+    typed: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_CREDALSET_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", " ".join(["credalset", *typed]))
+    monkeypatch.setenv("COMP_CWORD", str(len(typed)))
+    with pytest.raises(SystemExit):
+        app(prog_name="credalset")
+    assert capsys.readouterr().out.split() == [expected]

@@ -25,7 +25,8 @@ from credalset.scores import Score
 
 from .conftest import SCORES, random_predictions
 
-CASES = [*SCORES, "mixture"]
+TWINS = ("kl-nats", "normalized-tv", "normalized-ws", "normalized-inner")  # others go the same ways
+CASES = [pytest.param(name, marks=pytest.mark.slow) if name in TWINS else name for name in (*SCORES, "mixture")]
 NOISES: dict[str, Noise | None] = {
     "none": None,
     "bounded": cs.BoundedNoise(0.05, 0.02),
@@ -146,10 +147,11 @@ def test_split_calibration(name: str, noise_name: str, tmp_path: Path) -> None:
         expected = calibration.thresholds(g_new, ALPHA, **asked)
         sets = clf.conformalize(X, counts, **made).predict_set(problem.X[N:], ALPHA, **asked)
         assert sets.threshold.tobytes() == expected.tobytes()
-        calibration.save(tmp_path / "calibration")
-        again: Any = cs.load(tmp_path / "calibration")
-        assert again.thresholds(g_new, ALPHA, **asked).tobytes() == expected.tobytes()
         seen.append(expected)
+        if groups == "predicted" and weighted:  # the other combinations come back in `test_saved_rules`
+            calibration.save(tmp_path / "calibration")
+            again: Any = cs.load(tmp_path / "calibration")
+            assert again.thresholds(g_new, ALPHA, **asked).tobytes() == expected.tobytes()
         if groups == "keys" and weighted:
             clf.save(tmp_path / "classifier")
             loaded: Any = cs.load(tmp_path / "classifier", trusted=TRUSTED)
@@ -207,9 +209,10 @@ def test_cross_calibration(name: str, noise_name: str, tmp_path: Path) -> None:
         expected = calibration.thresholds(new, ALPHA, **asked)
         sets = clf.cross_conformalize(X, counts, folds, **made).predict_set(problem.X[N:], ALPHA, **asked)
         assert sets.threshold.tobytes() == expected.tobytes()
-        calibration.save(tmp_path / "calibration")
-        again: Any = cs.load(tmp_path / "calibration")
-        assert again.thresholds(new, ALPHA, **asked).tobytes() == expected.tobytes()
+        if groups == "keys" or not weighted:
+            calibration.save(tmp_path / "calibration")
+            again: Any = cs.load(tmp_path / "calibration")
+            assert again.thresholds(new, ALPHA, **asked).tobytes() == expected.tobytes()
         if groups == "keys" and weighted:
             clf.save(tmp_path / "classifier")
             loaded: Any = cs.load(tmp_path / "classifier", trusted=TRUSTED)

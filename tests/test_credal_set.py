@@ -36,8 +36,8 @@ def test_efficiency_is_the_share_of_the_grid(score: Score) -> None:
 
 
 def test_efficiency_needs_little_memory() -> None:
-    """2000 sets against 20 301 points would be a gigabyte as one array of floats."""
-    sets = KullbackLeibler().region(np.random.default_rng(0).dirichlet(np.ones(3), 2000), 0.3)
+    """800 sets against 20 301 points would be 400 megabytes as one array of floats."""
+    sets = KullbackLeibler().region(np.random.default_rng(0).dirichlet(np.ones(3), 800), 0.3)
     tracemalloc.start()
     sets.efficiency()
     peak = tracemalloc.get_traced_memory()[1]

@@ -322,7 +322,7 @@ def test_the_assumption_about_families_can_fail() -> None:
         assert (cs.conformalize(g, counts, "brier", noise=noise).threshold(ALPHA) >= distance) == holds
 
 
-@pytest.mark.parametrize("sharpness", [5.0, 30.0])
+@pytest.mark.parametrize("sharpness", [5.0, pytest.param(30.0, marks=pytest.mark.slow)])
 def test_families_cover_crowds_that_they_describe_and_many_others(
     sharpness: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

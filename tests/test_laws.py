@@ -99,9 +99,10 @@ def test_bits_do_not_depend_on_the_batch(name: str, data: st.DataObject) -> None
     prediction = random_predictions(score, 37, n_classes, rng)
     labels = rng.multinomial(5, rng.dirichlet(np.ones(n_classes)), 37) / 5
     together = score(prediction, labels)
-    alone = np.concatenate([score(prediction[i : i + 1], labels[i : i + 1]) for i in range(37)])
+    some = range(0, 37, 4)
+    alone = np.concatenate([score(prediction[i : i + 1], labels[i : i + 1]) for i in some])
     fortran = score(np.asfortranarray(prediction), np.asfortranarray(labels))
-    assert np.array_equal(together, alone)
+    assert np.array_equal(together[some], alone)
     assert np.array_equal(together, fortran)
     region = score.region(prediction, together)
     assert region.contains(labels).all()

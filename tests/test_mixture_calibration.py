@@ -96,7 +96,13 @@ def ball(counts: np.ndarray, region: str, points: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "noise",
-    [None, cs.AnnotatorSampling(), cs.AnnotatorSampling(0.02, "tv"), cs.AnnotatorSampling(0.02, "kl"), "epsilon"],
+    [
+        None,
+        cs.AnnotatorSampling(),
+        pytest.param(cs.AnnotatorSampling(0.02, "tv"), marks=pytest.mark.slow),
+        pytest.param(cs.AnnotatorSampling(0.02, "kl"), marks=pytest.mark.slow),
+        "epsilon",
+    ],
     ids=repr,
 )
 def test_coverage_of_what_is_promised(noise: Any) -> None:

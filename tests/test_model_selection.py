@@ -63,9 +63,15 @@ def test_probabilities_of_zero_cost_much_but_not_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    "Y", [COUNTS, SHARES, pd.DataFrame(COUNTS, columns=["a", "b", "c"])], ids=["n", "share", "frame"]
+    ("make", "Y"),
+    [
+        (SoftLabelClassifier, COUNTS),
+        (SoftLabelClassifier, SHARES),
+        (ConformalCredalClassifier, COUNTS),
+        (ConformalCredalClassifier, pd.DataFrame(COUNTS, columns=["a", "b", "c"])),
+    ],
+    ids=["n", "share", "sets, n", "sets, frame"],
 )
-@pytest.mark.parametrize("make", [SoftLabelClassifier, ConformalCredalClassifier])
 def test_cross_val_score_and_searches_on_counts(make: Any, Y: Any) -> None:
     scores = cross_val_score(make(LogisticRegression()), X, Y, cv=3)
     assert np.isfinite(scores).all()

@@ -135,7 +135,9 @@ def test_feature_names_are_still_checked(tmp_path: Path) -> None:
         loaded.predict(frame.rename(columns={"größe 0": "other"}))
 
 
+@pytest.mark.slow
 def test_a_new_process_predicts_the_same(tmp_path: Path) -> None:
+    """So do those of `test_composition.test_another_process_predicts_the_same_bits`, and networks in a fast test."""
     classifier = classify(RandomForestClassifier(5, random_state=0), "kl")
     classifier.save(tmp_path / "c")
     np.save(tmp_path / "X.npy", DATA.X)

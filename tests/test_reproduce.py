@@ -45,8 +45,12 @@ runner.run_all(synthetic.batches(settings, 1), Store(folder), None, jobs=jobs)
 """
 
 
-def run_tiny(folder: Path, jobs: int = 1) -> list[str]:
-    return [sys.executable, "-c", SCRIPT, str(folder), str(jobs), json.dumps(TINY)]
+def run_tiny(folder: Path) -> None:
+    runner.run_all(synthetic.batches(TINY, 1), Store(folder), None)
+
+
+def two_processes(folder: Path) -> list[str]:
+    return [sys.executable, "-c", SCRIPT, str(folder), "2", json.dumps(TINY)]
 
 
 def rows_in(folder: Path) -> list[Row]:
@@ -70,7 +74,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with every batch, computed without interruption."""
     folder = tmp_path_factory.mktemp("tiny")
-    subprocess.run(run_tiny(folder), check=True, timeout=120)
+    run_tiny(folder)
     return folder
 
 
@@ -81,8 +85,10 @@ def invoke(*arguments: str) -> Any:
 # --- the command ---
 
 
-def test_everything_quickly_without_data(tmp_path: Path) -> None:
+def test_everything_quickly_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole command: tables that fit, files that are complete, and a word about data that are not there."""
+    quick, fewer = synthetic.settings, {"n_part": 20, "n_size_part": 20, "alphas": [0.1]}
+    monkeypatch.setattr(synthetic, "settings", lambda *given, **named: quick(*given, **named) | fewer)
     result = invoke("all", "--quick", "--out", str(tmp_path), "--data", str(tmp_path / "none"))
     assert result.exit_code == 0, result.output
     for name, advice in (("chaosnli", "chaosNLI_snli.jsonl"), ("cifar10h", "cifar10h_model_a.npz")):
@@ -238,33 +244,41 @@ def test_without_matplotlib(tiny: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_killed_and_resumed(tiny: Path, tmp_path: Path) -> None:
-    """Nothing finished is lost or repeated, and the rows are those of a run without interruption."""
+    """Workers end with their parent, what they finished is neither lost nor repeated, and rows do not change.
+
+    The rows they are compared with come from one process without interruption.
+    """
     folder = tmp_path / "store"
-    process = subprocess.Popen(run_tiny(folder))
-    deadline = time.monotonic() + 120
-    while len(list(folder.glob("[!.]*.json"))) < 3 and time.monotonic() < deadline and process.poll() is None:
+    names = {batch.name for batch in synthetic.batches(TINY, 1)}
+    process = subprocess.Popen(two_processes(folder))
+    deadline = time.monotonic() + 300
+    while not names_in(folder) & names and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.01)
+    children = children_of(process.pid)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert process.returncode == -signal.SIGKILL
-    names = {batch.name for batch in synthetic.batches(TINY, 1)}
-    before = {path: path.stat().st_mtime_ns for path in folder.glob("[!.]*.json")}
-    finished = {path.stem for path in before} & names
+    assert len(children) >= 2
+    assert_all_end(children)
+    before = {path: path.stat().st_mtime_ns for path in results_in(folder)}
+    finished = names_in(folder) & names
     assert 1 <= len(finished) < len(names), "killed midway"
-    subprocess.run(run_tiny(folder), check=True, timeout=120)
+    run_tiny(folder)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert same(rows_in(folder), rows_in(tiny))
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_same_rows(tiny: Path, tmp_path: Path) -> None:
-    subprocess.run(run_tiny(tmp_path / "store", jobs=2), check=True, timeout=120)
+    """To the end; the rows of workers that are killed midway are compared in `test_killed_and_resumed`."""
+    subprocess.run(two_processes(tmp_path / "store"), check=True, timeout=300)
     assert same(rows_in(tmp_path / "store"), rows_in(tiny))
 
 
 def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two seeds, then four: only the others are trained, giving the rows of four at once; what is lost is mended."""
+    """Two seeds, then three: only the third is trained, giving the rows of three; what is lost is mended."""
     parts = ("first-order", "mixture")
-    few, many = ([b for b in synthetic.batches(TINY, n) if b.part in parts] for n in (2, 4))
+    few, many = ([b for b in synthetic.batches(TINY, n) if b.part in parts] for n in (2, 3))
     store, fresh = Store(tmp_path / "grown"), Store(tmp_path / "fresh")
     runner.run_all(few, store, None)
     runner.run_all(many, fresh, None)
@@ -275,7 +289,7 @@ def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
         runner, "compute", lambda g, d: computed.append([b.options["seed"] for b in g]) or compute(g, d)
     )
     runner.run_all(many, store, None)
-    assert computed == [[2, 3], [1, 2, 3]]
+    assert computed == [[2], [1, 2]]
     assert same(store.rows(many), fresh.rows(many))
     assert same(store.examples(many), fresh.examples(many))
     assert sorted(p.name for p in store.folder.iterdir()) == sorted(p.name for p in fresh.folder.iterdir())
@@ -303,9 +317,7 @@ def test_interrupted(jobs: int, tmp_path: Path) -> None:
         process.kill()
     assert process.returncode == 130
     assert errors.strip() == "stopped; run the same command again to continue"
-    while any(is_alive(pid) for pid in children) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not [pid for pid in children if is_alive(pid)]
+    assert_all_end(children)
     assert kept <= results_in(tmp_path)
 
 
@@ -313,19 +325,16 @@ def results_in(folder: Path) -> set[Path]:
     return set(folder.rglob("[!.]*.json"))
 
 
-def test_workers_do_not_outlive_their_parent(tmp_path: Path) -> None:
-    process = subprocess.Popen(run_tiny(tmp_path / "store", jobs=2))
-    children: list[int] = []
-    deadline = time.monotonic() + 60
-    while len(children) < 2 and time.monotonic() < deadline and process.poll() is None:
+def names_in(folder: Path) -> set[str]:
+    return {path.stem for path in results_in(folder)}
+
+
+def assert_all_end(processes: list[int]) -> None:
+    """They look for their parent twice a second, when a busy machine lets them."""
+    deadline = time.monotonic() + 300
+    while any(map(is_alive, processes)) and time.monotonic() < deadline:
         time.sleep(0.05)
-        children = children_of(process.pid)
-    process.kill()
-    process.wait()
-    assert len(children) >= 2
-    while any(is_alive(pid) for pid in children) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not [pid for pid in children if is_alive(pid)]
+    assert not [pid for pid in processes if is_alive(pid)]
 
 
 def children_of(pid: int) -> list[int]:

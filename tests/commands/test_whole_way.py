@@ -1,4 +1,4 @@
-"""From an annotation export to a page, in a fresh process per command and through every file format."""
+"""From an annotation export to a page, through every file format, and through processes of their own for one."""
 
 from __future__ import annotations
 
@@ -54,6 +54,15 @@ def label_studio(counts: np.ndarray) -> list[dict[str, object]]:
 
 
 def run(folder: Path, *words: str, code: int = 0) -> str:
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def run_afresh(folder: Path, *words: str, code: int = 0) -> str:
+    """In a process of its own, as from a shell."""
     done = subprocess.run(
         [sys.executable, "-m", "credalset", *words], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -138,14 +147,14 @@ def test_from_an_export_to_a_verdict(tmp_path: Path, kind: str) -> None:
     predictions.insert(0, "task", range(N))
     WRITE[kind](predictions.iloc[: N // 2], tmp_path / f"calibration.{kind}")
     WRITE[kind](predictions.iloc[N // 2 :], tmp_path / f"test.{kind}")
-    votes = f"votes.{kind}"
+    votes, ask = f"votes.{kind}", run_afresh if kind == "csv" else run
 
     run(tmp_path, "import", "export.json", "-o", votes)
     agreement = json.loads(run(tmp_path, "agree", votes, "--json", "--resamples", "50"))
     assert agreement["n_votes"] == 6 * N
-    run(tmp_path, "calibrate", f"calibration.{kind}", votes, "-o", "made")
-    run(tmp_path, "predict", "made", f"test.{kind}", "-o", f"sets.{kind}", "--ask", "lower,labels")
-    checked = json.loads(run(tmp_path, "check", "made", f"test.{kind}", votes, "--json"))
+    ask(tmp_path, "calibrate", f"calibration.{kind}", votes, "-o", "made")
+    ask(tmp_path, "predict", "made", f"test.{kind}", "-o", f"sets.{kind}", "--ask", "lower,labels")
+    checked = json.loads(ask(tmp_path, "check", "made", f"test.{kind}", votes, "--json"))
     assert checked["passed"]
     assert checked["n"] == N // 2
 
@@ -171,9 +180,8 @@ def test_the_check_fails_where_coverage_does(tmp_path: Path) -> None:
     ]
     pd.DataFrame(rows, columns=["task", "worker", "label"]).to_parquet(tmp_path / "votes.parquet")
     run(tmp_path, "calibrate", "good.csv", "votes.parquet", "-o", "made")
-    assert "short: The sets fall short of their promise." in run(
-        tmp_path, "check", "made", "shuffled.csv", "votes.parquet", code=1
-    )
+    said = run_afresh(tmp_path, "check", "made", "shuffled.csv", "votes.parquet", code=1)
+    assert "short: The sets fall short of their promise." in said
 
 
 def test_a_page_from_files(tmp_path: Path) -> None:
@@ -190,7 +198,7 @@ def test_a_page_from_files(tmp_path: Path) -> None:
     long.insert(1, "worker", [f"w{i}" for i in range(len(long))])
     long.to_csv(tmp_path / "votes.csv", index=False)
     run(tmp_path, "calibrate", "calibration.csv", "votes.csv", "-o", "made")
-    run(tmp_path, "report", "made", "test.csv", "votes.csv", "-o", "page.html", "--texts", "says")
+    run_afresh(tmp_path, "report", "made", "test.csv", "votes.csv", "-o", "page.html", "--texts", "says")
     page = (tmp_path / "page.html").read_text()
     assert "<script>alert(" not in page
     assert "credalset report made test.csv votes.csv" in page

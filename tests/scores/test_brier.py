@@ -128,7 +128,7 @@ def test_smallest_peak_and_envelopes(weighted: bool) -> None:
 
 def test_the_bracket_of_the_least_entropy() -> None:
     """Beyond three classes: certified from below, attained from above, and tighter than envelopes alone give."""
-    sets = balls(5, weighted=False, n=40, seed=5)
+    sets = balls(5, weighted=False, n=20, seed=5)
     bounds = sets.entropy_bounds()
     box = generic.majorization_bound(sets.lower(), sets.upper())
     assert (bounds.lower >= box - 1e-12).all()

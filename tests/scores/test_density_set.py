@@ -84,7 +84,7 @@ def test_bits_do_not_depend_on_the_batch() -> None:
 # --- region ---
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_volume_and_samples_against_monte_carlo(n_classes: int, threshold: float) -> None:
     sets = SCORE.region(mixtures(8, n_classes), threshold)
@@ -138,7 +138,7 @@ def test_corners_over_many_classes() -> None:
 def test_proposals_integrate_to_one() -> None:
     """Any weight other than 1/q would not give the simplex its volume of one."""
     rng = np.random.default_rng(12)
-    for n_classes in (2, 3, 6):
+    for n_classes in (2, 5):
         mixture = SCORE.mixture(SCORE.check_prediction(mixtures(5, n_classes)))
         peak, height = density.highest_points(mixture)
         for drop in (0.5, 5.0):

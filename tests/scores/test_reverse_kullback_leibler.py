@@ -291,7 +291,7 @@ def near_ties(n_sets, seed, classes=(3, 4, 5)):
 
 def test_min_entropy_is_never_above_a_local_search_with_many_starts():
     n_folds, gaps = 0, []
-    for m, radius, fold in near_ties(25, seed=12):
+    for m, radius, fold in near_ties(18, seed=12):
         sets = balls(m, radius)
         low, high, point = sets._min_entropy(True)
         assert_member(sets, point)

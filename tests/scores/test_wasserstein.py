@@ -426,7 +426,7 @@ def test_closest_with_top_is_zero_for_the_modes():
 # Degenerate cases, many classes
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 6, 10, 50, 100])
+@pytest.mark.parametrize("n_classes", [2, 3, 6, 10, 50, pytest.param(100, marks=pytest.mark.slow)])
 def test_nothing_breaks_at_the_edges(n_classes):
     rng = np.random.default_rng(n_classes)
     positions = None if n_classes % 3 else tuple(np.cumsum(10.0 ** rng.uniform(-3, 3, n_classes)))

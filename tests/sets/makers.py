@@ -20,9 +20,10 @@ def make_sets(
     score, rng = SCORES[name], np.random.default_rng(seed)
     prediction = random_predictions(score, n, n_classes, rng)
     pool = sample_uniform(400 if n <= 50 else 40, n_classes, rng)
-    spread = np.stack([score(prediction, np.tile(point, (n, 1))) for point in pool])
-    spread = np.where(np.isfinite(spread), spread, 50.0)
-    threshold = np.array([np.quantile(spread[:, i], level) for i, level in enumerate(np.linspace(*levels, n))])
+    spread = score(np.repeat(prediction, len(pool), axis=0), np.tile(pool, (n, 1))).reshape(n, -1)
+    spread = np.sort(np.where(np.isfinite(spread), spread, 50.0), axis=1)
+    rank = np.rint(np.linspace(*levels, n) * (len(pool) - 1)).astype(int)
+    threshold = spread[np.arange(n), rank]
     if score.name == "so":
         threshold = np.minimum(threshold, 0.9999)  # closer to one the score itself has few digits left
     return score.region(prediction, threshold)

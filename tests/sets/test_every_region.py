@@ -18,8 +18,10 @@ from credalset.sets.rays import estimate_log_volume
 from credalset.simplex import entropy_of_valid, grid, sample_uniform
 from tests.conftest import SCORES, random_predictions
 
-POLYTOPES = {"tv", "ws", "inner", "intervals", "normalized-tv", "normalized-ws", "normalized-inner"}
-STAR_SHAPED = [name for name in SCORES if "inner" not in name]
+POLYTOPES = {"tv", "ws", "inner", "intervals"}
+#: one score of each geometry; others give the same regions at other thresholds, as `tests.scores.test_normalized` and
+#: `test_a_base_is_a_unit` say, and are under the laws of `tests.sets.test_laws` themselves
+REGIONS = [name for name in SCORES if not name.startswith("normalized") and name != "kl-nats"]
 
 
 def make_sets(
@@ -34,11 +36,18 @@ def make_sets(
     return score.region(prediction, [np.quantile(row, level) for row, level in zip(spread, wanted, strict=True)])
 
 
+def test_a_base_is_a_unit() -> None:
+    bits, nats = make_sets("kl", 4), make_sets("kl-nats", 4)
+    again = SCORES["kl-nats"].region(bits.prediction, bits.threshold * np.log(SCORES["kl"].base))
+    assert again.radius == pytest.approx(bits.radius, rel=1e-15)
+    assert type(bits) is type(nats)
+
+
 def members(sets: CredalSet, points: np.ndarray) -> list[np.ndarray]:
     return [points[row] for row in sets.contains(points, broadcast=True)]
 
 
-@pytest.fixture(params=SCORES, ids=str)
+@pytest.fixture(params=REGIONS, ids=str)
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -88,8 +97,13 @@ def polar_area(one: CredalSet, n_angles: int = 4000) -> float:
 def test_area_at_three_classes(name: str) -> None:
     sets = make_sets(name, 3)
     value, error = sets.volume(return_error=True)
-    for i, one in enumerate(sets):
-        assert value[i] == pytest.approx(polar_area(one), rel=1e-3, abs=max(1e-9, 5 * error[i]))
+    exact = np.array([polar_area(one) for one in sets])
+    for i in range(len(sets)):
+        assert value[i] == pytest.approx(exact[i], rel=1e-3, abs=max(1e-9, 5 * error[i]))
+    if name != "inner":  # whose sets are no stars about their centres
+        estimate, error = estimate_log_volume(sets, np.random.default_rng(0), n_rays=2000)
+        assert (np.abs(estimate - np.log(exact)) <= 5 * error + 1e-4).all(), "rays agree"
+        assert (error < 0.2).all()
 
 
 @pytest.mark.parametrize("n_classes", [4, 7])
@@ -149,17 +163,17 @@ def test_the_largest_entropy_is_optimal(name: str, n_classes: int) -> None:
     assert (uphill <= 1e-8 * (1 + np.abs(slope).max(axis=1))).all()
 
 
-@pytest.mark.parametrize("n_classes", [3, 5, 9])
+@pytest.mark.parametrize("n_classes", [3, 6])
 def test_no_local_search_finds_less_entropy(name: str, n_classes: int) -> None:
     sets = make_sets(name, n_classes)
     bounds = sets.entropy_bounds()
     found, _ = generic._descend(sets)
-    for start in range(6):
-        slope = np.random.default_rng(start).normal(size=(6, n_classes))
-        for _ in range(40):
-            _, point = sets.upper_expectation(slope, return_distribution=True)
-            slope = np.log(np.maximum(point, 1e-300))
-        found = np.minimum(found, entropy_of_valid(point))
+    slope = np.random.default_rng(0).normal(size=(36, n_classes))
+    each_six_times = sets[np.tile(np.arange(6), 6)]
+    for _ in range(40):
+        _, point = each_six_times.upper_expectation(slope, return_distribution=True)
+        slope = np.log(np.maximum(point, 1e-300))
+    found = np.minimum(found, entropy_of_valid(point).reshape(6, 6).min(axis=0))
     assert (bounds.lower <= found + 1e-9).all()
     if name != "hellinger" and not ("brier" in name and n_classes > 3):
         assert bounds.lower_gap == pytest.approx(0.0, abs=1e-12), "exact, hence attained by a member"
@@ -167,7 +181,7 @@ def test_no_local_search_finds_less_entropy(name: str, n_classes: int) -> None:
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
 def test_closed_forms_against_the_generic_defaults(name: str, n_classes: int) -> None:
-    sets = make_sets(name, n_classes)
+    sets = make_sets(name, n_classes, n=4)
     lower, upper = generic.envelope(sets)
     assert sets.lower() == pytest.approx(lower, abs=1e-9)
     assert sets.upper() == pytest.approx(upper, abs=1e-9)
@@ -181,15 +195,6 @@ def test_closed_forms_against_the_generic_defaults(name: str, n_classes: int) ->
     for one, value in zip(sets[:3], peak, strict=False):
         low, high = max_min(one, -np.eye(n_classes), tolerance=1e-6)
         assert -high - 1e-9 <= value <= -low + 1e-9
-
-
-@pytest.mark.parametrize("star", STAR_SHAPED)
-def test_rays_agree_with_exact_areas(star: str) -> None:
-    sets = make_sets(star, 3)
-    estimate, error = estimate_log_volume(sets, np.random.default_rng(0), n_rays=2000)
-    exact = np.log([polar_area(one) for one in sets])
-    assert (np.abs(estimate - exact) <= 5 * error + 1e-4).all()
-    assert (error < 0.2).all()
 
 
 @pytest.mark.parametrize("n_classes", [3, 5])
@@ -254,9 +259,12 @@ def test_measures_grow_with_the_threshold(score: Score) -> None:
         assert (np.diff(growing, axis=0) >= -1e-9).all()
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 7])
-def test_degenerate_sets(score: Score, n_classes: int) -> None:
+@pytest.mark.parametrize(
+    ("score_name", "n_classes"), [*((name, 3) for name in SCORES), *((name, k) for name in REGIONS for k in (2, 7))]
+)
+def test_degenerate_sets(score_name: str, n_classes: int) -> None:
     """Corners, zeros, points, everything and nothing: finite answers where there are members, NaN where not."""
+    score = SCORES[score_name]
     first = np.stack([np.eye(n_classes)[0], np.full(n_classes, 1 / n_classes), np.eye(n_classes)[:2].mean(axis=0)])
     prediction = first if score.order == "first" else np.concatenate([1 + 4 * first[[0, 2]], np.ones((1, n_classes))])
     best = score(prediction, score.best_fit(score.check_prediction(prediction)))
@@ -346,7 +354,7 @@ def test_direction_integrals_against_a_fine_grid() -> None:
                 powers = s * g * np.log(np.maximum(g + t[:, None] * d, 1e-300))
                 return powers.sum(axis=1) + (k - 2) * np.log(t)
 
-            t = np.linspace(0.0, edge[i, j], 100_001)[1:]
+            t = np.linspace(0.0, edge[i, j], 10_001)[1:]
             logs = log_integrand(t)
             seen, top = t[logs > logs.max() - 40.0], logs.max()
             area, _ = quad(

@@ -20,6 +20,7 @@ from tests.conftest import SCORES
 N_DRAWS = 3000
 N_PROPOSALS = 100_000
 NAMES = ["tv", "ws", "kl", "so", "hellinger"]
+slow = pytest.mark.slow  # other sizes, which take the same ways
 
 
 def center_of(kind: str, n_classes: int) -> np.ndarray:
@@ -81,11 +82,9 @@ def members_by_importance(one: CredalSet, rng: np.random.Generator) -> tuple[np.
     return points, weights
 
 
-@pytest.mark.parametrize(
-    "radius", [pytest.param(1e-3, marks=pytest.mark.slow), 0.05, pytest.param(0.3, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("radius", [pytest.param(1e-3, marks=slow), 0.05, pytest.param(0.3, marks=slow)])
 @pytest.mark.parametrize("kind", ["corner", "middle corner", "near a corner", "inside"])
-@pytest.mark.parametrize("n_classes", [3, 10, 20])
+@pytest.mark.parametrize("n_classes", [3, 10, pytest.param(20, marks=slow)])
 @pytest.mark.parametrize("name", NAMES)
 def test_against_weighted_dirichlet_draws(name: str, n_classes: int, kind: str, radius: float) -> None:
     center = center_of(kind, n_classes)
@@ -102,7 +101,7 @@ def test_against_weighted_dirichlet_draws(name: str, n_classes: int, kind: str, 
 
 
 @pytest.mark.parametrize("radius", [1e-6, 0.01, 0.4, 3.0])
-@pytest.mark.parametrize("n_classes", [5, 10, 20, 60])
+@pytest.mark.parametrize("n_classes", [5, pytest.param(10, marks=slow), 20, pytest.param(60, marks=slow)])
 def test_a_wasserstein_ball_about_the_first_class_is_a_half_space(n_classes: int, radius: float) -> None:
     """Its members have Σ k λ_k ≤ r, and half-spaces are drawn from exactly."""
     one = Wasserstein().region(np.eye(n_classes)[:1], radius)
@@ -166,7 +165,7 @@ def test_draws_of_hit_and_run_stay_uniform(monkeypatch: pytest.MonkeyPatch) -> N
         assert_same_law(draws[0], *members_by_importance(one, np.random.default_rng(2)))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["tv", "ws", "kl", *(pytest.param(name, marks=slow) for name in ("so", "hellinger"))])
 def test_few_draws_from_many_sets_are_uniform_too(name: str) -> None:
     """One draw each from copies of a set: what is drawn together must not differ from what is drawn one by one."""
     one = make(name, center_of("near a corner", 6), 0.05)

@@ -90,7 +90,7 @@ def centers(n_classes: int, n: int) -> np.ndarray:
 @pytest.mark.parametrize("n_classes", [2, 3, 10, 40])
 @pytest.mark.parametrize("name", F_DIVERGENCES)
 def test_against_bisection(name: str, n_classes: int) -> None:
-    score, g = SCORES[name], centers(n_classes, 40)
+    score, g = SCORES[name], centers(n_classes, 15)
     for radius in (0.0, 1e-12, 1e-4, 0.03, 0.3, 0.8):
         prediction = g if score.order == "first" else 1.0 + 10.0 * g
         sets = score.region(prediction, radius)
@@ -100,7 +100,7 @@ def test_against_bisection(name: str, n_classes: int) -> None:
 
 @pytest.mark.parametrize("positions", [None, (0.0, 0.1, 3.0, 3.5, 10.0, 11.0)])
 def test_wasserstein_against_linear_programmes(positions: tuple[float, ...] | None) -> None:
-    score, g = Wasserstein(positions), centers(6, 30)
+    score, g = Wasserstein(positions), centers(6, 12)
     for radius in (0.0, 1e-6, 0.02, 0.3, 2.0, 100.0):
         sets = score.region(g, radius)
         programmes = peak_by_programme(sets.center, sets.radius, sets.gaps)

@@ -97,6 +97,7 @@ def test_the_later_of_two_votes_counts_where_times_are_known() -> None:
     assert not_understood.counts.tolist() == [[0, 2]]
     with pytest.raises(ValueError, match="time must hold numbers"):
         cs.Annotations.from_table(rows | {"created_at": ["soon", "later", "never"]}, time="created_at")
+    assert cs.Annotations.from_table(rows | {"read_at": times}).counts.tolist() == [[1, 1]]
     records = [dict(zip([*rows, "created_at"], row, strict=True)) for row in zip(*rows.values(), times, strict=True)]
     assert cs.Annotations.from_records(records).counts.tolist() == [[1, 1]]
 
@@ -122,3 +123,13 @@ def test_sets_of_every_kind_are_taken_by_name(clf: cs.ConformalCredalClassifier)
             assert np.array_equal(sets[name].upper(), sets[row].upper())
             assert sets[name].items is not None
             assert sets[name].items.tolist() == [name]
+
+
+def test_scores_are_compared_with_the_classifiers_own() -> None:
+    own = cs.scores.Normalized("kl", offset=0.1)
+    made = cs.ConformalCredalClassifier(make_pipeline(CountVectorizer(), LogisticRegression()), own)
+    made.fit(FRAME["text"][:30], COUNTS[:30])
+    rows = made.compare(FRAME["text"][30:], COUNTS[30:], alpha=0.2, constant=False)
+    assert [row["score"] for row in rows][:3] == ["normalized", "tv", "kl"]
+    made.nonconformity = "kl"
+    assert [row["score"] for row in made.compare(FRAME["text"][30:], COUNTS[30:], alpha=0.2)][:2] == ["kl", "tv"]

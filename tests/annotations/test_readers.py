@@ -446,7 +446,7 @@ def test_lists():
     votes = Annotations.read(FILES / "lists.jsonl")
     assert votes.items == ("a", "b", "c", "d")
     assert votes.counts.tolist() == [[1, 2], [0, 0], [0, 0], [0, 1]]
-    assert votes.origin.endswith("left out: 1 earlier by the same worker, 1 without a label")
+    assert votes.origin.endswith("left out: 1 earlier in the file by the same worker, 1 without a label")
     assert Annotations.read(FILES / "lists.jsonl", duplicates="keep").counts.tolist()[3] == [1, 1]
 
 

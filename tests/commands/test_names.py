@@ -165,7 +165,7 @@ def test_what_does_not_count_is_said(made: Path) -> None:
     (made / "often.csv").write_text("\n".join(["task,worker,label", *rows, "i0,c,"]))
     done = run(made, "agree", "often.csv", "--resamples", "0", "--missing", "drop")
     assert done.exit_code == 0, done.output
-    assert "left out: 3 earlier by the same worker, 1 without task, worker or label." in done.stderr
+    assert "left out: 3 earlier in the file by the same worker, 1 without task, worker or label." in done.stderr
     done = run(made, "import", "often.csv", "-o", "seldom.csv", "--missing", "drop")
     assert "left out: 1 without task, worker or label" in done.stderr
 
@@ -233,3 +233,29 @@ def test_what_the_votes_call_the_items_comes_first_and_what_is_not_clear_is_aske
     assert "both.csv has no column 'task'" in done.stderr
     shown = run(tmp_path, *words, "-o", "two", "--id", "message_id", "--show-python").stdout
     assert "id='message_id'" in shown
+
+
+def test_the_later_vote_counts_by_the_column_of_times(tmp_path: Path) -> None:
+    rows = ["image,reader,diagnosis,when", "a,r1,nevus,2024-02-01", "a,r1,other,2024-01-01", "b,r2,other,2024-01-01"]
+    (tmp_path / "reads.csv").write_text("\n".join(rows))
+    words = ("import", "reads.csv", "--task", "image", "--worker", "reader", "--label", "diagnosis", "-o", "v.csv")
+    assert run(tmp_path, *words, "--time", "when").exit_code == 0
+    votes = cs.Annotations.read(tmp_path / "v.csv")
+    assert votes.counts.tolist() == [[1, 0], [0, 1]]
+    done = run(tmp_path, "agree", "reads.csv", *words[2:8], "--resamples", "0", "--time", "when")
+    assert "1 earlier by the same worker" in done.stderr
+    done = run(tmp_path, "agree", "reads.csv", *words[2:8], "--resamples", "0")
+    assert "1 earlier in the file by the same worker" in done.stderr
+
+
+def test_texts_among_features_are_left_out_with_a_word(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["x", "y"]).assign(
+        task=[f"t{i}" for i in range(60)], hospital="Turin"
+    )
+    frame.to_csv(tmp_path / "features.csv", index=False)
+    votes = pd.DataFrame({"task": frame["task"], "worker": "w", "label": np.where(frame["x"] > 0, "yes", "no")})
+    votes.to_csv(tmp_path / "votes.csv", index=False)
+    done = run(tmp_path, "fit", "features.csv", "votes.csv", "-o", "model")
+    assert done.exit_code == 0, done.output
+    assert "columns 'hospital' of features.csv hold texts" in done.stderr.replace("\n", " ")

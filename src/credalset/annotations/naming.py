@@ -58,6 +58,8 @@ def candidates(columns: Sequence[Hashable], role: str) -> list[Hashable]:
         return [column for column in columns if plain(column).endswith("_id") and plain(column) not in others]
     if role == "label":  # Amazon Mechanical Turk writes Answer.<field>, Toloka OUTPUT:<field>
         return [column for column in columns if plain(column).startswith(("answer_", "output_"))]
+    if role == "time":
+        return [column for column in columns if plain(column).endswith(("_at", "_time", "_timestamp", "_date"))]
     return []
 
 

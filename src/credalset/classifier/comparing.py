@@ -42,7 +42,9 @@ def compare_scores(
         )
     classifier._adopt_fitted_estimator()
     if scores is None:
-        scores = [name for name in USUAL if takes_predictions_of(get_score(name), classifier.estimator_)]
+        own = get_score(classifier.nonconformity)
+        usual = [get_score(name) for name in USUAL if name != own.name]
+        scores = [own, *(score for score in usual if takes_predictions_of(score, classifier.estimator_))]
     chosen = [get_score(score) for score in scores]
     labels = classifier._labels(Y, X)
     X = with_rows(X, len(labels))

@@ -341,8 +341,8 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         X, Y
             Labelled items that the estimator was not trained on.
         scores : sequence of str or Score, optional
-            Nonconformity scores, all of them for predictions that the estimator makes; by default those of the package
-            that need no parameters.
+            Nonconformity scores, all of them for predictions that the estimator makes; by default its own and those of
+            the package that need no parameters.
         alpha : float or sequence of floats
             Miscoverage rates.
         calibration_size : float or int

@@ -38,7 +38,7 @@ class VoteOptions:
         typer.Option(help="Column or field of the votes that names the annotators; all theirs in a wide table: a,b,c."),
     ] = None
     label: Annotated[str | None, typer.Option(help="Column, or question of an export, with the labels.")] = None
-    missing: Annotated[str | None, typer.Option(help="Votes without a label: error, or drop them.")] = None
+    time: Annotated[str | None, typer.Option(help="Column with times: a worker's later vote counts.")] = None
     tidy: Annotated[
         bool, typer.Option("--tidy", help="Read labels in lower case, without outer spaces: 'Yes ' is 'yes'.")
     ] = False

@@ -80,7 +80,8 @@ def plan(
     rules : QueueRules, optional
         ``rules.ambiguous`` says from which entropy of even the clearest distribution on an item is ambiguous.
     pilot : (predictions, votes), optional
-        Items with many votes, such as those of the calibration, for the model of the crowd to learn from.
+        Items with many votes, such as those of the calibration, for the model of the crowd to learn from; not with
+        groups or weights.
     compare : sequence of str
         Simpler methods for the curve: "uniform", "random", "entropy" (of the prediction), "activelab" (needs cleanlab).
     calibration_votes : int, optional

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import softmax
@@ -13,8 +14,8 @@ from scipy.special import softmax
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.annotations import Annotations
 from credalset.annotations.labels import shown
-from credalset.annotations.table import positions
-from credalset.exceptions import need
+from credalset.annotations.table import is_number_text, positions
+from credalset.exceptions import need, warn
 from credalset.tables.arrow import (
     PREDICTION,
     check_text,
@@ -27,6 +28,9 @@ from credalset.tables.arrow import (
     unrounded,
 )
 from credalset.tables.files import read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,13 @@ def read_numbers(
     if columns is None and texts:
         found = text_column(table.schema, id, extra)
         wanted = wanted if found is None else [found]
+    batches = iter(table.batches)
+    first = next(batches, None)
+    if columns is None and not texts and what == "features" and first is not None:
+        words = [name for name in wanted if names.count(name) == 1 and _holds_words(first, name)]
+        wanted = [name for name in wanted if name not in words]
+        if words:
+            warn(f"{shown(words)} of {path} hold words, not numbers, and are not read.")
     for name in [id, *extra, *wanted]:
         if table.schema.get_field_index(name) < 0:
             seen = "no column" if name not in names else f"{names.count(name)} columns"
@@ -109,7 +120,7 @@ def read_numbers(
     items: list[str] = []
     blocks: list[FloatArray] = []
     kept: dict[str, list[Any]] = {name: [] for name in extra}
-    for batch in table.batches:
+    for batch in () if first is None else chain([first], batches):
         ids = batch.column(batch.schema.get_field_index(id))
         if ids.null_count:
             raise ValueError(f"{path} has rows without an id in the column {id!r}. Every item needs a name.")
@@ -129,6 +140,12 @@ def read_numbers(
         None if lists else tuple(name.removeprefix(PREDICTION) if name in written else name for name in wanted),
         {name: np.array(values) for name, values in kept.items()},
     )
+
+
+def _holds_words(batch: pa.RecordBatch, name: str) -> bool:
+    """Tell whether a column holds texts none of which is a number: numbers with a slip among them are refused."""
+    column = batch.column(batch.schema.get_field_index(name))
+    return is_text(column.type) and not any(map(is_number_text, column.drop_null().to_pylist()))
 
 
 def _check_distinct(items: list[str], path: str, id: str) -> None:

@@ -51,7 +51,9 @@ def count_file(
     every = list(dict.fromkeys(map(kinds["task"], tasks))) if names["task"] is None else names["task"]
     counted = count_votes(columns, known, every, rules)
     if counted.overruled:
-        votes.log.left_out[f"{'later' if duplicates == 'first' else 'earlier'} by the same worker"] += counted.overruled
+        which = "later" if duplicates == "first" else "earlier"
+        which += "" if "time" in columns else " in the file"
+        votes.log.left_out[f"{which} by the same worker"] += counted.overruled
     if wanted is None:
         warn_of_variants(counted.classes)
         _warn_of_blanks(counted.classes, votes)

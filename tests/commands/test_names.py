@@ -258,4 +258,4 @@ def test_texts_among_features_are_left_out_with_a_word(tmp_path: Path) -> None:
     votes.to_csv(tmp_path / "votes.csv", index=False)
     done = run(tmp_path, "fit", "features.csv", "votes.csv", "-o", "model")
     assert done.exit_code == 0, done.output
-    assert "columns 'hospital' of features.csv hold texts" in done.stderr.replace("\n", " ")
+    assert "'hospital' of features.csv hold words, not numbers, and are not read" in done.stderr.replace("\n", " ")

@@ -39,6 +39,7 @@ class VoteOptions:
     ] = None
     label: Annotated[str | None, typer.Option(help="Column, or question of an export, with the labels.")] = None
     time: Annotated[str | None, typer.Option(help="Column with times: a worker's later vote counts.")] = None
+    missing: Annotated[str | None, typer.Option(help="Votes without a label: error, or drop them.")] = None
     tidy: Annotated[
         bool, typer.Option("--tidy", help="Read labels in lower case, without outer spaces: 'Yes ' is 'yes'.")
     ] = False

@@ -42,7 +42,7 @@ PROBLY_HOME = HERE.parent / ".venv-probly"
 REGIONS = ("tv", "ws", "kl", "inner", "so", "hellinger")
 MEMORY_LIMIT_MB = 1000.0
 SLSQP_FACTOR = 1e4
-LARGE = 1 << 16  # elements of a batch from which compiled kernels are used throughout
+LARGE = 1 << 16  # elements from which a batch fills the blocks that answers are worked out in
 SAME_QUESTION = ("tv", "tv-hull", "so")  # what probly builds there is the set that we build
 DIRICHLET_WEIGHT = 20.0  # Σ (concentration − 1): about as sure as twenty annotators
 
@@ -196,7 +196,7 @@ def estimate_mark(question: str, sets: CredalSet) -> str:
 
 
 def measure_rate(ask: Callable[[CredalSet], object], sets: CredalSet, plan: Plan) -> Rate:
-    """Enlarge the batch until it is worth compiled code and long enough to time; the best round counts."""
+    """Enlarge the batch until it is in full swing and long enough to time; the best round counts."""
     n = 1
     while True:
         part = sets[:n]

@@ -53,6 +53,11 @@ def mixture(title: str, components: list[list[float]], thresholds: list[float]) 
     return Panel(title, cs.get_score("density").region(rows, thresholds))
 
 
+def sided(title: str, prediction: list[list[float]], thresholds: list[float]) -> Panel:
+    """Probability intervals, a distribution with its sides below and above, at several thresholds."""
+    return Panel(title, cs.get_score("intervals").region(np.tile(prediction, (len(thresholds), 1, 1)), thresholds))
+
+
 def figures() -> dict[str, list[Panel]]:
     """Every picture of the region pages, by file name."""
     inside, edge = [0.5, 0.3, 0.2], [0.75, 0.2, 0.05]
@@ -97,6 +102,11 @@ def figures() -> dict[str, list[Panel]]:
             first_order("t = 0.005, 0.03, 0.12", "brier", inside, [0.005, 0.03, 0.12]),
             first_order("near an edge, same thresholds", "brier", edge, [0.005, 0.03, 0.12]),
             first_order("weights 1, 1, 6", Brier((1, 1, 6)), inside, [0.005, 0.03, 0.12]),
+        ],
+        "intervals": [
+            sided("wider below than above", [inside, [0.3, 0.2, 0.1], [0.2, 0.1, 0.1]], [0.3, 0.6, 1.0]),
+            sided("near an edge, same sides", [edge, [0.3, 0.2, 0.1], [0.2, 0.1, 0.1]], [0.3, 0.6, 1.0]),
+            sided("one class known closely", [inside, [0.25, 0.25, 0.03], [0.25, 0.25, 0.03]], [0.5, 1.0]),
         ],
         "hellinger": [
             first_order("t = 0.003, 0.02, 0.08", "hellinger", inside, [0.003, 0.02, 0.08]),

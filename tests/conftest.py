@@ -14,6 +14,7 @@ from credalset.scores import (
     Brier,
     Hellinger,
     InnerProduct,
+    Intervals,
     KullbackLeibler,
     NegativeLogDensity,
     Normalized,
@@ -50,6 +51,7 @@ SCORES: dict[str, Score] = {
     "normalized-kl": Normalized(KullbackLeibler(), offset=0.1),
     "normalized-inner": Normalized(InnerProduct(), offset=0.05),
     "prototypes": Prototypes(),
+    "intervals": Intervals(),
 }
 
 
@@ -67,6 +69,8 @@ def score(request: pytest.FixtureRequest) -> Score:
 def random_predictions(score: Score, n: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
     """Predictions of the right order, some sharp, some flat, none degenerate."""
     distributions = rng.dirichlet(np.ones(n_classes), n)
+    if score.name == "intervals":
+        return np.stack([distributions, *rng.gamma(2.0, 0.1, (2, n, n_classes))], axis=1)
     if score.order == "first":
         return distributions
     return 1.0 + distributions * rng.gamma(2.0, 5.0, (n, 1))

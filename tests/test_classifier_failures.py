@@ -98,7 +98,7 @@ BAD_ITEMS: dict[str, tuple[dict[str, Any], str]] = {
     "weights": ({"weights": np.ones(3)}, r"weights must hold one number per item \(80\)"),
     "more weights": ({"weights": np.ones(200)}, r"weights must hold one number per item \(80\)"),
     "negative weights": ({"weights": -np.ones(80)}, "weights must be finite and not negative"),
-    "text for weights": ({"weights": "all"}, "weights must be one number per item"),
+    "text for weights": ({"weights": "all"}, "weights must hold numbers, but holds text"),
     "groups": ({"groups": [0] * 79}, r"groups must hold one key per item \(80\)"),
     "more groups": ({"groups": [0] * 200}, r"groups must hold one key per item \(80\)"),
     "groups without a key": ({"groups": [None] * 80}, "groups has no key in row 0"),

@@ -28,8 +28,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 SMALL = ("--items", "90", "--votes", "5")
 
 
-def invoke(*arguments: str) -> Any:
-    return CliRunner().invoke(app, list(arguments))
+def invoke(*arguments: str, **options: Any) -> Any:
+    return CliRunner().invoke(app, list(arguments), **options)
 
 
 def demo(out: Path, *options: str) -> str:
@@ -42,7 +42,7 @@ def rows_of_the_table(output: str) -> list[list[str]]:
     lines = output.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("score"))
     end = next(i for i, line in enumerate(lines) if line.startswith("If the promise"))
-    return [line[6:].replace("as promised", "as-promised").split() for line in lines[start + 2 : end] if line.strip()]
+    return [line[6:].split() for line in lines[start + 2 : end] if line.strip()]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_demo_as_a_newcomer_runs_it(newcomer: tuple[subprocess.CompletedProcess[
         assert float(promised) == pytest.approx(1 - float(alpha))
         assert low <= float(observed) <= high
         assert low < float(promised) < high
-        assert verdict == "as-promised"
+        assert verdict == "kept"
         assert 0 < float(width) < 2
         assert 1 <= float(labels) <= 3
     assert f"Open the page in a browser: {(out / 'report.html').as_uri()}" in done.stdout
@@ -191,6 +191,8 @@ def test_version_and_help() -> None:
     overview = invoke("--help")
     assert overview.exit_code == 0
     assert "demo" in overview.output
+    listed = invoke("--help", terminal_width=80).output.partition("Commands:")[2].splitlines()
+    assert [line for line in listed if line.endswith("...")] == [], "a command's line fits into 80 columns"
     options = invoke("demo", "--help").output
     assert [name for name in ("--seed", "--items", "--votes", "--alpha", "--out") if name not in options] == []
     assert "Usage" in invoke().output, "without a command it explains itself"

@@ -47,10 +47,3 @@ def test_waiting_for_the_compiler_is_announced(
             assert load("credalset.scores.base_kernels") is not None
         assert ("compiling credalset.scores.base_kernels, once per machine" in caplog.text) == (not known)
         caplog.clear()
-
-
-def test_what_was_compiled_before_pays_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_compiled, "_load", lambda module: module)
-    for known, expected in ((False, [None, None, "m"]), (True, [None, "m", "m"])):
-        monkeypatch.setattr(_compiled, "_is_compiled", lambda _, known=known: known)
-        assert [_compiled.kernels("m", size, 1000, 10) for size in (9, 10, 1000)] == expected

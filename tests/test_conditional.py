@@ -255,7 +255,7 @@ def test_columns_are_matched_by_name(tmp_path):
     with pytest.raises(FileFormatError, match="names must name each of the 3 features, but holds 1"):
         cs.load(tmp_path / "saved")
     forge(tmp_path / "saved", lambda manifest: manifest["values"]["rule"].pop("features"))
-    with pytest.raises(FileFormatError, match="no valid features"):
+    with pytest.raises(FileFormatError, match="do not belong to it: rule_features"):
         cs.load(tmp_path / "saved")
 
 

@@ -60,8 +60,8 @@ def models_for(score: Score, n_folds: int, n: int, rng: np.random.Generator) -> 
 
 
 def test_balls_enclose_balls(score: Score) -> None:
-    if score.name == "prototypes":
-        pytest.skip("no enclosing balls are known for prototypes, and calibration says so")
+    if not score.has_plain_predictions:
+        pytest.skip("no enclosing balls are known for prototypes and intervals, and calibration says so")
     rng = np.random.default_rng(0)
     models = models_for(score, 4, 30, rng)
     center = score.common_center(list(models))
@@ -84,7 +84,7 @@ def test_the_cross_conformal_set_is_inside(score: Score) -> None:
     candidates = rng.dirichlet(np.ones(3), 300)
     sets = calibration.predict_set(new, 0.2)
     for i in range(5):
-        fold_scores = np.stack([score(np.tile(new[k, i], (300, 1)), candidates) for k in range(n_folds)])
+        fold_scores = np.stack([score(np.repeat(new[k, i][None], 300, axis=0), candidates) for k in range(n_folds)])
         count = 1 + (calibration.scores[:, None] >= fold_scores[folds]).sum(axis=0)
         member = count > 0.2 * (n + 1)
         assert sets[i : i + 1].contains(candidates[None])[0][member].all()
@@ -153,9 +153,9 @@ def forge_noise(manifest: dict[str, Any]) -> None:
 def test_forged_options_are_refused(tmp_path: Path) -> None:
     g, labels = np.full((4, 2), 0.5), np.eye(2)[[0, 1, 0, 1]]
     for change, message in (
-        (lambda m: m["values"].update(exact="yes"), "exact or enclosing"),
-        (lambda m: m["values"].update(classes=["a"]), "do not fit its 2 columns"),
-        (lambda m: m["values"].update(classes=["a", "a"]), "names a class twice"),
+        (lambda m: m["values"].update(exact="yes"), "exact must be True, False or None"),
+        (lambda m: m["values"].update(classes=["a"]), "class names: 2 expected"),
+        (lambda m: m["values"].update(classes=["a", "a"]), "class names: one comes twice"),
         (lambda m: m["values"]["rule"].update(groups=[]), "no valid groups"),
         (lambda m: m["values"]["rule"]["groups"].update(predicted=True), "may predict different classes"),
         (forge_noise, "proof needs one model"),
@@ -479,7 +479,7 @@ def test_a_huge_fold_number_is_refused_at_once(tmp_path: Path) -> None:
     for folds in ([0] * 79 + [10**13], [0] * 79 + [10**9], [-1] + [0, 1] * 39 + [1], [0] * 80, [1, 2] * 40):
         arrays = {"scores": good.scores, "folds": np.array(folds, dtype=np.int64)}  # type: ignore[union-attr]
         forge(tmp_path / "c", **{ARRAYS: _pack_arrays(arrays)})
-        with pytest.raises(FileFormatError, match="folds that are not numbered"):
+        with pytest.raises(FileFormatError, match="folds must be numbered"):
             cs.load(tmp_path / "c")
     assert tracemalloc.get_traced_memory()[1] < 50e6
     tracemalloc.stop()

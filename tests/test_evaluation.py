@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
+from credalset._text import Rows
 from credalset.annotations.labels import Labels
-from credalset.evaluation import Constant, evaluate_predictions
+from credalset.evaluation import Constant, evaluate
 from credalset.predictors import SoftLabelClassifier
 
 DATA = cs.datasets.make_synthetic(900, n_classes=3, n_votes=20, random_state=0)
@@ -41,7 +43,7 @@ def test_one_honest_split_in_twenty_falls_outside_the_band() -> None:
         p = rng.dirichlet(np.ones(4), 2 * n)
         y = rng.standard_gamma(20 * p + 0.1)  # Dirichlet, once divided by its sum
         y /= y.sum(axis=1, keepdims=True)
-        row = evaluate_predictions(cs.conformalize(p[:n], y[:n]), p[n:], y[n:], 0.1, volume=False)[0]
+        row = evaluate(cs.conformalize(p[:n], y[:n]), p[n:], y[n:], 0.1, volume=False)[0]
         assert (row["verdict"] == "kept") == (row["band_low"] <= row["coverage"] <= row["band_high"])
         outside += row["verdict"] in ("short", "generous")
         excluded += not row["coverage_low"] <= 0.9 <= row["coverage_high"]
@@ -101,15 +103,15 @@ def test_sizes_are_those_of_the_metrics_and_carry_intervals() -> None:
 def test_volume_where_it_is_cheap_or_asked_for() -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(21), 60)
     calibration = cs.conformalize(p[:30], p[30:], "tv")
-    assert evaluate_predictions(calibration, p[:5], p[:5], 0.2)[0]["volume"] is None
-    assert 0 < evaluate_predictions(calibration, p[:5], p[:5], 0.2, volume=True)[0]["volume"] <= 1
+    assert evaluate(calibration, p[:5], p[:5], 0.2)[0]["volume"] is None
+    assert 0 < evaluate(calibration, p[:5], p[:5], 0.2, volume=True)[0]["volume"] <= 1
     few = cs.conformalize(p[:30, :3] / p[:30, :3].sum(axis=1, keepdims=True), np.eye(3)[np.arange(30) % 3], "tv")
-    assert evaluate_predictions(few, np.eye(3), np.eye(3), 0.2, volume=False)[0]["volume"] is None
+    assert evaluate(few, np.eye(3), np.eye(3), 0.2, volume=False)[0]["volume"] is None
 
 
 def test_many_sets_are_measured_by_a_selection() -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(40), 600)
-    row = evaluate_predictions(cs.conformalize(p[:300], p[:300], "tv"), p, p, 0.2)[0]
+    row = evaluate(cs.conformalize(p[:300], p[:300], "tv"), p, p, 0.2)[0]
     assert row["n"] == row["coverage"].n == 600
     assert row["width"].n <= 250
 
@@ -180,9 +182,29 @@ def test_a_score_with_predictions_of_another_kind_has_no_constant() -> None:
 # --- the table ---
 
 
+def test_lists_of_rows_print_as_tables() -> None:
+    """What is a list of rows is one kind of thing wherever it comes from."""
+    votes = cs.Annotations.from_table([(t, w, "ab"[(t + w) % 3 == 0]) for t in range(60) for w in range(3)])
+    clf = calibrated("kl")
+    sets = clf.predict_set(DATA.X[TEST])
+    plan = cs.plan(clf, DATA.X[TEST][:30], budget=20, most=5)
+    agreement = votes.agreement(n_resamples=20)
+    listed = [plan.purchases, plan.curve, plan.tasks(), agreement.workers, agreement.classes]
+    listed += [cs.metrics.coverage_by_entropy(sets, DATA.counts[TEST])]
+    for rows in listed:
+        lines = repr(rows).splitlines()
+        assert lines[0].split() == list(rows[0])
+        assert len(lines) == 2 + len(rows)
+        assert list(rows.to_frame().columns) == list(rows.to_dict()) == list(rows[0])
+        assert json.loads(json.dumps(rows)) == rows
+    assert f"{agreement.workers[0]['agreement']!r}" in repr(agreement.workers), "with its interval"
+    assert repr(Rows([{"i": i} for i in range(1000)])).endswith("… and 950 more")
+    assert repr(Rows()) == "no rows"
+
+
 def test_the_table_fits_a_screen() -> None:
     lines = str(calibrated("kl").evaluate(DATA.X[TEST], DATA.counts[TEST])).splitlines()
-    expected = ["score", "alpha", "coverage", "95%", "band", "verdict", "width", "epistemic", "labels", "decided"]
+    expected = ["score", "alpha", "coverage", "99%", "band", "verdict", "width", "epistemic", "labels", "decided"]
     assert lines[0].split() == [*expected, "volume", "threshold", "n"]
     assert lines[2].split()[:2] == ["kl", "0.05"]
     assert lines[5].startswith("kl, constant")

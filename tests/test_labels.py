@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import credalset as cs
 from credalset import metrics
 from credalset.annotations.labels import Labels, plain_names, shown
-from credalset.evaluation import evaluate_predictions
+from credalset.evaluation import evaluate
 from credalset.predictors import SoftLabelClassifier
 from credalset.predictors.labels import read_labels
 
@@ -47,7 +47,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "coverage": lambda Y: metrics.coverage(PLAIN.predict_set(PREDICTION, 0.3), Y),
     "coverage_by_group": lambda Y: metrics.coverage_by_group(PLAIN.predict_set(PREDICTION, 0.3), Y, FOLDS),
     "coverage_by_entropy": lambda Y: metrics.coverage_by_entropy(PLAIN.predict_set(PREDICTION, 0.3), Y),
-    "evaluate_predictions": lambda Y: evaluate_predictions(PLAIN, PREDICTION, Y, [0.2, 0.4]),
+    "cs.evaluate": lambda Y: evaluate(PLAIN, PREDICTION, Y, [0.2, 0.4]),
     "evaluate": lambda Y: CLASSIFIER.evaluate(FEATURES, Y, [0.2, 0.4]),
     "conformalize of a classifier": lambda Y: CLASSIFIER.conformalize(FEATURES, Y).calibration_.scores,
 }
@@ -281,7 +281,7 @@ def test_predictions_are_validated_once(checks: list[int]) -> None:
         lambda: PLAIN.p_values(g[:50], counts[:50]),
         lambda: cs.Stream(PLAIN).update(g[:50], counts[:50]),
         lambda: cs.Stream(PLAIN).predict_set(g[:50]),
-        lambda: evaluate_predictions(PLAIN, g[:50], counts[:50], [0.1, 0.2, 0.3]),
+        lambda: evaluate(PLAIN, g[:50], counts[:50], [0.1, 0.2, 0.3]),
         lambda: cs.epsilon_from_counts(counts[:50], 0.1, "kl", prediction=g[:50]),
     ):
         checks.clear()
@@ -295,7 +295,7 @@ def test_predictions_of_folds_are_validated_once(checks: list[int]) -> None:
     assert checks == [120]
     for ask in (
         lambda: calibration.predict_set([g[:50]] * 3, 0.2),
-        lambda: evaluate_predictions(calibration, [g[:50]] * 3, counts[:50], [0.1, 0.2]),
+        lambda: evaluate(calibration, [g[:50]] * 3, counts[:50], [0.1, 0.2]),
     ):
         checks.clear()
         ask()

@@ -116,3 +116,17 @@ def test_truths_and_votes_in_pictures() -> None:
 def test_names_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="groups and prediction name different items"):
         cs.conformalize(P, VOTES, groups=GROUPS.rename({"t0": "t999"}))
+
+
+def test_a_table_that_knows_more_items_is_looked_up() -> None:
+    calibration = cs.conformalize(P, VOTES, groups=GROUPS)
+    some = P.iloc[[7, 3, 50]]
+    expected = calibration.thresholds(some, 0.2, groups=GROUPS.iloc[[7, 3, 50]])
+    assert same(calibration.thresholds(some, 0.2, groups=GROUPS), expected)
+    with pytest.raises(ValueError, match="one key per item"):
+        calibration.thresholds(some.rename({"t7": "unknown"}), 0.2, groups=GROUPS)
+    pytest.importorskip("jinja2")
+    texts = pd.Series([f"text of {name}!" for name in NAMES], index=NAMES).iloc[SHUFFLED]
+    page = cs.report(cs.conformalize(P, VOTES), P.iloc[60:], VOTES.iloc[60:], None, texts=texts)
+    assert "text of t61!" in page.html
+    assert "text of t3!" not in page.html

@@ -155,10 +155,10 @@ def test_no_member_of_a_region_scores_higher(region: str, score: Score) -> None:
     for i in range(15):
         members = candidates[inside[i]]
         assert len(members) > 10
-        found = score(np.tile(plain[i], (len(members), 1)), members).max()
+        found = score(np.repeat(plain[i : i + 1], len(members), axis=0), members).max()
         assert found <= bound[i] * (1 + 1e-9) + 1e-9
         if region == "exact" and np.isfinite(bound[i]):
-            corner_scores = score(np.tile(plain[i], (3, 1)), _corners(lower_limits(counts, 0.1)[i]))
+            corner_scores = score(np.repeat(plain[i : i + 1], 3, axis=0), _corners(lower_limits(counts, 0.1)[i]))
             assert bound[i] == pytest.approx(corner_scores.max(), rel=1e-9)
 
 
@@ -221,7 +221,7 @@ def test_infeasible_delta_names_the_smallest_alpha() -> None:
         (lambda: cs.BoundedNoise(-0.1, 0.1), "epsilon must be a finite number of at least 0"),
         (lambda: cs.BoundedNoise(math.inf, 0.1), "epsilon must be a finite number"),
         (lambda: cs.BoundedNoise(0.1, 1.0), r"delta must lie in \[0, 1\)"),
-        (lambda: cs.BoundedNoise(0.1, 0.1, rule="hope"), "rule must be 'union' or 'paper'"),  # type: ignore[arg-type]
+        (lambda: cs.BoundedNoise(0.1, 0.1, rule="hope"), "rule must be one of 'union', 'paper'"),  # type: ignore[arg-type]
         (lambda: cs.AnnotatorSampling(0.0), "delta must lie strictly"),
         (lambda: cs.AnnotatorSampling(region="box"), "region must be one of"),  # type: ignore[arg-type]
         (lambda: cs.AnnotatorSampling(tuning=1.0), "tuning must lie strictly"),

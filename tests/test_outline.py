@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credalset.outline import area, outline, outlines, to_plane
+from credalset.outline import area, from_plane, outline, outlines, to_plane
 from credalset.scores import (
     Hellinger,
     InnerProduct,
@@ -16,16 +16,20 @@ from credalset.scores import (
     TotalVariation,
     Wasserstein,
 )
+from credalset.sets import CredalSet
 
 CASES = [
     (TotalVariation(), 0.2),
     (Wasserstein(), 0.3),
     (Wasserstein(positions=(0, 1, 5)), 0.5),
     (KullbackLeibler(), 0.2),
-    (InnerProduct(), 0.6),
     (Hellinger(), 0.05),
     (RelativeLikelihood(), 0.8),
 ]
+
+
+ANGLES = np.linspace(0, 2 * np.pi, 1000, endpoint=False)
+ALL_ROUND = from_plane(np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)) - from_plane(np.zeros(2))
 
 
 def predictions(score: Score, n: int) -> np.ndarray:
@@ -41,17 +45,25 @@ def distance(point: np.ndarray, polygon: np.ndarray) -> float:
     return float(np.linalg.norm(point - a - share.clip(0, 1)[:, None] * along, axis=1).min())
 
 
+def boundary(one: CredalSet, toward: np.ndarray) -> np.ndarray:
+    """Points of the boundary by another way: the ends of rays from the centre toward points (M, 3)."""
+    directions = toward - one.center
+    return one.center + one._ray_length(directions[None])[0][:, None] * directions
+
+
 @pytest.mark.parametrize(("score", "threshold"), CASES, ids=[repr(score) for score, _ in CASES])
-@pytest.mark.parametrize("tolerance", [1e-2, 1e-3])
-def test_no_further_from_the_exact_outline_than_the_tolerance(score: Score, threshold: float, tolerance: float) -> None:
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-3, None])
+def test_no_further_from_the_ends_of_rays_than_the_tolerance(
+    score: Score, threshold: float, tolerance: float | None
+) -> None:
     sets = score.region(predictions(score, 6), threshold)
-    for one, loops in zip(sets, outlines(sets, tolerance), strict=True):
-        exact = outline(one)
-        assert len(loops) == len(exact)
-        for quick, precise in zip(loops, exact, strict=True):
-            quick, precise = to_plane(quick), to_plane(precise)
-            assert max(distance(point, precise) for point in quick) < 1e-4  # corners lie on the boundary
-            assert max(distance(point, quick) for point in precise) < tolerance + 1e-4
+    found = [outline(one) for one in sets] if tolerance is None else outlines(sets, tolerance)
+    for one, loops in zip(sets, found, strict=True):
+        (corners,) = loops
+        away = np.abs(corners - one.center).max(axis=1) > 1e-12
+        np.testing.assert_allclose(boundary(one, corners[away]), corners[away], atol=1e-6)
+        ends = to_plane(boundary(one, one.center + ALL_ROUND))
+        assert max(distance(point, to_plane(corners)) for point in ends) < (2e-5 if tolerance is None else tolerance)
 
 
 def test_fewer_corners_for_a_wider_tolerance() -> None:
@@ -60,9 +72,14 @@ def test_fewer_corners_for_a_wider_tolerance() -> None:
     assert sizes[0] < sizes[1] < sizes[2]
 
 
-def test_polytopes_are_exact() -> None:
-    sets = TotalVariation().region(predictions(TotalVariation(), 50), 0.15)
-    np.testing.assert_allclose([area(loops) for loops in outlines(sets, 1e-3)], sets.volume(), rtol=1e-9)
+@pytest.mark.parametrize("score", [TotalVariation(), Wasserstein(), InnerProduct()], ids=repr)
+def test_polytopes_are_exact(score: Score) -> None:
+    sets = score.region(predictions(score, 50), 0.6 if isinstance(score, InnerProduct) else 0.15)
+    volumes = sets.volume()
+    np.testing.assert_allclose([area(loops) for loops in outlines(sets, 1e-3)], volumes, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose([area(outline(one)) for one in sets], volumes, rtol=1e-9, atol=1e-12)
+    for corner in sets.vertices(0):
+        assert np.abs(outline(sets[0])[0] - corner).max(axis=1).min() < 1e-9
 
 
 def test_empty_and_whole_sets_and_none() -> None:

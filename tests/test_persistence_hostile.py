@@ -471,8 +471,8 @@ def test_names_that_are_missing_repeated_or_different(saved_classifier: Path) ->
 
     for change, message in (
         (drop, "does not say which classes"),
-        (lambda values: values.update(classes=[0, 1, 1]), "names a class twice"),
-        (lambda values: values["calibration"].update(classes=[0, 1, 1]), "names a class twice"),
+        (lambda values: values.update(classes=[0, 1, 1]), "class names: one comes twice"),
+        (lambda values: values["calibration"].update(classes=[0, 1, 1]), "class names: one comes twice"),
         (lambda values: values["calibration"].update(classes=[0, 2, 1]), "differ in classes"),
         (lambda values: values["calibration"].update(classes=["a", "b", "c"]), "differ in classes"),
         (lambda values: values.update(classes=["a", "b", "c"], classes_dtype="str"), "differ in classes"),
@@ -493,7 +493,7 @@ def test_a_classifier_and_its_calibration_must_have_one_noise(tmp_path: Path) ->
         classifier.conformalize(DATA.X[45:], DATA.counts[45:]).save(tmp_path / "c")
         assert cs.load(tmp_path / "c").noise == own  # type: ignore[union-attr]
         forge(tmp_path / "c", lambda manifest, forged=forged: manifest["values"].update(noise=forged))  # type: ignore[misc]
-        with pytest.raises(FileFormatError, match=r"contradicts itself: the classifier's noise is .*calibrated with"):
+        with pytest.raises(FileFormatError, match=r"contradicts itself: noise is .*was made with"):
             cs.load(tmp_path / "c")
 
 
@@ -501,7 +501,7 @@ def test_a_classifier_and_its_calibration_must_have_one_score(saved_classifier: 
     other = "tv" if cs.load(saved_classifier).nonconformity.name != "tv" else "kl"
     params = {"base": 2.0} if other == "kl" else {}
     forge(saved_classifier, lambda manifest: manifest["values"].update(score={"name": other, "params": params}))
-    with pytest.raises(FileFormatError, match=r"contradicts itself: the classifier's score is .*calibrated with"):
+    with pytest.raises(FileFormatError, match=r"contradicts itself: nonconformity is .*was made with"):
         cs.load(saved_classifier)
 
 

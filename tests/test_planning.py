@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from dataclasses import asdict
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -232,6 +233,9 @@ def test_a_dear_item_is_asked_about_less() -> None:
 def test_more_budget_buys_narrower_sets_and_the_plan_is_not_beaten() -> None:
     made = plain("width")
     by = {(row["budget"], row["method"]): row["expected"] for row in made.curve}
+    own = next(row for row in made.curve if (row["budget"], row["method"]) == (made.budget, "plan"))
+    assert asdict(made.outlook).items() <= own.items(), "the same plan has one outlook"
+    assert asdict(made.outlook).items() <= made.purchases[0].items()
     budgets = sorted({row["budget"] for row in made.curve})
     own = [by[budget, "plan"] for budget in budgets]
     assert own == sorted(own, reverse=True)
@@ -271,10 +275,19 @@ def test_groups_reach_the_calibration() -> None:
         cs.plan(grouped, POOL, THREE, budget=50, groups=own, pilot=(POOL, THREE))
 
 
+def test_a_promise_about_shares_of_votes_is_not_one_about_the_truth() -> None:
+    """Certificates were said to hold whatever the calibration was about."""
+    assert any("calibrate with a noise model" in note for note in planned().notes)
+    g = np.random.default_rng(0).dirichlet(np.ones(3), 200)
+    votes = np.random.default_rng(1).multinomial(10, g)
+    made = cs.conformalize(g[:150], votes[:150], "tv", noise=cs.UnbiasedVotes())
+    assert not any("noise model" in note for note in cs.plan(made, g[150:], votes[150:], budget=20).notes)
+
+
 def test_active_lab_is_asked_of_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cleanlab", None)
     made = planned(compare=["uniform", "activelab"])
-    assert made.notes == ("ActiveLab is left out: it needs cleanlab (pip install 'credalset[activelab]').",)
+    assert made.notes[0] == "ActiveLab is left out: it needs cleanlab (pip install 'credalset[activelab]')."
     seen = SimpleNamespace()
 
     def scores(labels: np.ndarray, own: np.ndarray, others: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

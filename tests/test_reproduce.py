@@ -17,7 +17,7 @@ import pytest
 from credalset.exceptions import FileFormatError, MissingExtraError
 
 pytest.importorskip("torch", reason="the learners need the extra 'torch'")
-pytest.importorskip("pyarrow", reason="results are kept in Parquet files, extra 'reproduce'")
+pytest.importorskip("pyarrow", reason="results are written as Parquet, extra 'reproduce'")
 pytest.importorskip("typer", reason="commands need the extra 'cli'")
 
 from typer.testing import CliRunner
@@ -26,9 +26,9 @@ from credalset.commands import app
 from credalset.datasets import chaosnli as chaosnli_data
 from credalset.datasets import cifar10h as cifar10h_data
 from credalset.experiments import chaosnli, runner, synthetic
-from credalset.experiments.batch import Batch, Outcome, Row
+from credalset.experiments.batch import MEASURED, Batch, Outcome, Row
 from credalset.experiments.measure import ALL_FIRST_ORDER
-from credalset.experiments.store import COLUMNS, Store
+from credalset.experiments.store import Store
 
 needs_data = pytest.mark.skipif(not os.environ.get("CREDALSET_DATA"), reason="CREDALSET_DATA is not set")
 NOWHERE = "http://127.0.0.1:9/nothing"  # the discard port: nobody answers
@@ -41,12 +41,12 @@ import json, sys
 from credalset.experiments import runner, synthetic
 from credalset.experiments.store import Store
 folder, jobs, settings = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
-runner.run_all(synthetic.batches(settings, 1), Store(folder, settings), None, jobs=jobs)
+runner.run_all(synthetic.batches(settings, 1), Store(folder), None, jobs=jobs)
 """
 
 
 def run_tiny(folder: Path) -> None:
-    runner.run_all(synthetic.batches(TINY, 1), Store(folder, TINY), None)
+    runner.run_all(synthetic.batches(TINY, 1), Store(folder), None)
 
 
 def two_processes(folder: Path) -> list[str]:
@@ -54,7 +54,7 @@ def two_processes(folder: Path) -> list[str]:
 
 
 def rows_in(folder: Path) -> list[Row]:
-    return Store(folder, TINY).rows(synthetic.batches(TINY, 1))
+    return Store(folder).rows(synthetic.batches(TINY, 1))
 
 
 def same(left: list[Row], right: list[Row]) -> bool:
@@ -100,7 +100,6 @@ def test_everything_quickly_without_data(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(shown) >= 8
     assert max(map(len, shown)) <= 100
     assert "…" not in result.output
-    assert "The published way:" in result.output
     assert "mean of 2 seeds and of K = 3, 4" in result.output
     assert result.output.count("Column ok, such as 4/5: in how many cells") == 1
     assert "0/" not in next(line for line in result.output.splitlines() if line.startswith("synthetic: "))
@@ -115,7 +114,7 @@ def check_quick_rows(path: Path) -> None:
     import pyarrow.parquet
 
     rows = pyarrow.parquet.read_table(path).to_pylist()
-    assert list(rows[0]) == list(COLUMNS)
+    assert {"experiment", "part", "seed", "score", "alpha", "n_test", *MEASURED} <= set(rows[0])
     by_part: dict[str, set[str]] = {}
     for row in rows:
         by_part.setdefault(row["part"], set()).add(row["score"])
@@ -158,7 +157,7 @@ def test_points_of_the_authors() -> None:
     settings = TINY | {"published_data": True}
     batches = synthetic.batches(settings, 1)
     assert "training-size" not in {one.part for one in batches}, "too few points for that"
-    outcome = runner.compute(next(one for one in batches if one.part == "first-order"), None)
+    (outcome,) = runner.compute([one for one in batches if one.part == "first-order"], None)
     assert {row["score"] for row in outcome.rows} == set(ALL_FIRST_ORDER)
     assert {row["item"] for row in outcome.examples} <= set(range(30))
 
@@ -236,7 +235,7 @@ def test_without_matplotlib(tiny: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     printed: list[str] = []
-    report.write("synthetic", Store(tiny, TINY), synthetic.batches(TINY, 1), tmp_path, printed.append)
+    report.write("synthetic", Store(tiny), synthetic.batches(TINY, 1), tmp_path, printed.append)
     assert "Figures were skipped" in printed[-1]
     assert (tmp_path / "synthetic.csv").exists()
 
@@ -251,10 +250,9 @@ def test_killed_and_resumed(tiny: Path, tmp_path: Path) -> None:
     """
     folder = tmp_path / "store"
     names = {batch.name for batch in synthetic.batches(TINY, 1)}
-    by_workers = {batch.name for batch in synthetic.batches(TINY, 1) if not batch.alone}
     process = subprocess.Popen(two_processes(folder))
     deadline = time.monotonic() + 300
-    while not names_in(folder) & by_workers and time.monotonic() < deadline and process.poll() is None:
+    while not names_in(folder) & names and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.01)
     children = children_of(process.pid)
     process.send_signal(signal.SIGKILL)
@@ -277,25 +275,21 @@ def test_several_processes_give_the_same_rows(tiny: Path, tmp_path: Path) -> Non
     assert same(rows_in(tmp_path / "store"), rows_in(tiny))
 
 
-def test_seeds_can_be_added() -> None:
-    few, many = synthetic.batches(TINY, 5), synthetic.batches(TINY, 10)
-    assert [batch for batch in few if batch not in many] == []
-    assert len(many) > len(few)
-
-
 def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two seeds, then three: only the third is trained, giving the rows of three; damage is mended."""
+    """Two seeds, then three: only the third is trained, giving the rows of three; what is lost is mended."""
     parts = ("first-order", "mixture")
     few, many = ([b for b in synthetic.batches(TINY, n) if b.part in parts] for n in (2, 3))
-    store, fresh = Store(tmp_path / "grown", TINY), Store(tmp_path / "fresh", TINY)
+    store, fresh = Store(tmp_path / "grown"), Store(tmp_path / "fresh")
     runner.run_all(few, store, None)
     runner.run_all(many, fresh, None)
-    (store.folder / f"{few[1].name}.examples.parquet").write_bytes(b"")  # not done, hence not kept
+    (store.folder / f"{few[-1].name}.json").unlink()
     computed: list[list[int]] = []
     compute = runner.compute
-    monkeypatch.setattr(runner, "compute", lambda b, d: computed.append(b.options["seeds"]) or compute(b, d))
+    monkeypatch.setattr(
+        runner, "compute", lambda g, d: computed.append([b.options["seed"] for b in g]) or compute(g, d)
+    )
     runner.run_all(many, store, None)
-    assert computed == [[2], [0, 1, 2]]
+    assert computed == [[2], [1, 2]]
     assert same(store.rows(many), fresh.rows(many))
     assert same(store.examples(many), fresh.examples(many))
     assert sorted(p.name for p in store.folder.iterdir()) == sorted(p.name for p in fresh.folder.iterdir())
@@ -328,7 +322,7 @@ def test_interrupted(jobs: int, tmp_path: Path) -> None:
 
 
 def results_in(folder: Path) -> set[Path]:
-    return set(folder.rglob("[!.]*.parquet"))
+    return set(folder.rglob("[!.]*.json"))
 
 
 def names_in(folder: Path) -> set[str]:
@@ -366,8 +360,8 @@ def batch(**options: Any) -> Batch:
 
 
 def filled(folder: Path) -> Store:
-    store = Store(folder, {"epochs": 1})
-    row = {"experiment": "synthetic", "part": "first-order", "seed": 3, "score": "tv", "coverage": 0.5}
+    store = Store(folder)
+    row = {"experiment": "synthetic", "part": "first-order", "seed": 3, "coverage": 0.5, "threshold": 0.1}
     store.write(batch(k=3), Outcome([row], [], {"training": 2.0}))
     return store
 
@@ -376,85 +370,51 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     store = filled(tmp_path)
     assert store.is_done(batch(k=3))
     (row,) = store.rows([batch(k=3)])
-    assert (row["seed"], row["coverage"], row["volume"]) == (3, 0.5, None)
+    assert (row["seed"], row["coverage"], row["threshold"]) == (3, 0.5, 0.1)
     assert store.seconds([batch(k=3)] * 2) == {"training": 4.0}
     assert store.examples([batch(k=3)]) == []
-    assert not Store(tmp_path / "other", {}).is_done(batch(k=3))
+    assert not Store(tmp_path / "other").is_done(batch(k=3))
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "foreign"])
-def test_batches_without_their_examples_are_not_done(damage: str, tmp_path: Path) -> None:
-    """They are computed again, rather than a figure silently missing."""
-    store, one = Store(tmp_path, {"epochs": 1}), batch(k=3)
-    example = {"part": "first-order", "seed": 0, "score": "tv", "item": 1, "prediction": [1.0, 0.0]}
-    store.write(one, Outcome([], [example]))
-    assert store.is_done(one)
-    path = tmp_path / "some-batch.examples.parquet"
-    if damage == "missing":
-        path.unlink()
-    elif damage == "cut":
-        path.write_bytes(path.read_bytes()[:100])
-    else:
-        other = Store(tmp_path / "other", {})
-        other.write(batch(k=4), Outcome([], [example]))
-        path.write_bytes((tmp_path / "other" / path.name).read_bytes())
-    assert not store.is_done(one)
-    store.write(one, Outcome([], [example]))
-    assert store.is_done(one)
-    assert len(store.examples([one])) == 1
+def test_numbers_come_back_to_the_last_bit(tmp_path: Path) -> None:
+    store, one = Store(tmp_path), batch(k=3)
+    rows = [{"threshold": math.inf, "coverage": 0.1 + 0.2}, {"threshold": math.nan, "coverage": 1e-300}]
+    store.write(one, Outcome(rows, [{"prediction": [1 / 3, 2 / 3], "truth": None}]))
+    assert same(store.rows([one]), rows)
+    assert store.examples([one]) == [{"prediction": [1 / 3, 2 / 3], "truth": None}]
 
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:
-    filled(tmp_path)
-    with pytest.raises(FileFormatError, match=r"results of other settings \(epochs: 1 there, 2 here\).*another --out"):
-        Store(tmp_path, {"epochs": 2})
-    Store(tmp_path, {"epochs": 1})
-
-
-def test_other_batches_are_refused(tmp_path: Path) -> None:
     store = filled(tmp_path)
-    with pytest.raises(FileFormatError, match="holds another batch than some-batch with these options"):
+    with pytest.raises(FileFormatError, match=r"results of other settings \(k: 3 there, 4 here\).*another --out"):
         store.is_done(batch(k=4))
+    assert store.is_done(batch(k=3))
 
 
 @pytest.mark.parametrize("cut", [0, 4, 100, -1])
 def test_damaged_files_are_reported(cut: int, tmp_path: Path) -> None:
     store = filled(tmp_path)
-    path = tmp_path / "some-batch.parquet"
+    path = tmp_path / "some-batch.json"
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(FileFormatError, match=r"some-batch.parquet is damaged .*only its runs are repeated"):
+    with pytest.raises(FileFormatError, match=r"some-batch.json is damaged .*only its runs are repeated"):
         store.is_done(batch(k=3))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("{", "is damaged"), ("{}", "is damaged"), ('{"format_version": 99, "settings": {}}', "format version 99")],
-)
-def test_damaged_settings(text: str, message: str, tmp_path: Path) -> None:
-    filled(tmp_path)
-    (tmp_path / "settings.json").write_text(text)
-    with pytest.raises(FileFormatError, match=message):
-        Store(tmp_path, {"epochs": 1})
-    (tmp_path / "settings.json").unlink()
-    with pytest.raises(FileFormatError, match=r"holds results, but no settings.json"):
-        Store(tmp_path, {"epochs": 1})
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'credalset\[reproduce\]'"):
-        Store(tmp_path, {})
+        Store(tmp_path).combine([], tmp_path / "all.parquet")
 
 
 def test_a_failing_batch_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def compute(one: Batch, data_dir: Path | None) -> Outcome:
-        if one.name == "second":
+    def compute(group: list[Batch], data_dir: Path | None) -> list[Outcome]:
+        if group[0].name == "second":
             raise RuntimeError("out of luck")
-        return Outcome()
+        return [Outcome() for _ in group]
 
     monkeypatch.setattr(runner, "compute", compute)
-    batches = [Batch("synthetic", "part", name, {}, 1) for name in ("first", "second", "third")]
-    store = Store(tmp_path, {})
+    batches = [Batch("synthetic", name, name, {}, 1) for name in ("first", "second", "third")]
+    store = Store(tmp_path)
     told: list[tuple[str, bool]] = []
     with pytest.raises(RuntimeError, match="out of luck"):
         runner.run_all(batches, store, None, report=lambda one, was_there: told.append((one.name, was_there)))

@@ -16,10 +16,12 @@ pytest.importorskip("torch", reason="the learners need the extra 'torch'")
 pytest.importorskip("pyarrow", reason="results are kept in Parquet files, extra 'reproduce'")
 
 from credalset.datasets import make_synthetic
-from credalset.experiments import published, runner, summary, synthetic, tables
+from credalset.experiments import runner, summary, synthetic, tables
 from credalset.experiments.batch import MEASURED, Row
 from credalset.experiments.measure import Part, grid_shares, measure, score_named
 from credalset.experiments.store import Store
+
+from .test_benchmarks import load as benchmark
 
 # --- measures ---
 
@@ -96,20 +98,19 @@ def test_bands_of_infinite_thresholds() -> None:
 def test_verdicts(coverage: float, verdict: str, truth: str) -> None:
     rows = result_rows([coverage] * 10, coverage_true=coverage)
     (cell,) = summary.summarize(rows, independent=True)
-    assert (cell.verdict, cell.truth_verdict, cell.n_seeds) == (verdict, truth, 10)
+    assert (cell["verdict"], cell["truth_verdict"], cell["n_seeds"]) == (verdict, truth, 10)
     assert ("Below: p, tv" in "\n".join(tables.verdict_lines([cell]))) == (verdict == "low")
-    assert cell.to_row()["verdict"] == verdict
 
 
 def test_splits_of_one_data_set_get_the_wider_band() -> None:
     rows = result_rows([0.85] * 10)
     own, shared = (summary.summarize(rows, independent=flag)[0] for flag in (True, False))
-    assert own.verdict == "low"
-    assert shared.verdict == "ok"
+    assert own["verdict"] == "low"
+    assert shared["verdict"] == "ok"
 
 
 def test_thresholds_that_do_not_shrink_are_named() -> None:
-    def cells(*thresholds: float) -> list[summary.Cell]:
+    def cells(*thresholds: float) -> list[Row]:
         votes = (1, 5, 100)
         rows = [r for m, t in zip(votes, thresholds, strict=True) for r in result_rows([0.9], n_votes=m, threshold=t)]
         return summary.summarize(rows, independent=True)
@@ -124,7 +125,7 @@ def test_estimate_of_the_published_way() -> None:
     """By hand: 2 runs with K = 3 and 1 with K = 10, 200 sets each, 2 levels."""
     rows = [r for alpha in (0.1, 0.2) for r in result_rows([0.9, 0.9], alpha=alpha)]
     rows += [r for alpha in (0.1, 0.2) for r in result_rows([0.9], alpha=alpha, n_classes=10)]
-    cost = published.estimate(rows, seconds_per_run=4.0)
+    cost = benchmark("reproduction").estimate(rows, seconds_per_run=4.0)
     assert cost["training"] == 12.0
     assert cost["membership"] == pytest.approx(2 * 200 * (0.0007 + 0.0041 + 1.116))
     assert cost["entropy"] == pytest.approx(2 * 200 * 2 * 0.106 + 200 * 2 * 1.893)
@@ -144,13 +145,13 @@ def test_theory_holds_in_every_cell(tmp_path: Path) -> None:
     """Three classes at full size, with fewer epochs: coverage in its band, truth covered, thresholds shrink."""
     settings = synthetic.settings() | {"classes": [3], "epochs": 30, "volume_sets": 5}
     batches = [one for one in synthetic.batches(settings, 10) if one.part == "first-order"]
-    store = Store(tmp_path, settings)
+    store = Store(tmp_path)
     runner.run_all(batches, store, None)
     cells = summary.summarize(store.rows(batches), independent=True)
     assert len(cells) == 4 * 8 * 3
-    assert [tables.name_of(cell) for cell in cells if cell.verdict != "ok"] == []
-    plain = [cell for cell in cells if "normalized" not in cell.key["score"]]
+    assert [tables.name_of(cell) for cell in cells if cell["verdict"] != "ok"] == []
+    plain = [cell for cell in cells if "normalized" not in cell["score"]]
     # A mean over seeds that sits exactly at the nominal level falls below it half the time: hence the band.
-    short = [cell for cell in plain if cell.mean["coverage_true"] < cell.band[0]]
+    short = [cell for cell in plain if cell["coverage_true"] < cell["band_low"]]
     assert [tables.name_of(cell) for cell in short] == []
     assert summary.shrinking(plain)[1] == []

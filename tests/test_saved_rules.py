@@ -134,7 +134,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "parameter as text": (lambda m: rule_of(m)["noise"]["params"].update(s="0.1"), "unusable parameters"),
     "missing parameter": (lambda m: rule_of(m)["noise"]["params"].pop("s"), "does not write"),
     "unfit score": (lambda m: m["values"].update(score={"name": "so", "params": {}}), "contradicts itself"),
-    "no groups": (lambda m: rule_of(m).update(groups=None), "no valid groups"),
+    "no groups": (lambda m: rule_of(m).update(groups=None), "do not belong to it: rule_groups"),
     "too few keys": (lambda m: rule_of(m)["groups"]["keys"].pop(), "do not match"),
     "a key twice": (lambda m: rule_of(m)["groups"].update(keys=["a", "a", "b"]), "twice"),
     "odd key": (lambda m: rule_of(m)["groups"].update(keys=["a", {}, "b"]), "group names"),
@@ -158,12 +158,12 @@ def test_forged_rules_are_refused(name: str, saved: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "array", "message"),
     [
-        ("rule_bounds", np.zeros((11, 300)), "calibration bounds"),
-        ("scores", np.full(300, np.nan), "no numbers"),
+        ("rule_bounds", np.zeros((11, 300)), "do not belong to it: rule_bounds"),
+        ("scores", np.full(300, np.nan), "calibration scores"),
         ("scores", np.zeros((300, 1)), "calibration scores"),
         ("rule_weights", np.full(300, -1.0), "finite and not negative"),
         ("rule_groups", np.full(300, 9), "do not match"),
-        ("rule_groups", np.zeros(7, dtype=np.int64), "which group it is in"),
+        ("rule_groups", np.zeros(7, dtype=np.int64), "groups of its items"),
     ],
 )
 def test_forged_arrays_are_refused(name: str, array: np.ndarray, message: str, saved: Path) -> None:

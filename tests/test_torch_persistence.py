@@ -26,6 +26,7 @@ from torch import nn  # noqa: E402
 from credalset.predictors import (  # noqa: E402
     DirichletMixtureNetwork,
     FirstOrderNetwork,
+    IntervalNetwork,
     PrototypeNetwork,
     SecondOrderNetwork,
     TorchPredictor,
@@ -51,6 +52,7 @@ ESTIMATORS: dict[str, tuple[Any, str]] = {
     "mixture": (DirichletMixtureNetwork((5,), n_components=2, **SMALL), "density"),
     "three mixtures": (DirichletMixtureNetwork((5,), n_components=2, n_networks=3, **SMALL), "density"),
     "prototypes": (PrototypeNetwork((5,), n_components=2, offsets=True, **SMALL), "prototypes"),
+    "intervals": (IntervalNetwork((5,), **SMALL), "intervals"),
     "three of one prototype": (PrototypeNetwork((5,), n_networks=3, **SMALL), "prototypes"),
     "pipeline, mixture of counts": (
         make_pipeline(StandardScaler(), DirichletMixtureNetwork((5,), n_components=3, likelihood="counts", **SMALL)),
@@ -300,6 +302,8 @@ OTHER_LEGAL = LEGAL | {
     "offsets": [True],
     "max_precision": [1.5],
     "width": [0, 1.5],
+    "labels": [0, 1.5],
+    "epistemic": [0, 1.5],
     "n_networks": [],
     "n_components": [],
 }
@@ -314,6 +318,7 @@ OTHER_LEGAL = LEGAL | {
             (PrototypeNetwork, name)
             for name in ("n_components", "offsets", "likelihood", "max_precision", "floor", "width")
         ],
+        *[(IntervalNetwork, name) for name in ("width", "labels", "epistemic")],
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )

@@ -175,9 +175,9 @@ def test_probabilities_declared_as_logits_are_noticed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((Constant(1.0, 2.0, 3.0), "third", "logits"), ValueError, "order must be 'first' or 'second'"),
+        ((Constant(1.0, 2.0, 3.0), "third", "logits"), ValueError, "order must be one of 'first', 'second'"),
         ((Constant(1.0, 2.0, 3.0), "first", "relu"), ValueError, "one of 'logits', 'probabilities', but is 'relu'"),
-        ((Constant(1.0, 2.0, 3.0), "second", "logits"), ValueError, "module of second order puts out, one of 'relu'"),
+        ((Constant(1.0, 2.0, 3.0), "second", "logits"), ValueError, "module of second order must be one of 'relu'"),
         ((nn.Identity(), "second", "relu"), ValueError, "must return one number per class"),
         ((nn.Linear, "first", "logits"), TypeError, "Pass an object, not the class"),
         ((lambda x: x, "first", "logits"), TypeError, "module must be a torch.nn.Module"),

@@ -15,11 +15,12 @@ torch = pytest.importorskip("torch")
 from credalset.predictors import (  # noqa: E402
     DirichletMixtureNetwork,
     FirstOrderNetwork,
+    IntervalNetwork,
     PrototypeNetwork,
     SecondOrderNetwork,
     fit_many,
 )
-from credalset.predictors.torch import stacked, training  # noqa: E402
+from credalset.predictors.torch import base, training  # noqa: E402
 
 DATA = cs.datasets.make_synthetic(61, n_classes=3, n_votes=20, random_state=0)
 SMALL: dict[str, Any] = {"hidden": (12, 5), "epochs": 6, "learning_rate": 3e-3}
@@ -43,6 +44,7 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "mixture, counts": (DirichletMixtureNetwork, {"n_components": 3, "likelihood": "counts"}),
     "prototypes": (PrototypeNetwork, {"n_components": 2}),
     "prototypes, counts": (PrototypeNetwork, {"likelihood": "counts"}),
+    "intervals": (IntervalNetwork, {"batch_size": 8}),
     "sgd, tanh": (FirstOrderNetwork, {"optimizer": "sgd", "learning_rate": 0.05, "activation": "tanh"}),
     "no dropout, one layer, gelu": (FirstOrderNetwork, {"dropout": 0.0, "hidden": (7,), "activation": "gelu"}),
     "softmax regression": (FirstOrderNetwork, {"hidden": ()}),
@@ -78,7 +80,7 @@ def test_runs_of_other_shapes_form_their_own_stacks(monkeypatch: pytest.MonkeyPa
             sizes.append(len(runs)) or original(trainee, head, runs, *rest, **more)
         ),
     )
-    monkeypatch.setattr(stacked, "MAX_STACK", 3)
+    monkeypatch.setattr(base, "MAX_STACK", 3)
     kinds = [FirstOrderNetwork] * 4 + [SecondOrderNetwork, FirstOrderNetwork, FirstOrderNetwork]
     networks = [kind(**{**SMALL, "epochs": 1, "random_state": i}) for i, kind in enumerate(kinds)]
     networks[5].set_params(hidden=(3,))

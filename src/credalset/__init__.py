@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from credalset import predictors
     from credalset._splits import train_conformalize_test_split
     from credalset.classifier import ConformalCredalClassifier
+    from credalset.evaluation import evaluate
     from credalset.persistence.load import load
     from credalset.planning import plan
     from credalset.predictors import SoftLabelClassifier
@@ -56,6 +57,7 @@ _LAZY = {
     "train_conformalize_test_split": "credalset._splits",
     "SoftLabelClassifier": "credalset.predictors",
     "Scorer": "credalset.tables",
+    "evaluate": "credalset.evaluation",
     "load": "credalset.persistence.load",
     "plan": "credalset.planning",
     "report": "credalset.reporting",
@@ -106,6 +108,7 @@ __all__ = [
     "cross_conformalize",
     "datasets",
     "epsilon_from_counts",
+    "evaluate",
     "get_score",
     "labels",
     "load",

@@ -1,8 +1,8 @@
 """Find compiled kernels (extra ``fast``) when a batch is large enough to want them.
 
-Every kernel has a readable NumPy form that gives the same answer, and wins by a factor of five or more on large
-batches. Numba is imported the first time such a batch comes, never at ``import credalset``; the first one on a machine
-waits for the compiler, and is told so.
+Only scores have them: checking and scoring in one pass saves reading large arrays again and again, and gives the same
+bits as NumPy. Numba is imported the first time such a batch comes, never at ``import credalset``; the first one on a
+machine waits for the compiler, and is told so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import ModuleType
 logger = logging.getLogger("credalset")
 
 
-def kernels(module: str, n_elements: int, at_least: int, once_compiled: int | None = None) -> ModuleType | None:
+def kernels(module: str, n_elements: int, at_least: int) -> ModuleType | None:
     """Return the kernel module if the batch is large enough and Numba is installed, else None.
 
     Parameters
@@ -27,12 +27,8 @@ def kernels(module: str, n_elements: int, at_least: int, once_compiled: int | No
         Full name of a module of Numba kernels, e.g. ``"credalset.scores.base_kernels"``.
     n_elements, at_least : int
         Size of the batch, and the size from which compiling pays.
-    once_compiled : int, optional
-        Size from which kernels pay that were compiled on this machine before; ``at_least`` by default.
     """
-    if n_elements < (at_least if once_compiled is None else once_compiled):
-        return None
-    return _load(module) if n_elements >= at_least or _is_compiled(module) else None
+    return _load(module) if n_elements >= at_least else None
 
 
 @cache

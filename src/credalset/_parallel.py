@@ -71,7 +71,7 @@ def for_each_block(function: Callable[[slice], None], n_rows: int, row_size: int
 
 
 def in_blocks(
-    cells: Callable[[int], int] = lambda size: size, block_size: int = 1 << 14
+    cells: Callable[[int], int] = lambda size: size, block_size: int = 1 << 16
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Let a function of rows work on a block of them at a time, on a few threads when there are many.
 

@@ -7,9 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress(
-    title: str, total: int | None, *, in_bytes: bool = False, shown: bool = True
-) -> Iterator[Callable[[int, str], None]]:
+def progress(title: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[int, str], None]]:
     """Give a function to call with the number of steps done and a note to show beside the bar.
 
     Parameters
@@ -18,8 +16,6 @@ def progress(
         What is being done.
     total : int or None
         Number of steps; None if it is not known.
-    in_bytes : bool
-        Whether the steps are bytes, which are shown as kB and MB.
     shown : bool
         Whether to show a bar at all.
 
@@ -31,7 +27,7 @@ def progress(
     """
     try:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
         from rich.progress import TimeRemainingColumn as TimeColumn
     except ImportError:
         shown = False
@@ -39,7 +35,7 @@ def progress(
         yield lambda steps, note: None
         return
     console = Console(stderr=True)
-    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    count = MofNCompleteColumn()
     columns = TextColumn("{task.description}"), BarColumn(), count, TextColumn("{task.fields[note]}"), TimeColumn()
     silent = not (console.is_terminal or console.is_jupyter)
     with Progress(*columns, console=console, transient=True, disable=silent) as bar:

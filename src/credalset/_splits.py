@@ -115,10 +115,7 @@ def fold_numbers(folds: Any, n: int, random_state: int | None) -> IntArray:
         return check_folds(folds, n)
     if not 2 <= folds <= n:
         raise ValueError(f"folds must be at least 2 and at most the number of items ({n}), but is {folds}.")
-    codes = np.empty(n, dtype=np.int64)
-    for fold, (_, held_out) in enumerate(KFold(int(folds), shuffle=True, random_state=random_state).split(codes)):
-        codes[held_out] = fold
-    return codes
+    return _numbers_of_splitter(KFold(int(folds), shuffle=True, random_state=random_state), n)
 
 
 def _numbers_of_splitter(splitter: Any, n: int) -> IntArray:

@@ -6,6 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from credalset.exceptions import need
+
+MOST_ROWS = 50  # of a list that prints as a table
+
 
 def number_text(value: Any, decimals: int = 4, significant: int | None = None, missing: str = "-") -> str:
     """Write a number with a fixed number of decimals; one below a thousandth by its significant digits.
@@ -51,3 +55,37 @@ def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
     lines = [headings, ["-" * width for width in widths], *rows]
     aligned = ([f"{t:{s}{w}}" for t, s, w in zip(line, sides, widths, strict=True)] for line in lines)
     return "\n".join("  ".join(cells).rstrip() for cells in aligned)
+
+
+class Rows(list[dict[str, Any]]):
+    """A list of plain rows that prints as a table; numbers with an interval are printed with it.
+
+    Examples
+    --------
+    >>> Rows([{"method": "plan", "items": 3, "width": 0.5}, {"method": "random", "items": 12, "width": None}])
+    method  items  width
+    ------  -----  -----
+    plan        3  0.500
+    random     12      -
+    """
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the rows as columns, ready for a data frame."""
+        names = list(dict.fromkeys(name for row in self for name in row))
+        return {name: [row.get(name) for row in self] for name in names}
+
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas frame."""
+        return need("pandas").DataFrame(list(self))
+
+    def __str__(self) -> str:
+        names, more = list(self.to_dict()), len(self) - MOST_ROWS
+        lines = [[_cell(row.get(name)) for name in names] for row in self[:MOST_ROWS]]
+        return table_text(names, lines, left=1) + (f"\n… and {more} more" if more > 0 else "") if self else "no rows"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _cell(value: Any) -> str:
+    return repr(value) if hasattr(value, "low") else number_text(value, decimals=3, significant=2)

@@ -6,6 +6,7 @@ Everything behind the door trusts its arrays: float64, C-ordered, finite where i
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, cast
@@ -21,6 +22,7 @@ from credalset._typing import AnyArray, ArrayLike, FloatArray
 EXACT_SUM_TOLERANCE = 1e-10
 SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-5}
 DEFAULT_SUM_TOLERANCE = 1e-6
+ROUNDED = 1e-2  # by how much sums of probabilities miss one that were rounded to two or three digits
 # Beyond, sums of concentrations and their log-gamma functions leave the range of doubles.
 LARGEST_CONCENTRATION = 1e100
 
@@ -42,6 +44,12 @@ def _describe_rows(mask: AnyArray | np.bool_, limit: int = 3) -> str:
     rows = np.flatnonzero(mask)
     shown = ", ".join(str(i) for i in rows[:limit])
     return f"row {shown}" if len(rows) == 1 else f"{len(rows)} rows (first: {shown})"
+
+
+def check_choice(value: object, name: str, options: Iterable[object]) -> None:
+    """Refuse a value that is not one of the options."""
+    if value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, but is {value!r}.")
 
 
 def as_numbers(value: Any, name: str, hint: str = "Pass plain numbers.") -> FloatArray:
@@ -205,14 +213,19 @@ def as_distributions(
     bad = np.abs(sums - 1.0) > _sum_tolerance(value)
     if bad.any():
         where = f"(row {np.argmax(bad)} sums to {sums[bad][0]:.6g}). Normalise the rows"
+        rounded = np.abs(sums - 1.0).max() <= ROUNDED
         if or_counts:
             raise ValueError(
                 f"{name} must hold label distributions (rows that sum to one) or annotation counts (whole numbers), "
                 f"but {_describe_rows(bad)} are neither {where} or pass the raw counts."
             )
         raise ValueError(
-            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}, or "
-            "apply a softmax if these are logits."
+            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}"
+            + (
+                f", which look rounded: {name} / {name}.sum(axis=1, keepdims=True)."
+                if rounded
+                else ", or apply a softmax if these are logits."
+            )
         )
     return _normalise_rows(array, sums)
 

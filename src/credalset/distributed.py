@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from credalset.exceptions import MissingExtraError
+from credalset.exceptions import need
 from credalset.tables.parts import Summary, score_parquet
 
 #: Dask has its workers give memory back after every array, which costs them a quarter of their time; glibc reads these
@@ -47,11 +47,7 @@ def connect(address: str) -> Iterator[Any]:
 
 
 def _dask() -> Any:
-    try:
-        from dask import distributed
-    except ModuleNotFoundError:
-        raise MissingExtraError("Scoring with several workers", "distributed", "dask") from None
-    return distributed
+    return need("distributed", "Scoring with several workers", extra="dask")
 
 
 __all__ = ["Summary", "connect", "local_cluster", "score_parquet"]

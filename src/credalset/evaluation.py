@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from credalset import metrics
-from credalset._text import number_text, table_text
+from credalset._text import Rows, number_text, table_text
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked
 from credalset.annotations.labels import Labels, row_names
 from credalset.calibration import Calibration, CrossCalibration, conformalize
 from credalset.calibration.base import as_level, per_item
 from credalset.calibration.noise import Noise
-from credalset.exceptions import CredalSetWarning, need
+from credalset.exceptions import CredalSetWarning
 from credalset.metrics.size import evenly
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
-from credalset.verdict import judge
+from credalset.verdict import LEVEL, judge
 
 QUICK_CLASSES = 20  # for which hundreds of volumes are a matter of seconds, whatever the score
 MEASURED = 10_000  # class probabilities in all, whose sets are measured in seconds, whatever the score
@@ -36,32 +36,23 @@ SHOWN = [
 ]
 
 
-class Evaluation(list[dict[str, Any]]):
+class Evaluation(Rows):
     """A list of plain rows (one per level and score) that prints as a table.
 
     Attributes
     ----------
     constant : list of dict
-        The same rows for the constant prediction, which the table shows below the others.
+        The same rows for the constant prediction, which the table shows below the others; not part of ``to_frame()``.
     """
 
     def __init__(self, rows: Iterable[dict[str, Any]] = (), constant: Iterable[dict[str, Any]] = ()) -> None:
         super().__init__(rows)
         self.constant = list(constant)
 
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the rows as columns, ready for a data frame."""
-        names = list(dict.fromkeys(name for row in self for name in row))
-        return {name: [row.get(name) for row in self] for name in names}
-
-    def to_frame(self) -> Any:
-        """Return the rows as a pandas frame; ``rows.constant`` are not among them."""
-        return need("pandas").DataFrame(list(self))
-
     def __str__(self) -> str:
         rows = [*self, *self.constant]
         shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in rows)]
-        headings = ["95% band" if name == "band" else name for name in shown]
+        headings = [f"{LEVEL:.0%} band" if name == "band" else name for name in shown]
         table = table_text(headings, [[_cell(name, row) for name in shown] for row in rows], left=1)
         remarks = self._remarks()
         return "\n".join([table, "", *remarks] if remarks else [table])
@@ -76,8 +67,6 @@ class Evaluation(list[dict[str, Any]]):
                 alike.setdefault(score, []).append(f"{alpha:g} ({width:.3f} against {other:.3f})")
         remark = "sets are about as wide as those of a constant prediction at alpha ="
         return [f"{score}: {remark} {', '.join(levels)}." for score, levels in alike.items()]
-
-    __repr__ = __str__
 
 
 def _cell(name: str, row: dict[str, Any]) -> str:
@@ -114,25 +103,27 @@ class Constant:
         mean = y.mean(axis=0, keepdims=True)
         prediction = mean / mean.sum() if score.order == "first" else _dirichlet(y, mean)
         try:
-            same = score.check_prediction(prediction, n_classes=labels.n_classes)[np.zeros(len(y), dtype=int)]
+            rows = _repeated(score, prediction, labels)
         except (TypeError, ValueError):
             return None
-        rows = Checked(same, labels.items)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredalSetWarning)  # the model's calibration has said it
+        with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the model's calibration has said it
             return cls(prediction, conformalize(rows, labels, score, noise=noise, groups=groups, weights=weights))
 
     def evaluate(self, labels: Labels, alpha: Any, groups: Any, weights: Any, volume: bool | None) -> dict[str, Any]:
         """Return the row of the constant prediction at one level; nothing was promised of it."""
-        same = self.calibration.score.check_prediction(self.prediction)[np.zeros(len(labels), dtype=int)]
-        checked: Any = Checked(same, labels.items)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredalSetWarning)
+        checked: Any = _repeated(self.calibration.score, self.prediction, labels)
+        with warnings.catch_warnings(action="ignore", category=CredalSetWarning):
             sets = self.calibration.predict_set(checked, alpha, groups=groups, weights=weights)
         are_alike = len(sets) > 0 and bool((sets.threshold == sets.threshold[0]).all())
         row = _head(self.calibration.score, alpha) | _row(sets, labels, volume, sets[:1] if are_alike else sets)
         plain = {name: float(value) if isinstance(value, metrics.Estimate) else value for name, value in row.items()}
         return plain | {"score": row["score"] + CONSTANT}
+
+
+def _repeated(score: Score, prediction: FloatArray, labels: Labels) -> Checked:
+    """Return the same prediction for every item."""
+    same = score.check_prediction(prediction, n_classes=labels.n_classes)[np.zeros(len(labels), dtype=int)]
+    return Checked(same, labels.items)
 
 
 def _dirichlet(y: FloatArray, mean: FloatArray) -> FloatArray:
@@ -142,25 +133,25 @@ def _dirichlet(y: FloatArray, mean: FloatArray) -> FloatArray:
     return np.maximum(precision * mean, 1.0)
 
 
-def evaluate_predictions(
-    calibration: Calibration | CrossCalibration,
+def evaluate(
+    calibration: Any,
     prediction: ArrayLike,
     labels: Any,
-    alphas: float | Sequence[float],
+    alpha: float | Sequence[float] = (0.05, 0.1, 0.2),
     groups: Any = None,
     weights: Any = None,
     volume: bool | None = None,
     constant: Constant | None = None,
 ) -> Evaluation:
-    """Evaluate a calibration on labelled predictions, (F, N, K) if it is cross-conformal, one row per level.
+    """Evaluate calibrations on labelled predictions, (F, N, K) if one is cross-conformal, one row each per level.
 
     Parameters
     ----------
-    calibration : Calibration or CrossCalibration
-        What is evaluated.
+    calibration : Calibration, CrossCalibration or sequence of calibrations
+        What is evaluated; several, such as one per score, are compared in one table.
     prediction, labels
         Predictions for the test items, and their labels.
-    alphas : float or sequence of floats
+    alpha : float or sequence of floats
         Miscoverage rates.
     groups, weights
         Those of the test items, if the calibration has them.
@@ -173,7 +164,19 @@ def evaluate_predictions(
     -------
     Evaluation
         See `ConformalCredalClassifier.evaluate` for the columns.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(600, random_state=0)
+    >>> made = [cs.conformalize(data.distributions[:300], data.counts[:300], score) for score in ("tv", "kl")]
+    >>> rows = cs.evaluate(made, data.distributions[300:], data.counts[300:], alpha=0.1)
+    >>> [(row["score"], row["verdict"]) for row in rows]
+    [('tv', 'kept'), ('kl', 'kept')]
     """
+    if isinstance(calibration, list | tuple):
+        tables = [evaluate(each, prediction, labels, alpha, groups, weights, volume) for each in calibration]
+        return Evaluation(row for table in tables for row in table)
     first: Any = prediction
     if isinstance(calibration, CrossCalibration):
         first = first[0] if len(first) else None
@@ -185,17 +188,17 @@ def evaluate_predictions(
         checked = Checked(calibration.check(prediction), row_names(prediction))
         keys = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
     found = calibration.read_labels(labels, "labels", first)
-    single = isinstance(alphas, str) or not isinstance(alphas, Iterable) or getattr(alphas, "ndim", 1) == 0
-    levels: Any = [alphas] if single else list(alphas)  # type: ignore[arg-type]
+    single = isinstance(alpha, str) or not isinstance(alpha, Iterable) or getattr(alpha, "ndim", 1) == 0
+    levels: Any = [alpha] if single else list(alpha)  # type: ignore[arg-type]
     rows = Evaluation()
-    for alpha in levels:
-        sets = calibration.predict_set(checked, alpha, groups=groups, weights=weights)
-        row = _head(calibration.score, alpha) | _row(sets, found, volume, sets)
-        verdict = judge(calibration, sets.contains(found), float(as_level(alpha)), groups=keys)
+    for level in levels:
+        sets = calibration.predict_set(checked, level, groups=groups, weights=weights)
+        row = _head(calibration.score, level) | _row(sets, found, volume, sets)
+        verdict = judge(calibration, sets.contains(found), float(as_level(level)), groups=keys)
         low, high = verdict.band or (None, None)
         rows.append(row | {"band_low": low, "band_high": high, "verdict": verdict.status})
     if constant is not None:
-        rows.constant = [constant.evaluate(found, alpha, groups, weights, volume) for alpha in levels]
+        rows.constant = [constant.evaluate(found, level, groups, weights, volume) for level in levels]
     return rows
 
 

@@ -29,12 +29,12 @@ class FileFormatError(ValueError):
     """A saved file is damaged, foreign, or of a newer format."""
 
 
-def need(package: str, feature: str = "A table of this kind") -> Any:
-    """Import a package of the extra ``tables``, or say that it is missing."""
+def need(package: str, feature: str = "A table of this kind", alternative: str = "", *, extra: str = "tables") -> Any:
+    """Import a package of an extra, or say that it is missing and what to do without."""
     try:
         return import_module(package)
-    except ModuleNotFoundError:
-        raise MissingExtraError(feature, package, "tables") from None
+    except ImportError:
+        raise MissingExtraError(feature, package.partition(".")[0], extra, alternative) from None
 
 
 def warn(message: str) -> None:

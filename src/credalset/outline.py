@@ -1,8 +1,8 @@
-"""The boundary of a set over three classes, as polygons: of one to rounding, of many as precisely as a page needs.
+"""The boundary of a set over three classes, as polygons as precise as they are asked for.
 
-A polytope is its vertices. A convex region is the ends of rays from its centre, whose lengths the region knows in
-closed form or to rounding; rays are added where the boundary bends, so corners that the edge of the simplex cuts stay
-sharp. Sets that need be neither convex nor connected are traced on a grid, every point then bisected onto the boundary.
+Convex sets are asked for their furthest members in directions that are added where the boundary bends, so a polytope is
+its vertices, and corners that the edge of the simplex cuts stay sharp. Sets that need be neither convex nor connected
+are traced on a grid, every point then bisected onto the boundary.
 """
 
 from __future__ import annotations
@@ -21,12 +21,9 @@ if TYPE_CHECKING:
 
 #: where classes 0, 1 and 2 lie in the plane
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
-# Directions along the edges, in order round the triangle: a region that is part of an edge is hit by these only.
-TURNS = np.array([[1, -1, 0], [1, 0, -1], [0, 1, -1], [-1, 1, 0], [-1, 0, 1], [0, -1, 1]], dtype=float)
-RAYS_PER_TURN = 12
 ROUNDS = 14
 TOLERANCE = 2e-5  # largest distance of the boundary from a chord, relative to the size of the set
-LONGEST = 0.02  # chord, relative to the size of the set
+LONGEST = 0.02  # chord of a traced boundary, relative to the size of the set
 CELLS = 400  # of the grid on which level sets are traced, each way
 BISECTIONS = 40
 START = 12  # directions in which `outlines` begins
@@ -68,16 +65,11 @@ def outline(one: CredalSet) -> list[FloatArray]:
         return [np.eye(3)]
     if isinstance(one, DensitySet):
         return density_level_sets(one, [float(one.threshold[0])])[0]
-    parts = one._parts()
-    if parts is not None and len(parts) == 1 and one.hull is None:
-        return outline(parts[0])
-    if parts is not None:
-        focus = np.concatenate([one.center, *(part.center for part in parts)])
-        return level_sets(lambda points: 1.0 - one._contains_pairs(points[None])[0], [0.5], focus)[0]
-    try:
-        return [_in_order(one.vertices(0))]
-    except TypeError:  # a curved boundary
-        return [_ends_of_rays(one)]
+    if is_convex(one):
+        lower, upper = one.envelope()
+        return outlines(one, TOLERANCE * float((upper - lower).max()))[0]
+    focus = np.concatenate([one.center, *(part.center for part in one._parts() or ())])
+    return level_sets(lambda points: 1.0 - one._contains_pairs(points[None])[0], [0.5], focus)[0]
 
 
 def outlines(sets: CredalSet, tolerance: float = 1e-3) -> list[list[FloatArray]]:
@@ -166,47 +158,6 @@ def area(loops: list[FloatArray]) -> float:
         x, y = to_plane(loop).T
         total += float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2
     return float(abs(total) / (np.sqrt(3) / 4))
-
-
-def _in_order(corners: FloatArray) -> FloatArray:
-    around = to_plane(corners - corners.mean(axis=0))
-    return corners[np.argsort(np.arctan2(around[:, 1], around[:, 0]))]
-
-
-def _ends_of_rays(one: CredalSet) -> FloatArray:
-    """Shoot rays, and more of them wherever the boundary leaves the chord between two ends."""
-    directions = _directions(one.center[0])
-    points = _ends(one, directions)
-    size = float(np.ptp(to_plane(points), axis=0).max())
-    for _ in range(ROUNDS):
-        following = np.roll(points, -1, axis=0)
-        between = 0.5 * (directions + np.roll(directions, -1, axis=0))
-        middle = _ends(one, between)
-        bends = _distance(points, following, middle) > TOLERANCE * size
-        bends |= np.linalg.norm(to_plane(following - points), axis=1) > LONGEST * size  # could hide a bend
-        if not bends.any():
-            break
-        after = np.flatnonzero(bends) + 1
-        directions = np.insert(directions, after, between[bends], axis=0)
-        points = np.insert(points, after, middle[bends], axis=0)
-    return points
-
-
-def _directions(center: FloatArray) -> FloatArray:
-    """Directions all the way round, scaled to a largest entry of one, and those toward the corners."""
-    share = np.arange(RAYS_PER_TURN)[:, None] / RAYS_PER_TURN
-    following = np.roll(TURNS, -1, axis=0)
-    even = np.concatenate([(1 - share) * a + share * b for a, b in zip(TURNS, following, strict=True)])
-    corners = np.eye(3) - center
-    size = np.abs(corners).max(axis=1, keepdims=True)
-    every = np.concatenate([even, (corners / np.where(size > 0, size, 1.0))[size[:, 0] > 0]])
-    x, y = to_plane(every).T
-    return every[np.argsort(np.arctan2(y, x))]
-
-
-def _ends(one: CredalSet, directions: FloatArray) -> FloatArray:
-    length = one._ray_length(directions[None])[0]
-    return np.maximum(one.center[0] + length[:, None] * directions, 0.0)
 
 
 def _distance(start: FloatArray, end: FloatArray, points: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ import numpy as np
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.metrics import Estimate, proportion
+from credalset.metrics.containment import bin_starts
 
 __all__ = ["Slice", "WorstSlice", "slice_coverage", "worst_slice"]
 
@@ -218,30 +219,18 @@ def _parts(column: AnyArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
 def _keys(column: AnyArray) -> Iterator[tuple[str, BoolArray]]:
     texts = np.array([str(value) for value in column.tolist()], dtype=object)
     values, counts = np.unique(texts, return_counts=True)
-    if len(values) <= MAX_KEYS + 1:
-        order = _natural(column, texts, values)
-        yield from ((values[v], texts == values[v]) for v in order)
-        return
-    kept = np.argsort(-counts, kind="stable")[:MAX_KEYS]
-    yield from ((values[v], texts == values[v]) for v in kept)
-    yield OTHERS, ~np.isin(texts, values[kept])
-
-
-def _natural(column: AnyArray, texts: AnyArray, values: AnyArray) -> list[int]:
-    """Order values of numbers by size, others as text."""
-    first = {str(value): i for i, value in enumerate(values)}
-    if column.dtype.kind not in "iu":
-        return list(first.values())
-    return [first[str(value)] for value in np.unique(column)]
+    if len(values) > MAX_KEYS + 1:
+        kept = values[np.argsort(-counts, kind="stable")[:MAX_KEYS]]
+    else:  # numbers by size, others as text
+        kept = np.unique(column).astype(str) if column.dtype.kind in "iu" else values
+    yield from ((str(value), texts == value) for value in kept)
+    if len(kept) < len(values):
+        yield OTHERS, ~np.isin(texts, kept)
 
 
 def _edges(values: AnyArray, n_bins: int) -> FloatArray:
-    """Smallest values of all bins but the first; bins of equal counts, equal values together."""
-    n = len(values)
-    if n == 0:
-        return np.empty(0)
-    starts = np.unique(np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, n)])
-    return np.asarray(starts[1:], dtype=np.float64)
+    """Smallest values of all bins but the first."""
+    return np.asarray(bin_starts(values, n_bins)[1:], dtype=np.float64)
 
 
 def _candidates(

@@ -82,6 +82,7 @@ def test_archives_folders_and_patterns(save, tmp_path):
     (folder / "deep" / "b.csv.gz").write_bytes(gzip.compress(parts["b.csv"].encode()))
     (folder / ".hidden" / "c.csv").write_text("x", encoding="utf-8")
     (folder / "notes.md").write_text("x", encoding="utf-8")
+    (folder / "_unfinished.jsonl").write_text("x", encoding="utf-8")
     assert Annotations.read(folder).counts.tolist() == COUNTS
     assert Annotations.read(str(folder / "**" / "*.csv*")).counts.tolist() == COUNTS
 
@@ -222,6 +223,11 @@ def test_a_later_file_without_the_column(tmp_path):
     (tmp_path / "a.csv").write_text("item,rater,label\n1,a,x\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("item,who,label\n1,b,y\n", encoding="utf-8")
     with pytest.raises(FileFormatError, match=r"b.csv has no column 'rater', only \['item', 'who', 'label'\]"):
+        Annotations.read(tmp_path)
+    for name, rater in (("a", "rater"), ("b", "who")):
+        table = pa.table({"item": [1], rater: ["a"], "label": ["x"]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(FileFormatError, match=r"b.parquet has no column 'rater', only \['item', 'who', 'label'\]"):
         Annotations.read(tmp_path)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from credalset import Annotations
 from credalset.annotations.readers import READERS, open_votes, sniff
+from credalset.annotations.readers.source import BATCH
 from credalset.exceptions import FileFormatError
 
 FILES = Path(__file__).parent / "files"
@@ -621,13 +622,18 @@ def test_crowd_kit_odd_tables(tmp_path):
         Annotations.read(holes)
     kept = Annotations.read(holes, missing="drop")
     assert kept.counts.tolist() == [[1, 0], [0, 1], [0, 0]]
-    with pytest.raises(ValueError, match=r"holes.csv has a vote without task, worker or label"):
+    with pytest.raises(
+        ValueError, match=r"holes.csv has 2 votes without task, worker or label \(in rows 1, 3; .* leave them out"
+    ):
         votes_of(holes)
     assert len(votes_of(holes, missing="drop")) == 2
     nobody = written(tmp_path, "nobody.csv", "task,worker,label\n1,a,x\n1,,y\n,b,y\n")
-    with pytest.raises(ValueError, match=r"nobody.csv has a vote without task, worker or label"):
+    with pytest.raises(ValueError, match=r"nobody.csv has 2 votes without task, worker or label \(in rows 1, 2;"):
         votes_of(nobody)
     assert votes_of(nobody, missing="drop") == [("1", "a", "x")]
+    long = written(tmp_path, "long.csv", "task,worker,label\n" + "1,a,x\n" * BATCH + "1,a,\n" * 31)
+    with pytest.raises(ValueError, match=rf"31 votes .* \(in rows {BATCH}, .*{BATCH + 4}, …; the first is 0\)"):
+        votes_of(long)
 
 
 def test_long_table_of_mechanical_turk():

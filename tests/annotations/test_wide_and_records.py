@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 import credalset as cs
 from credalset import Annotations
 from credalset.annotations import looks_wide
+from credalset.exceptions import CredalSetWarning
 
 nan = float("nan")
 TEXTS = {"ann": ["cat", "dog", None], "bob": ["cat", None, None], "eve": [None, "cat", None]}
@@ -187,7 +189,7 @@ def test_no_records():
         ("abc", TypeError, r"records cannot be a str. Pass a list of votes"),
         (3, TypeError, r"records cannot be a int"),
         ([("t", "w", "a")], TypeError, r"records must hold dicts, but holds \('t', 'w', 'a'\)"),
-        ([{"task": 1, "label": "a"}, {"task": 2}], ValueError, r"Record 1 has no 'label', only \['task'\].*label="),
+        ([{"task": 1, "label": "a"}, {"task": 2}], ValueError, r"label column has 1 value.*row 1.*Fill them in"),
         ([{"cat": "two"}], TypeError, r"records\[0\] must hold numbers of votes, but holds 'two'"),
         ({"t": {"cat": True}}, TypeError, r"records\['t'\] must hold numbers of votes, but holds True"),
         ({"t": {"cat": 1}, "u": ["cat"]}, TypeError, r"records\['u'\] must hold numbers of votes, but holds \['cat'\]"),
@@ -287,3 +289,51 @@ def test_a_refusal_keeps_the_first_fault_and_offers_both_remedies():
         Annotations.from_counts([["cat", "dog"]])
     with pytest.raises(ValueError, match=r"negative values in row 0.*often stands for an empty one"):
         Annotations.from_counts([[1, -1]])
+
+
+JUDGED = pd.DataFrame(
+    {
+        "answer_id": [f"A{i}" for i in range(8)],
+        "answer": [f"a text of its own, number {i}" for i in range(8)],
+        "domain": ["law", "cooking"] * 4,
+        "gpt": ["helpful", "Partly", "harmful", "helpful"] * 2,
+        "claude": ["helpful ", "partly", None, "harmful"] * 2,
+        "anna": [None, "helpful", "harmful", "partly"] * 2,
+    }
+)
+
+
+def test_texts_and_topics_beside_annotators_are_not_votes(tmp_path: Path) -> None:
+    """A text column called answer made a long table of it, a topic counted as an annotator, and ids were dropped."""
+    JUDGED.to_csv(tmp_path / "judged.csv", index=False)
+    read = Annotations.read(tmp_path / "judged.csv", tidy=True)
+    assert read.classes == ("harmful", "helpful", "partly")
+    assert read.items == tuple(JUDGED["answer_id"])
+    assert read.counts.sum() == 20
+    assert read.origin is not None
+    assert "not read: 'answer', 'domain'" in read.origin
+    with pytest.warns(CredalSetWarning, match=r"columns 'answer', 'domain' are not read.*worker=\[\.\.\.\]"):
+        made = Annotations.from_wide(JUDGED, tidy=True)
+    assert made == read
+    named = Annotations.from_wide(JUDGED, worker=["gpt", "anna"], tidy=True)
+    assert named.counts.sum() == 14
+
+
+def test_an_annotator_with_few_votes_of_a_rare_label_is_read(tmp_path: Path) -> None:
+    rare = JUDGED.assign(ben=["off-topic"] + [None] * 7)
+    rare.to_csv(tmp_path / "rare.csv", index=False)
+    assert "off-topic" in Annotations.read(tmp_path / "rare.csv", tidy=True).classes
+
+
+def test_several_annotators_of_a_wide_table_on_the_command_line(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from credalset.commands import app
+
+    JUDGED.to_csv(tmp_path / "judged.csv", index=False)
+    for names in (["--worker", "gpt,anna"], ["--worker", "gpt", "--worker", "anna"]):
+        out = str(tmp_path / "votes.csv")
+        result = CliRunner().invoke(app, ["import", str(tmp_path / "judged.csv"), "-o", out, "--kind", "wide", *names])
+        assert result.exit_code == 0, result.output
+        assert set(pd.read_csv(out)["worker"]) == {"gpt", "anna"}

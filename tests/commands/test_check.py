@@ -17,6 +17,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 import credalset as cs  # noqa: E402
 from credalset.commands import app  # noqa: E402
+from credalset.evaluation import evaluate  # noqa: E402
 
 CLASSES = ("no", "perhaps", "yes")
 DATA = cs.datasets.make_synthetic(600, n_votes=10, random_state=0)
@@ -55,7 +56,7 @@ def check(*words: str, code: int = 0) -> str:
 def test_recorded_votes_are_what_is_promised(files: Path) -> None:
     calibrate()
     printed = check("new.parquet", "votes.csv")
-    assert "as promised" in printed
+    assert "kept: The sets keep their promise." in printed
     assert "Promised are label distributions as they are recorded" in printed
     assert "Assumed: New items are exchangeable" in printed
     found = json.loads(check("new.parquet", "votes.csv", "--json"))
@@ -63,12 +64,41 @@ def test_recorded_votes_are_what_is_promised(files: Path) -> None:
     assert found["rows"][0]["band_low"] < 0.9 < found["rows"][0]["band_high"]
 
 
+def test_groups_are_told_apart(files: Path) -> None:
+    """Coverage was promised within each group, and only that over all was shown."""
+    calibrate(groups=["odd" if i % 2 else "even" for i in range(300)])
+    words = ("grouped.parquet", "votes.csv", "--groups", "part")
+    (row,) = json.loads(check(*words, "--json"))["rows"]
+    sets = cs.load("made").predict_set(DATA.distributions[LAST], groups=pd.read_parquet("grouped.parquet")["part"])
+    covered = sets.contains(DATA.counts[LAST])
+    assert [each["observed"] for each in row["groups"]] == [covered[::2].mean(), covered[1::2].mean()]
+    assert [line.split()[:3] for line in check(*words).splitlines() if " even " in line or " odd " in line] == [
+        ["0.1", "even", "150"],
+        ["0.1", "odd", "150"],
+    ]
+
+
+def test_command_evaluation_and_page_judge_alike(files: Path) -> None:
+    """One band and one word for the same data, whoever is asked."""
+    calibrate()
+    fitted, levels = cs.load("made"), [0.05, 0.1, 0.2, 0.4]
+    found = json.loads(check("new.parquet", "votes.csv", "--alpha", "0.05,0.1,0.2,0.4", "--json"))["rows"]
+    rows = evaluate(fitted, DATA.distributions[LAST], DATA.counts[LAST], levels)
+    own = [
+        cs.verdict.judge(fitted, fitted.predict_set(DATA.distributions[LAST], alpha=a).contains(DATA.counts[LAST]), a)
+        for a in levels
+    ]
+    for each in (rows, [{"band_low": v.band[0], "band_high": v.band[1], "verdict": v.status} for v in own if v.band]):
+        for name in ("band_low", "band_high", "verdict"):
+            assert [row[name] for row in found] == [row[name] for row in each]
+
+
 @pytest.mark.parametrize("noise", [cs.UnbiasedVotes(), cs.AnnotatorSampling()], ids=repr)
 def test_the_truth_behind_votes_is_no_matter_of_votes(files: Path, noise: Any) -> None:
     """A promise about the truth is neither kept nor broken by votes: no verdict, whatever is observed."""
     calibrate(noise=noise)
     printed = check("new.parquet", "votes.csv", "--alpha", "0.1", "--alpha", "0.9")
-    assert printed.count("votes do not tell") == 2
+    assert printed.count("  unseen  ") == 2
     assert "Promised are the distributions behind the votes. Votes do not show these" in printed
     assert repr(noise) in printed
     found = json.loads(check("new.parquet", "votes.csv", "--json"))
@@ -81,10 +111,10 @@ def test_groups_have_a_band_of_their_own(files: Path) -> None:
     found = json.loads(check("grouped.parquet", "votes.csv", "--groups", "part", "--json"))
     fitted = cs.load("made")
     groups = ["odd" if i % 2 else "even" for i in range(300)]
-    band = cs.verdict.coverage_band(fitted, 0.1, 300, groups=groups, level=0.99)
+    band = cs.verdict.coverage_band(fitted, 0.1, 300, groups=groups)
     row = found["rows"][0]
     assert (row["band_low"], row["band_high"]) == band
-    assert row["verdict"] == "as promised"
+    assert row["verdict"] == "kept"
 
 
 def test_empty_sets_do_not_spoil_the_means(files: Path) -> None:

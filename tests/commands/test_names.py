@@ -187,3 +187,49 @@ def test_predictions_split_by_semicolons(made: Path, tmp_path: Path) -> None:
     for name, out in ((str(made / "plain.csv"), "a.csv"), ("half.csv", "b.csv")):
         assert run(tmp_path, "predict", str(made / "plain"), name, "-o", out).exit_code == 0
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+ID_TABLES = {
+    "message_id": ("message_id", "perhaps"),
+    "uid": ("uid", "question"),  # a class whose name could be that of an item
+}
+
+
+@pytest.mark.parametrize("id", ID_TABLES)
+def test_the_column_that_names_the_items_is_found_as_in_votes(made: Path, tmp_path: Path, id: str) -> None:
+    name, middle = ID_TABLES[id]
+    plain = pd.read_csv(made / "plain.csv").rename(columns={"task": name, "perhaps": middle})
+    plain.to_csv(tmp_path / "predictions.csv", index=False)
+    votes = pd.read_csv(made / "votes.csv").replace("perhaps", middle)
+    votes.to_csv(tmp_path / "votes.csv", index=False)
+    votes.rename(columns={"task": name}).to_csv(tmp_path / "alike.csv", index=False)
+    for file in ("votes.csv", "alike.csv"):
+        done = run(tmp_path, "calibrate", "predictions.csv", file, "-o", f"made-{file}")
+        assert done.exit_code == 0, done.output
+        assert f"note: items are named by the column {name!r}" in done.stderr
+    for words in (["check", "predictions.csv", "votes.csv"], ["plan", "predictions.csv", "votes.csv", "--budget", "9"]):
+        done = run(tmp_path, words[0], "made-votes.csv", *words[1:])
+        assert done.exit_code == 0, done.output
+        assert f"note: items are named by the column {name!r}" in done.stderr
+    done = run(tmp_path, "predict", "made-votes.csv", "predictions.csv", "-o", "sets.csv")
+    assert (done.exit_code, f"named by the column {name!r}" in done.stderr) == (0, True), done.output
+    assert list(pd.read_csv(tmp_path / "sets.csv")[name]) == list(plain[name])
+
+
+def test_what_the_votes_call_the_items_comes_first_and_what_is_not_clear_is_asked_for(
+    made: Path, tmp_path: Path
+) -> None:
+    plain, votes = pd.read_csv(made / "plain.csv"), pd.read_csv(made / "votes.csv")
+    votes.rename(columns={"task": "message_id"}).to_csv(tmp_path / "votes.csv", index=False)
+    both = plain.rename(columns={"task": "message_id"}).assign(id=range(N))
+    both.to_csv(tmp_path / "both.csv", index=False)
+    words = ("calibrate", "both.csv", "votes.csv", "--columns", "no,perhaps,yes")
+    done = run(tmp_path, *words, "-o", "one")
+    assert "note: items are named by the column 'message_id'" in done.stderr
+    both.rename(columns={"id": "thread_id"}).to_csv(tmp_path / "both.csv", index=False)
+    votes.to_csv(tmp_path / "votes.csv", index=False)
+    done = run(tmp_path, *words, "-o", "two")
+    assert done.exit_code == 2
+    assert "both.csv has no column 'task'" in done.stderr
+    shown = run(tmp_path, *words, "-o", "two", "--id", "message_id", "--show-python").stdout
+    assert "id='message_id'" in shown

@@ -62,11 +62,23 @@ def test_items_with_and_without_votes_get_advice() -> None:
     assert "alpha + delta = 0.11" in result.stdout
     assert "10 items without votes yet" in result.stderr
     table = pd.read_parquet("plan.parquet")
-    assert list(table["item"]) == NAMES
+    assert list(table["task"]) == NAMES, "called as in the predictions"
     assert table["ask"].sum() <= 100
     assert list(table["votes"]) == [3] * 50 + [0] * 10
     tasks = pd.read_csv("tasks.csv")
-    assert set(tasks["item"]) == set(table.loc[table["ask"] > 0, "item"])
+    assert set(tasks["task"]) == set(table.loc[table["ask"] > 0, "task"])
+
+
+def test_items_that_are_all_new_get_advice() -> None:
+    """Nobody voted on any of them: the plan is that of `cs.plan` without votes."""
+    frame = pd.read_parquet("new.parquet")
+    frame.assign(task=[f"new{i}" for i in range(60)]).to_parquet("unseen.parquet")
+    result = run("unseen.parquet", "votes.csv", "--budget", "50", "--most", "10", "-o", "unseen.csv")
+    assert "no item is in both tables: 60 rows such as 'new0', 'new1', votes on 50 items" in result.stderr
+    assert "Check the columns that name the items, unless all of them are new." in result.stderr
+    assert "There are no votes to learn from" in result.stdout
+    expected = cs.plan(cs.load("made"), frame[list(CLASSES)], budget=50, most=10)
+    assert list(pd.read_csv("unseen.csv")["ask"]) == list(expected.ask)
 
 
 def test_json_has_its_schema() -> None:

@@ -92,16 +92,16 @@ def test_filters_and_search(visit: Open) -> None:
     count = report.queue.counts()["ambiguous"]
     assert status(one) == f"{count} items of 300 fit the filters."
     assert set(column(one, 2)) == {"Ambiguous"}
-    one.page.select_option("#by-group", label="prose")
-    prose = data["groups"].index("prose")
-    both = sum(a == 2 and g == prose for a, g in zip(data["action"], data["group"], strict=True))
+    one.page.select_option("#by-group", label="chat")
+    chat = data["groups"].index("chat")
+    both = sum(a == 2 and g == chat for a, g in zip(data["action"], data["group"], strict=True))
     assert status(one).startswith(f"{both} item")
     one.page.get_by_role("button", name="Clear all filters").click()
     assert status(one).startswith("300 items, what needs work first")
-    one.page.fill("#search", "PAIR-0007")
+    one.page.fill("#search", "M00607")
     assert status(one) == "1 item of 300 fit the filters."
-    one.page.fill("#search", "wooden blocks")
-    assert status(one).startswith(str(sum("wooden blocks" in text for text in data["text"])))
+    one.page.fill("#search", "my money back")
+    assert status(one).startswith(str(sum("my money back" in text for text in data["text"])))
     one.page.fill("#search", "no such thing")
     assert status(one) == "0 items of 300 fit the filters."
     assert one.page.locator("#place").inner_text() == "none"
@@ -109,7 +109,7 @@ def test_filters_and_search(visit: Open) -> None:
     one.page.select_option("#by-covered", "0")
     assert status(one).startswith(f"{data['covered'].count(0)} items")
     one.page.select_option("#by-covered", "")
-    one.page.select_option("#by-class", label="neutral")
+    one.page.select_option("#by-class", label="question")
     assert status(one).startswith(f"{data['predicted'].count(1)} items")
 
 
@@ -160,7 +160,7 @@ def test_an_item_opens_with_everything_about_it(visit: Open) -> None:
     assert f"{data['aleatoric'][2] / 1e4:.3f}, {data['epistemic'][2] / 1e4:.3f}" in text
     assert sheet.locator(".set").get_attribute("d") == data["outlines"][2]
     bars = sheet.locator(".envelope")
-    left = 14 + 6.5 * len("contradiction")
+    left = 14 + 6.5 * len("complaint")
     wide = 346 - left
     assert bars.count() == 3
     for k in range(3):
@@ -180,8 +180,8 @@ def test_by_keyboard_alone(visit: Open) -> None:
     one.page.keyboard.press("Tab")
     assert one.page.evaluate(focused) == "Skip to the verdict"
     one.page.locator("#search").focus()
-    keyboard.type("pair-00")
-    found = [name for name in names if name.startswith("pair-00")]
+    keyboard.type("m006")
+    found = [name for name in names if name.startswith("m006")]
     assert status(one).startswith(f"{len(found)} items")
     one.page.locator('#table th[data-key="name"] button').focus()
     keyboard.press("Enter")
@@ -409,7 +409,7 @@ def violations(visit: Visit) -> list[str]:
 def test_axe_has_no_serious_finding(visit: Open, scheme: str, options: dict[str, Any]) -> None:
     one = visit(example(), color_scheme=scheme, **options)
     one.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    one.page.fill("#search", "pair-00")
+    one.page.fill("#search", "m006")
     assert violations(one) == []
     one.page.locator("#table tbody tr").first.click()
     assert violations(one) == []

@@ -8,23 +8,16 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from credalset import _compiled
 from credalset.scores.inner_product import volume as half_space_volume
 from credalset.scores.wasserstein import WassersteinBall
 from credalset.scores.wasserstein import rays as wasserstein_rays
 from credalset.scores.wasserstein import volume as wasserstein_volume
+from credalset.sets import rays
 from credalset.simplex import sample_uniform
 from tests.scores.test_wasserstein import ball, special_balls, special_centers
 
 slow = pytest.mark.slow  # other sizes, which take the same ways
 RARE = 2e-3  # what a thousand rays may miss without any of them telling
-
-
-def use_form(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    if name == "compiled":
-        pytest.importorskip("numba")
-    chosen = _compiled._load(wasserstein_rays.KERNELS) if name == "compiled" else None
-    monkeypatch.setattr(wasserstein_rays, "kernels", lambda *_: chosen)
 
 
 def places(n_classes: int, decades: float, rng: np.random.Generator) -> tuple[float, ...]:
@@ -44,23 +37,17 @@ def mixed_balls(n: int, n_classes: int, seed: int, decades: float = 3.0, smalles
 
 
 def estimate(sets: WassersteinBall, seed: int, n_rays: int = 1024) -> tuple[np.ndarray, np.ndarray]:
-    return wasserstein_rays.estimate_log_volume(sets, sets.gaps, np.random.default_rng(seed), n_rays)
+    return rays.estimate_log_volume(sets, np.random.default_rng(seed), n_rays)
 
 
 def deviations(value: np.ndarray, error: np.ndarray, expected: np.ndarray, noise: float = 0.0) -> np.ndarray:
     return (value - expected) / np.sqrt(error**2 + noise**2)
 
 
-@pytest.fixture(autouse=True)
-def compiled_where_possible(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The readable form takes twenty times as long, and has a test of its own that says that both agree."""
-    monkeypatch.setattr(wasserstein_rays, "kernels", lambda *_: _compiled._load(wasserstein_rays.KERNELS))
-
-
 @pytest.fixture
 def always_tilted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw in the shape of the ball even where uniform rays would do."""
-    monkeypatch.setattr(wasserstein_rays, "UNIFORM_FROM", 2.0)
+    monkeypatch.setattr(rays, "UNIFORM_FROM", 2.0)
 
 
 # Against exact volumes
@@ -167,27 +154,15 @@ def test_draws_follow_the_tilted_density(n_classes):
     """The factor that sets the knots right hardly varies, whichever way a ray goes."""
     rng = np.random.default_rng(n_classes)
     sets = mixed_balls(6, n_classes, 30 + n_classes)
-    for mass in wasserstein_rays.in_units_of_radius(sets.center, sets.radius, sets.gaps):
-        pilot, uniforms = rng.random((64, n_classes - 1, 2)), rng.random((200, n_classes - 1, 2))
-        tilt, cost, edge, log_ratio, offsets = wasserstein_rays.draw(mass, sets.gaps, pilot, uniforms)
-        assert 0 < tilt <= n_classes - 1
-        assert np.std(log_ratio) < 0.1
-        assert np.ptp(log_ratio) < 1.0
-        assert np.all(edge >= 1)
-        assert np.all(cost > 0)
-        assert cost == pytest.approx(np.abs(offsets) @ sets.gaps)
-
-
-@pytest.mark.parametrize("n_classes", [3, 6, 15])
-def test_both_forms_agree(n_classes, monkeypatch, always_tilted):
-    sets = mixed_balls(5, n_classes, 50 + n_classes)
-    answers = []
-    for name in ("numpy", "compiled"):
-        with monkeypatch.context() as patched:
-            use_form(patched, name)
-            answers.append(estimate(sets, 7, 200))
-    for readable, compiled in zip(*answers, strict=True):
-        np.testing.assert_allclose(compiled, readable, rtol=1e-6, atol=1e-9)
+    mass = wasserstein_rays.in_units_of_radius(sets.center, sets.radius, sets.gaps)
+    pilot, uniforms = rng.random((6, 64, n_classes - 1, 2)), rng.random((6, 200, n_classes - 1, 2))
+    tilt, cost, edge, log_ratio, offsets = wasserstein_rays.draw(mass, sets.gaps, pilot, uniforms)
+    assert np.all((tilt > 0) & (tilt <= n_classes - 1))
+    assert np.std(log_ratio, axis=1).max() < 0.1
+    assert np.ptp(log_ratio, axis=1).max() < 1.0
+    assert np.all(edge >= 1)
+    assert np.all(cost > 0)
+    assert cost == pytest.approx(np.abs(offsets) @ sets.gaps)
 
 
 def test_the_mirror_image_is_as_large():
@@ -203,14 +178,10 @@ def test_the_mirror_image_is_as_large():
 
 
 @pytest.mark.parametrize("n_classes", [5, 8, 40])
-@pytest.mark.parametrize("name", ["numpy", "compiled"])
-def test_nothing_breaks_at_the_edges(n_classes, name, monkeypatch, always_tilted):
-    use_form(monkeypatch, name)
+def test_nothing_breaks_at_the_edges(n_classes, always_tilted):
     rng = np.random.default_rng(n_classes)
     positions = None if n_classes == 5 else tuple(np.cumsum(10.0 ** rng.uniform(-4, 4, n_classes)))
     sets = special_balls(n_classes, positions)
-    if name == "numpy":
-        sets = sets[rng.choice(len(sets), 80 // n_classes, replace=False)]
     value, error = estimate(sets, 10, 64)
     assert np.all(value[sets.radius == 0] == -np.inf)
     assert not error[sets.radius == 0].any()

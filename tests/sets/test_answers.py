@@ -153,6 +153,7 @@ def test_results_are_as_announced(name: str, n_classes: int) -> None:
     answers = sets.answers()
     assert sets.log_volume(return_error=True, n_rays=4).method == answers["volume"]
     brackets = ("ws" in name and n_classes > 10) or ("brier" in name and n_classes > 3)
+    brackets |= name == "intervals" and n_classes > 12
     assert answers["entropy_bounds"] == ("bracket" if brackets else "exact")
     if answers["entropy_bounds"] == "exact":
         assert sets.entropy_bounds().method == "exact"

@@ -12,7 +12,7 @@ import pytest
 
 import credalset as cs
 from credalset import _compiled, _parallel
-from credalset.evaluation import evaluate_predictions
+from credalset.evaluation import evaluate
 from credalset.sets import decisions, sampling
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.questions import ELEMENTS, Questions
@@ -176,6 +176,6 @@ def test_evaluate_leaves_volumes_out_that_take_long() -> None:
         prediction = rng.dirichlet(np.ones(n_classes), 40)
         calibration = cs.conformalize(prediction[:20], rng.dirichlet(np.ones(n_classes), 20), "kl")
         labels = rng.dirichlet(np.ones(n_classes), 20)
-        rows = evaluate_predictions(calibration, prediction[20:], labels, 0.2, volume=volume)
+        rows = evaluate(calibration, prediction[20:], labels, 0.2, volume=volume)
         assert (rows[0]["volume"] is not None) == expected
         assert "-" in str(rows)

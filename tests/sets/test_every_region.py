@@ -18,7 +18,7 @@ from credalset.sets.rays import estimate_log_volume
 from credalset.simplex import entropy_of_valid, grid, sample_uniform
 from tests.conftest import SCORES, random_predictions
 
-POLYTOPES = {"tv", "ws", "inner"}
+POLYTOPES = {"tv", "ws", "inner", "intervals"}
 #: one score of each geometry; others give the same regions at other thresholds, as `tests.scores.test_normalized` and
 #: `test_a_base_is_a_unit` say, and are under the laws of `tests.sets.test_laws` themselves
 REGIONS = [name for name in SCORES if not name.startswith("normalized") and name != "kl-nats"]
@@ -31,7 +31,7 @@ def make_sets(
     score, rng = SCORES[name], np.random.default_rng(0)
     prediction = random_predictions(score, n, n_classes, rng)
     pool = sample_uniform(400, n_classes, rng)
-    spread = np.array([score(np.tile(p, (400, 1)), pool) for p in prediction])
+    spread = np.array([score(np.repeat(p[None], 400, axis=0), pool) for p in prediction])
     wanted = np.linspace(*levels, n)
     return score.region(prediction, [np.quantile(row, level) for row, level in zip(spread, wanted, strict=True)])
 
@@ -251,8 +251,9 @@ def test_general_utilities(name: str) -> None:
 
 def test_measures_grow_with_the_threshold(score: Score) -> None:
     prediction = random_predictions(score, 1, 4, np.random.default_rng(3))
-    spread = np.quantile(score(np.tile(prediction, (500, 1)), sample_uniform(500, 4, 0)), np.linspace(0.05, 0.95, 12))
-    sets = score.region(np.tile(prediction, (12, 1)), spread)
+    scores = score(np.repeat(prediction, 500, axis=0), sample_uniform(500, 4, 0))
+    spread = np.quantile(scores, np.linspace(0.05, 0.95, 12))
+    sets = score.region(np.repeat(prediction, 12, axis=0), spread)
     lower, upper = sets.entropy_bounds()
     for growing in (sets.upper(), -sets.lower(), upper[:, None], -lower[:, None], -sets.smallest_peak()[:, None]):
         assert (np.diff(growing, axis=0) >= -1e-9).all()

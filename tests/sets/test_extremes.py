@@ -14,7 +14,7 @@ from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnify
 from tests.conftest import SCORES
 
-POLYTOPES = {"tv", "ws", "inner", "normalized-tv", "normalized-ws", "normalized-inner"}
+POLYTOPES = {"tv", "ws", "inner", "intervals", "normalized-tv", "normalized-ws", "normalized-inner"}
 TINIEST = 5e-324
 
 
@@ -30,7 +30,7 @@ def special_centers(n_classes: int) -> np.ndarray:
 
 def extreme_thresholds(score: Score, prediction: np.ndarray) -> dict[str, np.ndarray]:
     n_classes = prediction.shape[1]
-    best = score(prediction, score.best_fit(prediction))
+    best = score(prediction, score.best_fit(score.check_prediction(prediction)))
     corners = np.stack([score(prediction, np.tile(corner, (len(prediction), 1))) for corner in np.eye(n_classes)])
     largest = np.where(np.isfinite(corners), corners, 50.0).max(axis=0)
     return {

@@ -14,10 +14,20 @@ pa = pytest.importorskip("pyarrow")
 
 from pyarrow import parquet  # noqa: E402
 
-from credalset.tables.files import find_files, kind_of, read_table, table_writer  # noqa: E402
+from credalset.tables.files import kind_of, read_table, table_writer  # noqa: E402
 
 ROWS = {"task": ["007", 'é,\n"x"', "c"], "p": [0.25, 1.0, 0.0], "labels": [["a", "b"], [], ["b"]]}
-FILES = ["x.csv", "x.tsv", "x.jsonl", "x.parquet", "x.csv.gz", "x.tsv.zst", "x.jsonl.gz", "x.ndjson.zst"]
+FILES = [
+    "x.csv",
+    "x.tsv",
+    "x.jsonl",
+    "x.parquet",
+    "x.csv.gz",
+    "x.tsv.zst",
+    "x.jsonl.gz",
+    "x.ndjson.zst",
+    "x.parquet.gz",
+]
 
 
 def batch() -> pa.RecordBatch:
@@ -48,6 +58,13 @@ def test_folders_and_patterns_are_read_in_order(tmp_path: Path) -> None:
     for path in (str(tmp_path), str(tmp_path / "[ab].csv")):
         found = [x for part in read_table(path).batches for x in part.column("task").to_pylist()]
         assert found == ["a.csv", "b.csv"]
+
+
+def test_two_suffixes_of_one_format(tmp_path: Path) -> None:
+    for name in ("a.parquet", "b.pq"):
+        write(tmp_path / name)
+    (tmp_path / "made.json").write_text("{}")
+    assert sum(part.num_rows for part in read_table(str(tmp_path)).batches) == 6
 
 
 def test_files_of_one_table_have_the_same_columns(tmp_path: Path) -> None:
@@ -98,6 +115,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     [
         ("x.csv", b"", "is empty"),
         ("x.jsonl", b"", "is empty"),
+        ("x.parquet", b"", "is not a readable parquet file: Parquet file size is 0 bytes"),
         ("x.jsonl", b'{"task": \n', "is not a readable jsonl file"),
         ("x.parquet", b"PAR1 and then nothing", "is not a readable parquet file"),
         ("x.csv", b"a,b\n1,2\n3\n", "is not a readable csv file: .*[Ee]xpected 2 columns"),
@@ -121,7 +139,7 @@ def test_truncated_parquet(tmp_path: Path) -> None:
 
 def test_missing_files_and_unknown_formats(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such file"):
-        find_files(str(tmp_path / "nothing.csv"))
+        read_table(str(tmp_path / "nothing.csv"))
     with pytest.raises(ValueError, match="is no format"):
         kind_of("x.csv", "excel")
 

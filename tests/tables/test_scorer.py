@@ -10,9 +10,11 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
+import pandas as pd  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 
 import credalset as cs  # noqa: E402
+from credalset.exceptions import CredalSetWarning  # noqa: E402
 from credalset.tables import Scorer  # noqa: E402
 from credalset.tables.matching import read_numbers  # noqa: E402
 
@@ -174,3 +176,22 @@ def test_predictions_that_predict_wrote_are_read_back(data, calibration, tmp_pat
     assert names == tuple(f"prediction_{name}" for name in CLASSES), (
         "classes of a table that is not ours keep their names"
     )
+
+
+def test_predictions_that_were_rounded_in_their_file(tmp_path: Path) -> None:
+    """Four digits miss the sum one by more than computing does; commands were refused them."""
+    rng = np.random.default_rng(0)
+    exact = rng.dirichlet(np.ones(3), 50)
+    calibration = cs.conformalize(exact, rng.multinomial(10, exact), "kl", classes=["a", "b", "c"])
+    rounded = pd.DataFrame(exact.round(3), columns=["a", "b", "c"]).assign(task=[f"t{i}" for i in range(50)])
+    batch = pa.RecordBatch.from_pandas(rounded)
+    with pytest.warns(CredalSetWarning, match="as rounded numbers do"):
+        answers = cs.Scorer(calibration, alpha=0.2, ask=["upper"])(batch)
+    values = rounded[["a", "b", "c"]].to_numpy()
+    expected = calibration.predict_set(values / values.sum(axis=1, keepdims=True), 0.2).upper()
+    np.testing.assert_allclose(answers.column("upper_a").to_numpy(), expected[:, 0])
+    with pytest.raises(ValueError, match=r"which look rounded: prediction / prediction\.sum"):
+        calibration.predict_set(values)
+    off = pa.RecordBatch.from_pandas(rounded.assign(a=rounded["a"] + 0.02))
+    with pytest.raises(ValueError, match="do not sum to one"):
+        cs.Scorer(calibration, alpha=0.2)(off)

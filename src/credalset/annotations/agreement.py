@@ -28,13 +28,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from credalset._estimate import Estimate
+from credalset._text import Rows
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_probability
-from credalset.annotations.agreement_result import Agreement, Statistic
+from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.ballots import Ballots
 
 if TYPE_CHECKING:
@@ -63,20 +65,21 @@ def measure_agreement(votes: Annotations, level: float, n_resamples: int, random
         raise ValueError("agreement needs at least one item with two votes, but no item has more than one.")
     for_items, for_workers = as_generator(random_state).spawn(2)
     patterns = Patterns.group(counts[sizes > 0], votes.positions)
-    values = patterns.statistics(patterns.frequency[None, :].astype(np.float64))
-    resampled = [patterns.statistics(drawn) for drawn in patterns.resample(n_resamples, for_items)]
+    values = patterns.statistics(np.bincount(patterns.item)[None, :].astype(np.float64))
+    resampled = [patterns.statistics(drawn) for drawn in resample(patterns.item, n_resamples, for_items)]
     found = {
-        name: _with_interval(value[0], [block[name] for block in resampled], level) for name, value in values.items()
+        name: _with_interval(value[0], [block[name] for block in resampled], level, len(votes))
+        for name, value in values.items()
     }
     per_class = [name.removeprefix("class_") for name in found if name.startswith("class_")]
     overall = {name: statistics[0] for name, statistics in found.items() if not name.startswith("class_")}
     shares = counts.sum(axis=0) / counts.sum()
     return Agreement(
         **overall,
-        classes=[
+        classes=Rows(
             {"class": label, "share": float(shares[k]), **{name: found[f"class_{name}"][k] for name in per_class}}
             for k, label in enumerate(votes.classes)
-        ],
+        ),
         n_items=len(votes),
         n_votes=int(sizes.sum()),
         n_paired=int((sizes >= 2).sum()),
@@ -87,24 +90,19 @@ def measure_agreement(votes: Annotations, level: float, n_resamples: int, random
     )
 
 
-def _with_interval(value: FloatArray, resampled: list[FloatArray], level: float) -> list[Statistic]:
-    """Return the statistic, one per class where there are several, with percentiles over the resamples."""
+def _with_interval(value: FloatArray, resampled: list[FloatArray], level: float, n: int) -> list[Estimate]:
+    """Return the statistic, one per class where there are several, with percentiles over the resamples.
+
+    Resamples in which a statistic is undefined do not count.
+    """
     values = np.atleast_1d(value)
-    if not resampled:
-        return [Statistic(x, np.nan, np.nan) for x in values]
-    drawn = np.concatenate(resampled).reshape(-1, len(values))
-    low, high = _percentiles(drawn, level)
-    return [Statistic(*three) for three in zip(values, low, high, strict=True)]
-
-
-def _percentiles(drawn: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of each column; resamples in which a statistic is undefined do not count."""
-    low, high = np.full(drawn.shape[1], np.nan), np.full(drawn.shape[1], np.nan)
-    known = ~np.isnan(drawn)
-    for column in np.flatnonzero(known.any(axis=0)):
-        bounds = np.quantile(drawn[known[:, column], column], [(1 - level) / 2, (1 + level) / 2])
-        low[column], high[column] = bounds
-    return low, high
+    drawn = np.concatenate(resampled or [np.empty(0)]).reshape(-1, len(values))
+    found = []
+    for x, column in zip(values, drawn.T, strict=True):
+        known = column[~np.isnan(column)]
+        low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (np.nan, np.nan)
+        found.append(Estimate(x, low, high, n))
+    return found
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,6 @@ class Patterns:
     """
 
     counts: FloatArray  # (U, K), every row with at least one vote
-    frequency: IntArray  # (U,)
     item: IntArray  # (n,) pattern of each item
     positions: tuple[float, ...] | None
 
@@ -128,21 +125,7 @@ class Patterns:
         if not np.array_equal(counts[first][item], counts):
             _, first, item = np.unique(counts, axis=0, return_index=True, return_inverse=True)
         item = item.reshape(-1)  # NumPy 2.0 gives it two axes
-        return cls(counts[first].astype(np.float64), np.bincount(item), item, positions)
-
-    def resample(self, n_resamples: int, random: np.random.Generator) -> Iterator[FloatArray]:
-        """Draw as many items as there are, with replacement; yield blocks of pattern frequencies (B, U)."""
-        n, size = len(self.item), len(self.frequency)
-        few = size * PATTERN_COST < n
-        block = max(1, BLOCK // (size if few else n))
-        for done in range(0, n_resamples, block):
-            rows = min(block, n_resamples - done)
-            if few:
-                drawn = random.multinomial(n, self.frequency / n, size=rows)
-            else:
-                chosen = self.item[random.integers(n, size=(rows, n), dtype=np.int32)] + np.arange(rows)[:, None] * size
-                drawn = np.bincount(chosen.ravel(), minlength=rows * size).reshape(rows, size)
-            yield drawn.astype(np.float64)
+        return cls(counts[first].astype(np.float64), item, positions)
 
     def statistics(self, weight: FloatArray) -> Statistics:
         """Compute every statistic for B weightings (B, U) of the patterns; those per class have shape (B, K)."""
@@ -209,9 +192,7 @@ def _scaled_alpha(observed: FloatArray, votes: FloatArray, x: FloatArray) -> Flo
     return np.where(varied, 1 - (total - 1) * observed / expected, np.nan)
 
 
-def per_worker(
-    ballots: Ballots, counts: IntArray, level: float, n_resamples: int, random: np.random.Generator
-) -> list[dict[str, Any]]:
+def per_worker(ballots: Ballots, counts: IntArray, level: float, n_resamples: int, random: np.random.Generator) -> Rows:
     """Compare each annotator with the others on the same items.
 
     Agreement is the share of the others' votes that are the annotator's, averaged over the annotator's items, which are
@@ -227,31 +208,37 @@ def per_worker(
     votes = np.bincount(worker, minlength=size)
     everyone = counts[m >= 2].sum(axis=0)
     use = np.bincount(worker.astype(np.int64) * len(everyone) + label, minlength=size * len(everyone)).reshape(size, -1)
-    rows = []
+    rows, seed = Rows(), int(random.integers(2**63))  # each draws from the same stream: their order must not matter
     for name, own, used in zip(ballots.workers, np.split(agreed, np.cumsum(votes)[:-1]), use, strict=True):
+        own = np.sort(own)  # as must that of their items
         value = own.mean() if len(own) else np.nan
         chance = used @ everyone / (len(own) * everyone.sum()) if len(own) else np.nan
-        drawn = [_resampled_means(own, n_resamples, random)] if n_resamples and len(own) else []
+        distinct, pattern = np.unique(own, return_inverse=True)
+        stream = np.random.default_rng(seed)
+        drawn = [weight @ distinct / len(own) for weight in resample(pattern, n_resamples, stream)] if len(own) else []
         rows.append(
             {
                 "worker": name,
                 "votes": len(own),
-                "agreement": _with_interval(np.array(value), drawn, level)[0],
+                "agreement": _with_interval(np.array(value), drawn, level, len(own))[0],
                 "kappa": float((value - chance) / (1 - chance)) if chance < 1 else np.nan,
             }
         )
     return rows
 
 
-def _resampled_means(values: FloatArray, n_resamples: int, random: np.random.Generator) -> FloatArray:
-    """Return the means of resamples; of values that repeat, it is enough to draw how often each occurs."""
-    n = len(values)
-    distinct, frequency = np.unique(values, return_counts=True)
-    if len(distinct) * PATTERN_COST < n:
-        return random.multinomial(n, frequency / n, size=n_resamples) @ distinct / n
-    block = max(1, BLOCK // n)
-    chosen = (
-        random.integers(n, size=(min(block, n_resamples - done), n), dtype=np.int32)
-        for done in range(0, n_resamples, block)
-    )
-    return np.concatenate([values[rows].mean(axis=1) for rows in chosen])
+def resample(pattern: IntArray, n_resamples: int, random: np.random.Generator) -> Iterator[FloatArray]:
+    """Draw as many items as there are, with replacement; yield blocks of frequencies (B, U) of their patterns."""
+    pattern = np.sort(pattern)  # the order of the items must not matter
+    frequency = np.bincount(pattern)
+    n, size = len(pattern), len(frequency)
+    few = size * PATTERN_COST < n
+    block = max(1, BLOCK // (size if few else n))
+    for done in range(0, n_resamples, block):
+        rows = min(block, n_resamples - done)
+        if few:
+            drawn = random.multinomial(n, frequency / n, size=rows)
+        else:
+            chosen = pattern[random.integers(n, size=(rows, n), dtype=np.int32)] + np.arange(rows)[:, None] * size
+            drawn = np.bincount(chosen.ravel(), minlength=rows * size).reshape(rows, size)
+        yield drawn.astype(np.float64)

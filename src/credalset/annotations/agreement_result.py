@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from credalset._estimate import Estimate
+from credalset._text import Rows, number_text, table_text
 from credalset.exceptions import need
 
 TITLES = {
@@ -24,36 +26,17 @@ MOST_WORKERS = 5
 WIDEST_NAME = 24
 
 
-class Statistic(float):
-    """A number that carries the bounds of its interval, ``low`` and ``high``."""
-
-    low: float
-    high: float
-
-    def __new__(cls, value: float, low: float, high: float) -> Statistic:
-        """Create the statistic; it behaves like the plain number ``value``."""
-        self = super().__new__(cls, value)
-        self.low, self.high = float(low), float(high)
-        return self
-
-    def __repr__(self) -> str:
-        return f"{self:.4f} [{self.low:.4f}, {self.high:.4f}]"
-
-    def __reduce__(self) -> tuple[type[Statistic], tuple[float, float, float]]:
-        return Statistic, (float(self), self.low, self.high)
-
-
 @dataclass(frozen=True, eq=False)
 class Agreement:
     """How much annotators agree; printed, a table. A statistic that is not defined is NaN: κ of one class only.
 
     Attributes
     ----------
-    percent, kappa, alpha, ac1 : Statistic
+    percent, kappa, alpha, ac1 : Estimate
         Percent agreement, Fleiss' κ, Krippendorff's α (nominal) and Gwet's AC1; numbers with ``low`` and ``high``.
-    alpha_ordinal, alpha_interval, ac2 : Statistic or None
+    alpha_ordinal, alpha_interval, ac2 : Estimate or None
         For ordered classes: α that knows the order of the levels or their positions, and AC2 with quadratic weights.
-    classes : list of dict
+    classes : Rows, a list of dict that prints as a table
         Per class: its ``share`` of all votes; ``agreement``, the chance that a second vote is for the class if the
         first is; ``kappa`` and ``alpha`` of the class against all others.
     n_items, n_votes, n_paired : int
@@ -68,46 +51,51 @@ class Agreement:
     >>> print(Annotations.from_table(rows).agreement())
     Agreement: 3 items, 6 votes, 3 items with at least two
     <BLANKLINE>
-                           value  95% interval
-    percent agreement     0.6667  0.0000 to 1.0000
+                           value       95% interval
+    --------------------  ------  -----------------
+    percent agreement     0.6667   0.0000 to 1.0000
     Fleiss' kappa         0.3333  -1.0000 to 1.0000
     Krippendorff's alpha  0.4444  -0.6667 to 1.0000
     Gwet's AC1            0.3333  -1.0000 to 1.0000
     <BLANKLINE>
-    class   share  agreement  95% interval        kappa   alpha
-    'a'    0.5000     0.6667  0.0000 to 1.0000   0.3333  0.4444
-    'b'    0.5000     0.6667  0.0000 to 1.0000   0.3333  0.4444
+    class   share  agreement      95% interval   kappa   alpha
+    -----  ------  ---------  ----------------  ------  ------
+    'a'    0.5000     0.6667  0.0000 to 1.0000  0.3333  0.4444
+    'b'    0.5000     0.6667  0.0000 to 1.0000  0.3333  0.4444
     <BLANKLINE>
-    worker  votes  agreement  95% interval        kappa
-    'ann'       3     0.6667  0.0000 to 1.0000   0.3333
-    'bob'       3     0.6667  0.0000 to 1.0000   0.3333
+    worker  votes  agreement      95% interval   kappa
+    ------  -----  ---------  ----------------  ------
+    'ann'       3     0.6667  0.0000 to 1.0000  0.3333
+    'bob'       3     0.6667  0.0000 to 1.0000  0.3333
     """
 
-    percent: Statistic
-    kappa: Statistic
-    alpha: Statistic
-    ac1: Statistic
-    classes: list[dict[str, Any]]
+    percent: Estimate
+    kappa: Estimate
+    alpha: Estimate
+    ac1: Estimate
+    classes: Rows
     n_items: int
     n_votes: int
     n_paired: int
     level: float
-    alpha_ordinal: Statistic | None = None
-    alpha_interval: Statistic | None = None
-    ac2: Statistic | None = None
-    _measure_workers: Callable[[], list[dict[str, Any]]] | None = field(default=None, repr=False)
+    alpha_ordinal: Estimate | None = None
+    alpha_interval: Estimate | None = None
+    ac2: Estimate | None = None
+    _measure_workers: Callable[[], Rows] | None = field(default=None, repr=False)
 
     @cached_property
-    def workers(self) -> list[dict[str, Any]] | None:
+    def workers(self) -> Rows | None:
         """Per annotator: ``votes`` on items with others, ``agreement`` with these, and ``kappa``; None if unknown.
 
         Measured when first asked for.
         """
         return None if self._measure_workers is None else self._measure_workers()
 
+    def _overall(self) -> dict[str, Estimate]:
+        return {name: getattr(self, name) for name in TITLES if getattr(self, name) is not None}
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: a statistic is its value, low and high; one that is undefined is None."""
-        overall = {name: _plain(getattr(self, name)) for name in TITLES if getattr(self, name) is not None}
         rows = {"classes": self.classes, "workers": self.workers}
         return {
             "schema_version": 1,
@@ -115,7 +103,7 @@ class Agreement:
             "n_items": self.n_items,
             "n_votes": self.n_votes,
             "n_paired": self.n_paired,
-            "overall": overall,
+            "overall": {name: _plain(value) for name, value in self._overall().items()},
             **{
                 name: None if table is None else [{key: _plain(value) for key, value in row.items()} for row in table]
                 for name, table in rows.items()
@@ -124,45 +112,35 @@ class Agreement:
 
     def to_frame(self) -> Any:
         """Return the statistics of all votes as a pandas frame, with their intervals; see also `classes`, `workers`."""
-        found = {name: getattr(self, name) for name in TITLES if getattr(self, name) is not None}
-        rows = {name: (float(value), value.low, value.high) for name, value in found.items()}
+        rows = {name: (float(value), value.low, value.high) for name, value in self._overall().items()}
         return need("pandas").DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
 
     def __str__(self) -> str:
-        head = f"Agreement: {self.n_items} items, {self.n_votes} votes, {self.n_paired} items with at least two"
         interval = f"{100 * self.level:g}% interval"
-        overall = [("", "value", interval)]
-        for name, title in TITLES.items():
-            statistic = getattr(self, name)
-            if statistic is not None:
-                overall.append((title, _number(statistic), _bounds(statistic)))
-        classes = [("class", "share", "agreement", interval, "kappa", "alpha")]
-        for row in self.classes[:MOST_CLASSES]:
-            numbers = (_number(row["share"]), _number(row["agreement"]), _bounds(row["agreement"]))
-            classes.append((_name(row["class"]), *numbers, _number(row["kappa"]), _number(row["alpha"])))
-        parts = [
-            head,
-            _table(overall, "<><"),
-            _table(classes, "<>><>>") + _more(len(self.classes), MOST_CLASSES, "classes"),
+        overall = [[TITLES[name], *_with_bounds(value)] for name, value in self._overall().items()]
+        classes = [
+            [_name(row["class"]), number_text(row["share"]), *_with_bounds(row["agreement"]), *_beyond_chance(row)]
+            for row in self.classes[:MOST_CLASSES]
         ]
-        return "\n\n".join([*parts, *self._worker_table(interval)])
+        parts = [
+            f"Agreement: {self.n_items} items, {self.n_votes} votes, {self.n_paired} items with at least two",
+            table_text(["", "value", interval], overall, left=1),
+            table_text(["class", "share", "agreement", interval, "kappa", "alpha"], classes, left=1),
+        ]
+        if len(self.classes) > MOST_CLASSES:
+            parts[-1] += f"\n… and {len(self.classes) - MOST_CLASSES} more classes"
+        if self.workers:
+            few = len(self.workers) <= 2 * MOST_WORKERS
+            shown = self.workers if few else sorted(self.workers, key=_agreement)[:MOST_WORKERS]
+            workers = [
+                [_name(row["worker"]), str(row["votes"]), *_with_bounds(row["agreement"]), *_beyond_chance(row)]
+                for row in shown
+            ]
+            parts.append(table_text(["worker", "votes", "agreement", interval, "kappa"], workers, left=1))
+            parts[-1] += "" if few else f"\n… the {len(shown)} lowest of {len(self.workers)} workers"
+        return "\n\n".join(parts)
 
     __repr__ = __str__
-
-    def _worker_table(self, interval: str) -> list[str]:
-        if not self.workers:
-            return []
-        rows = [("worker", "votes", "agreement", interval, "kappa")]
-        shown = (
-            self.workers
-            if len(self.workers) <= 2 * MOST_WORKERS
-            else sorted(self.workers, key=_agreement)[:MOST_WORKERS]
-        )
-        for row in shown:
-            numbers = (_number(row["agreement"]), _bounds(row["agreement"]), _number(row["kappa"]))
-            rows.append((_name(row["worker"]), str(row["votes"]), *numbers))
-        rest = len(self.workers) - len(shown)
-        return [_table(rows, "<>><>") + (f"\n… the {len(shown)} lowest of {len(self.workers)} workers" if rest else "")]
 
 
 def _agreement(row: dict[str, Any]) -> float:
@@ -170,25 +148,13 @@ def _agreement(row: dict[str, Any]) -> float:
     return math.inf if math.isnan(value) else value
 
 
-def _table(rows: Sequence[tuple[str, ...]], align: str) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+def _with_bounds(value: Estimate) -> tuple[str, str]:
+    bounds = "-" if math.isnan(value.low) else f"{number_text(value.low)} to {number_text(value.high)}"
+    return number_text(float(value)), bounds
 
 
-def _more(size: int, shown: int, what: str) -> str:
-    return f"\n… and {size - shown} more {what}" if size > shown else ""
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"
-
-
-def _bounds(statistic: Statistic) -> str:
-    return "-" if math.isnan(statistic.low) else f"{statistic.low:.4f} to {statistic.high:.4f}"
+def _beyond_chance(row: dict[str, Any]) -> list[str]:
+    return [number_text(float(row[name])) for name in ("kappa", "alpha") if name in row]
 
 
 def _name(name: object) -> str:
@@ -197,7 +163,7 @@ def _name(name: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Statistic):
+    if isinstance(value, Estimate):
         return {"value": _plain(float(value)), "low": _plain(value.low), "high": _plain(value.high)}
     if isinstance(value, float) and math.isnan(value):
         return None

@@ -5,7 +5,7 @@ Tables are read by duck typing, so pandas, polars and pyarrow are never imported
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,12 +20,13 @@ from credalset.annotations.counting import (
     Counted,
     Duplicates,
     Fault,
-    check_options,
+    Rules,
     count_votes,
+    drop_unreadable_times,
     recover_counts,
 )
-from credalset.annotations.naming import complete, find_variants, refuse_item_column
-from credalset.annotations.records import as_count_matrix, as_votes, check_records
+from credalset.annotations.naming import find_variants, refuse_item_column, tidied
+from credalset.annotations.records import are_votes, as_count_matrix, as_votes, check_records
 from credalset.annotations.scale import Positions, find_positions
 from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import (
@@ -74,6 +75,7 @@ class Building:
         duplicates: Duplicates = "last",
         unknown: Fault = "error",
         missing: Fault = "error",
+        tidy: bool = False,
     ) -> Self:
         """Count the votes of a long table with one row per vote (the crowd-kit convention).
 
@@ -90,7 +92,8 @@ class Building:
             told apart, and ``duplicates="error"`` is refused.
         time : column name, optional
             When a vote was cast (numbers, dates or ISO 8601 texts): decides which vote is the first and which the last.
-            Without it the order of the rows does.
+            Found by its usual names (created_at, timestamp, …) where it can be understood; without it the order of the
+            rows decides.
         weight : column name, optional
             What each vote counts, fractions allowed. The numbers of votes are then unknown (`has_counts` is False):
             shares and `weights` are all there is.
@@ -114,6 +117,8 @@ class Building:
             Rows whose label is not in ``classes`` or whose task is not in ``items``: raise or leave out.
         missing : {"error", "drop"}
             Rows where task, worker, label or weight is None, NaN, NaT, ``pandas.NA`` or null: raise or leave out.
+        tidy : bool
+            Read labels in lower case, with single spaces and none around them.
 
         Examples
         --------
@@ -124,27 +129,24 @@ class Building:
                [1, 0],
                [0, 0]])
         """
-        check_options(duplicates, unknown, missing)
+        rules = Rules(duplicates, unknown, missing)
         names = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
         raw = find_columns(table, names)
-        single = _question(one_vs_rest, classes)
-        labels = raw["label"]
+        single = SingleLabels(one_vs_rest, classes)
+        labels = [tidied(value) for value in as_list(raw["label"])] if tidy else raw["label"]
         columns = {role: Column.encode(role, column) for role, column in raw.items() if role != "label"}
+        if time is None:
+            drop_unreadable_times(columns)
         columns["label"] = Column.encode("label", single(as_list(labels), lambda row: f"Row {row} of label"))
         single.check()
         wanted = single.classes or classes
-        counted = count_votes(
-            columns,
-            default_classes(labels, columns["label"]) if wanted is None else wanted,
-            items,
-            duplicates=duplicates,
-            unknown=unknown,
-            missing=missing,
-        )
+        known = default_classes(labels, columns["label"]) if wanted is None else wanted
+        counted = count_votes(columns, known, items, rules)
         if wanted is None:
             warn_of_variants(counted.classes)
         inferred = wanted is None and has_ordered_categories(labels)
-        return cls._counted(counted, "weight" in columns, ordered, positions, inferred)
+        places = find_positions(counted.classes, ordered, positions, inferred)
+        return cls._counted(counted, "weight" in columns, places)
 
     @classmethod
     @also_called
@@ -161,6 +163,7 @@ class Building:
         positions: Sequence[float] | None = None,
         one_vs_rest: Hashable | None = None,
         unknown: Fault = "error",
+        tidy: bool = False,
     ) -> Self:
         """Count the votes of a wide table: a row per item, a column per annotator, labels or codes in the cells.
 
@@ -182,7 +185,7 @@ class Building:
             Item names in the wanted order, as in `from_table`.
         empty : iterable
             Further values that mark an empty cell, such as -1.
-        ordered, positions, one_vs_rest, unknown
+        ordered, positions, one_vs_rest, unknown, tidy
             As in `from_table`.
 
         Examples
@@ -204,6 +207,7 @@ class Building:
             positions=positions,
             one_vs_rest=one_vs_rest,
             unknown=unknown,
+            tidy=tidy,
         )
 
     @classmethod
@@ -248,15 +252,12 @@ class Building:
         Annotations(2 items, 2 classes: 'cat', 'dog'; 4 votes, 1 to 3 per item)
         """
         found = check_records(records)
-        names = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
-        if isinstance(found, list) and any(isinstance(value, str) for record in found[:1] for value in record.values()):
-            names = complete(list(found[0]), names)
-        votes = as_votes(found, names) if len(found) else {task: [], label: []}
-        if votes is not None:
-            if isinstance(found, dict) and items is None:
-                items = list(found)
-            used: dict[str, Any] = {role: name if name in votes else None for role, name in names.items()}
-            return cls.from_table(votes, classes=classes, items=items, **used, **options)
+        names: dict[str, Any] = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
+        if isinstance(found, list) and (not found or are_votes(found[0], names)):
+            return cls.from_table(found, classes=classes, items=items, **names, **options)
+        if isinstance(found, Mapping) and not any(isinstance(value, Mapping) for value in found.values()):
+            items = list(found) if items is None else items
+            return cls.from_table(as_votes(found), classes=classes, items=items, **options)
         matrix, class_names, item_names = as_count_matrix(found, classes)
         if items is None:
             items = item_names
@@ -355,21 +356,13 @@ class Building:
         return cls._named(distributions, values, classes, items, ordered, positions)
 
     @classmethod
-    def _counted(
-        cls,
-        counted: Counted,
-        weighted: bool,
-        ordered: bool | None,
-        positions: Sequence[float] | None,
-        inferred: bool,
-        origin: str | None = None,
-    ) -> Self:
+    def _counted(cls, counted: Counted, weighted: bool, positions: Positions | None, origin: str | None = None) -> Self:
         return cls(
             classes=counted.classes,
             items=counted.items,
             _matrix=counted.matrix,
             _weighted=weighted,
-            _positions=find_positions(counted.classes, ordered, positions, inferred),
+            _positions=positions,
             _ballots=counted.ballots,
             origin=origin,
         )
@@ -407,12 +400,6 @@ def warn_of_variants(classes: Sequence[Hashable]) -> None:
     if variants:
         listed = "; ".join(", ".join(map(repr, group)) for group in variants[:3]) + (" …" if len(variants) > 3 else "")
         warn(
-            f"labels that differ only in case or spaces are counted as classes of their own: {listed}. Read files with "
+            f"labels that differ only in case or spaces are counted as classes of their own: {listed}. Read them with "
             "tidy=True. Merge them with votes.rename({old: new}), or name all in classes=[...] if they do differ."
         )
-
-
-def _question(one_vs_rest: Hashable | None, classes: Names | None) -> SingleLabels:
-    if one_vs_rest is not None and classes is not None:
-        raise ValueError("one_vs_rest sets the two classes itself: leave classes out.")
-    return SingleLabels(one_vs_rest)

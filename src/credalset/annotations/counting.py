@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -34,22 +34,21 @@ class Counted:
     overruled: int = 0  # votes that do not count, as the same worker has another one on the same task
 
 
-def check_options(duplicates: str, unknown: str, missing: str) -> None:
-    """Refuse options that have no meaning."""
-    check_option(duplicates, "duplicates", ("last", "first", "error", "keep"))
-    check_option(unknown, "unknown", ("error", "drop"))
-    check_option(missing, "missing", ("error", "drop"))
+@dataclass(frozen=True)
+class Rules:
+    """What to make of repeated, unknown and missing votes; see `Annotations.from_table`."""
+
+    duplicates: str
+    unknown: str
+    missing: str
+
+    def __post_init__(self) -> None:
+        check_option(self.duplicates, "duplicates", get_args(Duplicates))
+        check_option(self.unknown, "unknown", get_args(Fault))
+        check_option(self.missing, "missing", get_args(Fault))
 
 
-def count_votes(
-    columns: dict[str, Column],
-    classes: Names,
-    items: Names | None,
-    *,
-    duplicates: str,
-    unknown: str,
-    missing: str,
-) -> Counted:
+def count_votes(columns: dict[str, Column], classes: Names, items: Names | None, rules: Rules) -> Counted:
     """Count the votes in columns named task, label and, where known, worker, time and weight.
 
     Missing values are handled first, then unknown labels and tasks, then repeated votes, so that an unusable row never
@@ -58,7 +57,9 @@ def count_votes(
     kept = np.ones(len(columns["task"].codes), dtype=np.bool_)
     for role, column in columns.items():
         if role != "time":
-            kept = column.filter(kept, column.missing, missing, "that are missing", "Fill them in, or pass missing")
+            kept = column.filter(
+                kept, column.missing, rules.missing, "that are missing", "Fill them in, or pass missing"
+            )
     class_names = as_names(classes, "classes")
     item_names = as_names(columns["task"].present() if items is None else items, "items")
     if len(class_names) < 2:
@@ -73,9 +74,9 @@ def count_votes(
     ):
         position = positions(column.values, names)[column.codes]
         advice = f"Correct them, extend {argument}, or pass unknown"
-        kept = column.filter(kept, position < 0, unknown, f"that are not in {argument}", advice)
+        kept = column.filter(kept, position < 0, rules.unknown, f"that are not in {argument}", advice)
         cells.append(position)
-    rows = counted_rows(np.flatnonzero(kept), columns, duplicates)
+    rows = counted_rows(np.flatnonzero(kept), columns, rules.duplicates)
     item, label = cells[0][rows], cells[1][rows]
     weights = None if "weight" not in columns else as_weights(columns["weight"])[rows]
     shape = (len(item_names), len(class_names))
@@ -101,6 +102,17 @@ def as_weights(column: Column) -> FloatArray:
 def as_seconds(column: Column) -> FloatArray:
     """Return the time of every row as a number that grows with it; a missing one is before all others."""
     return np.array([_seconds(value) for value in column.values])[column.codes]
+
+
+def drop_unreadable_times(columns: dict[str, Column]) -> bool:
+    """Go by the order of the rows if times that nobody asked for cannot be understood; tell whether that was so."""
+    try:
+        if "time" in columns:
+            as_seconds(columns["time"])
+    except ValueError:
+        del columns["time"]
+        return True
+    return False
 
 
 def _seconds(value: Any) -> float:

@@ -261,13 +261,24 @@ def order_of_items(own: Any, wanted: Any, name: str, like: str) -> IntArray | No
 def in_item_order(values: Any, items: Any, name: str, like: str) -> Any:
     """Put one value, or row of values, per item into the order of the items, where both have names.
 
+    Values of further items are left out, as one looks things up in a table that knows more.
+
     Examples
     --------
     >>> import pandas as pd
     >>> in_item_order(pd.Series({"t2": "hard", "t1": "easy"}), ["t1", "t2"], "groups", "prediction").tolist()
     ['easy', 'hard']
     """
-    rows = order_of_items(row_names(values), items, name, like)
+    own = row_names(values)
+    if own is not None and items is not None and len(own) > len(items):
+        wanted, known = plain_names(items), plain_names(own)
+        if len(set(known)) == len(known) and set(wanted) <= set(known) and not _is_unnamed(known):
+            place = {key: row for row, key in enumerate(known)}
+            rows: IntArray | None = np.array([place[key] for key in wanted], dtype=np.int64)
+        else:
+            rows = None
+    else:
+        rows = order_of_items(own, items, name, like)
     if rows is None:
         return values
     return values.iloc[rows] if hasattr(values, "iloc") else values[rows]

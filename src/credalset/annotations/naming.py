@@ -109,6 +109,9 @@ def complete(columns: Sequence[Hashable], names: dict[str, Hashable | None]) -> 
         if names.get(role) == role and role not in columns:
             found = candidates([column for column in columns if column not in completed.values()], role)
             completed[role] = found[0] if len(found) == 1 else role
+    if "time" in names and names["time"] is None:
+        found = candidates([column for column in columns if column not in completed.values()], "time")
+        completed["time"] = found[0] if found else None
     return completed
 
 

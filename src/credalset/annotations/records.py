@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from credalset._typing import FloatArray
+from credalset.annotations.naming import complete
 from credalset.annotations.table import Column, default_classes
 
 SHAPES = (
@@ -16,23 +17,17 @@ SHAPES = (
 )
 
 
-def as_votes(records: Any, names: dict[str, Hashable | None]) -> dict[Hashable, list[Any]] | None:
-    """Return the columns of a list of votes, or of a dict of lists of labels; None if records hold counts."""
-    if isinstance(records, Mapping):
-        if not records or any(isinstance(value, Mapping) for value in records.values()):
-            return None
-        pairs = [(item, label) for item, labels in records.items() for label in _labels_of(item, labels)]
-        return {names["task"]: [item for item, _ in pairs], names["label"]: [label for _, label in pairs]}
-    wanted = [name for name in names.values() if name is not None]
-    if names["label"] not in records[0] and names["task"] not in records[0]:
-        return None
-    for number, record in enumerate(records):
-        for role in ("task", "label"):
-            if names[role] not in record:
-                raise ValueError(
-                    f"Record {number} has no {names[role]!r}, only {list(record)}. Name the right key: {role}=..."
-                )
-    return {name: [record.get(name) for record in records] for name in wanted if any(name in r for r in records)}
+def are_votes(record: Mapping[Any, Any], names: dict[str, Hashable | None]) -> bool:
+    """Tell whether a record is a vote, with a task or a label, rather than counts by class."""
+    has_texts = any(isinstance(value, str) for value in record.values())
+    known = complete(list(record), names) if has_texts else names
+    return known["task"] in record or known["label"] in record
+
+
+def as_votes(records: Mapping[Hashable, Any]) -> dict[str, list[Any]]:
+    """Return the columns of a table of votes that come as lists of labels by item."""
+    pairs = [(item, label) for item, labels in records.items() for label in _labels_of(item, labels)]
+    return {"task": [item for item, _ in pairs], "label": [label for _, label in pairs]}
 
 
 def _labels_of(item: Hashable, labels: Any) -> list[Any]:

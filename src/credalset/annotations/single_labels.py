@@ -25,7 +25,9 @@ class SingleLabels:
     ['sport', 'not sport', 'not sport']
     """
 
-    def __init__(self, one_vs_rest: Hashable | None = None) -> None:
+    def __init__(self, one_vs_rest: Hashable | None = None, classes: Any = None) -> None:
+        if one_vs_rest is not None and classes is not None:
+            raise ValueError("one_vs_rest sets the two classes itself: leave classes out.")
         self.wanted = one_vs_rest
         self.seen: dict[Any, None] = {}
 

@@ -206,7 +206,7 @@ def rows_of(names: Names, items: tuple[Hashable, ...], what: str) -> IntArray:
     if (rows < 0).any():
         raise ValueError(
             f"items has {(rows < 0).sum()} name(s) that are not among the {len(items)} known items "
-            f"(first: {wanted[int(rows.argmin())]!r}). For positions or a mask use {what}[...]."
+            f"(first: {wanted[int(rows.argmin())]!r}). Names count as they are: '7' is not 7."
         )
     return rows
 

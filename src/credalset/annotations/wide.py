@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from credalset.annotations.naming import TASK_NAMES, plain
+from credalset.annotations.naming import candidates, plain, tidied
 from credalset.annotations.table import SEVERAL, as_list, is_missing
 from credalset.exceptions import warn
 
 ANNOTATOR = re.compile(r"(annotator|annotation|rater|worker|coder|judge|labell?er|reviewer|expert|user|ann)[ _.#-]*\d+")
 MOST_CELLS_READ = 100_000
+MOST_LABELS = 20  # more distinct values, and more than every second row a new one, are texts rather than labels
+TELLING = 5  # filled cells of a column that tell whether its values are those of others
 
 
 def looks_wide(table: Any) -> str:
@@ -43,7 +46,7 @@ def looks_wide(table: Any) -> str:
     names, columns = _columns(table)
     if len(columns) < 2:
         return ""
-    if names is not None and all(ANNOTATOR.fullmatch(plain(name)) for name in names):
+    if names is not None and all(is_annotator(name) for name in names):
         return f"its columns are called {', '.join(map(repr, names[:3]))}"
     return _why_cells_are_labels(columns)
 
@@ -107,6 +110,38 @@ def _is_whole(value: Any) -> bool:
         return False
 
 
+def label_columns(cells: Mapping[Any, list[Any]]) -> list[Any]:
+    """Return the columns that hold labels: few different ones, some of which stand in other columns too.
+
+    Texts differ from row to row, and columns such as a topic have values that no other column has.
+
+    Examples
+    --------
+    >>> topics, ann, bob = ["law", "art"] * 3, ["yes", "no", "no"] * 2, ["yes", "yes", None] * 2
+    >>> label_columns({"topic": topics, "ann": ann, "bob": bob, "text": ["a", "b", "c", "d", "e", "f"]})
+    ['ann', 'bob']
+    """
+    filled = {name: [tidied(value) for value in values if not is_missing(value)] for name, values in cells.items()}
+    filled = {n: values for n, values in filled.items() if not any(isinstance(v, (*SEVERAL, dict)) for v in values)}
+    holders = Counter(value for values in filled.values() for value in set(values))
+    shares = {name for name, values in filled.items() if any(holders[value] > 1 for value in values)}
+    found = [
+        name
+        for name, values in filled.items()
+        if len(set(values)) <= max(MOST_LABELS, len(values) // 2)
+        and (len(set(values)) < max(3, len(values)) or name in shares)
+    ]
+    if len(shares.intersection(found)) < 2:
+        return found
+    enough = min(TELLING, max(3, max(map(len, cells.values())) // 2))
+    return [name for name in found if name in shares or len(filled[name]) < enough or is_annotator(name)]
+
+
+def is_annotator(name: Any) -> bool:
+    """Tell whether a column is called like an annotator: rater_1, Judge 2."""
+    return ANNOTATOR.fullmatch(plain(name)) is not None
+
+
 def melt(
     table: Any, task: Hashable | None, empty: Iterable[Any], worker: Iterable[Hashable] | None = None
 ) -> tuple[dict[str, list[Any]], list[Any]]:
@@ -135,7 +170,7 @@ def melt(
         raise ValueError(f"table must have columns of one length, but they have {sorted(lengths)}.")
     size = lengths.pop() if lengths else 0
     if task is None:
-        task = next((name for name in annotators if plain(name) in TASK_NAMES), None)
+        task = next(iter(candidates(annotators, "task")), None)
     elif task not in annotators:
         raise ValueError(
             f"table has no column {task!r}, only {annotators}. Name the one that holds the items: task=..."
@@ -147,8 +182,24 @@ def melt(
         items = cells.pop(task)
     if worker is not None:
         cells = {name: cells[name] for name in _annotators(worker, list(cells))}
+    elif names is not None:
+        others = [name for name in cells if name not in label_columns(cells)]
+        if 0 < len(others) < len(cells) - 1:
+            cells = {name: column for name, column in cells.items() if name not in others}
+            warn(
+                f"columns {', '.join(map(repr, others[:5]))} are not read: they hold texts, or values that no other "
+                "column has. Name the annotators if some are among them: worker=[...]."
+            )
     if not cells:
         raise ValueError(f"table has no column besides {task!r}: each annotator needs one.")
+    long = votes_in(cells, items, empty)
+    if worker is None:
+        _warn_of_others(long)
+    return long, items
+
+
+def votes_in(cells: Mapping[Any, list[Any]], items: list[Any], empty: Iterable[Any] = ()) -> dict[str, list[Any]]:
+    """Return a vote per filled cell of columns by annotator, as columns task, worker and label."""
     blank = {None, "", *empty}
     long: dict[str, list[Any]] = {"task": [], "worker": [], "label": []}
     for name, labels in cells.items():
@@ -156,9 +207,7 @@ def melt(
         long["task"] += [items[row] for row in filled]
         long["worker"] += [name] * len(filled)
         long["label"] += [_plain_number(labels[row]) for row in filled]
-    if worker is None:
-        _warn_of_others(long)
-    return long, items
+    return long
 
 
 def _annotators(worker: Iterable[Hashable], columns: list[Any]) -> list[Hashable]:
@@ -172,7 +221,7 @@ def _annotators(worker: Iterable[Hashable], columns: list[Any]) -> list[Hashable
 def _warn_of_others(long: dict[str, list[Any]]) -> None:
     """Warn of columns that were taken for annotators beside others whose names say that they are."""
     names = dict.fromkeys(long["worker"])
-    others = [name for name in names if not ANNOTATOR.fullmatch(plain(name))]
+    others = [name for name in names if not is_annotator(name)]
     if len(names) - len(others) >= 2 and others:
         warn(
             f"the cells of {', '.join(map(repr, others[:3]))} are counted as votes too, beside columns named as "

@@ -139,5 +139,6 @@ def _outlook(prepared: Prepared, score: Score, prediction: FloatArray, aside: Bo
         times = np.ones(1, dtype=np.int64)
     sets = [score._region(g, thresholds) for thresholds in each]
     widths = np.stack([np.nan_to_num(one.upper() - one.lower()) for one in sets])
+    mean_widths = 0.5 * widths.sum(axis=2).mean(axis=1)  # as `metrics.mean_width` has it
     vain = (widths >= 1.0 - WHOLE).all(axis=(1, 2))
-    return _Outlook(*(float(np.average(row, weights=times)) for row in (widths.mean(axis=(1, 2)), vain)))
+    return _Outlook(*(float(np.average(row, weights=times)) for row in (mean_widths, vain)))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
 from credalset._guessing import Hinting
-from credalset._typing import ArrayLike, FloatArray
+from credalset._predictions import PredictionBatch
+from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import Checked, as_counts, as_distributions, as_probability
 from credalset.annotations.labels import (
     Labels,
@@ -23,18 +25,18 @@ from credalset.annotations.labels import (
     with_columns,
 )
 from credalset.annotations.votes import Annotations
-from credalset.calibration.checks import check_kind, takes_mixtures
+from credalset.calibration.models import as_noise
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.rule import Rule
 from credalset.calibration.saved import rule_from_plain, rule_to_plain
 from credalset.exceptions import warn
-from credalset.persistence import plain
 from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.persistence.plain import require
+from credalset.persistence.plain import is_whole, plain_names, read_names, refusing, require
 from credalset.scores import Score
-from credalset.scores.saved import score_from_dict, score_to_dict
+from credalset.scores.saved import score_from_dict
 from credalset.sets.credal_set import CredalSet
 
+Sets = TypeVar("Sets")
 LARGEST_LIKELY = 0.5  # miscoverage rate that anybody asks for on purpose
 
 
@@ -45,7 +47,7 @@ class BaseCalibration(Hinting):
     kind: ClassVar[str]
     _hints: ClassVar[dict[str, str]] = {
         "coverage": "Ask credalset.metrics.coverage(sets, Y) of the sets that predict_set returns.",
-        "evaluate": "Ask credalset.evaluation.evaluate_predictions(calibration, prediction, labels, alphas).",
+        "evaluate": "Ask credalset.evaluate(calibration, prediction, labels, alpha=[0.1, 0.2]).",
         "predict": "Ask predict_set(prediction, alpha=0.1).",
         "quantile": "Ask threshold(alpha=0.1).",
     }
@@ -65,6 +67,12 @@ class BaseCalibration(Hinting):
         """Number of calibration items."""
         return len(self.scores)
 
+    @classmethod
+    def from_rule(cls, score: Score, prediction: Any, labels: Labels, rule: Rule, **own: Any) -> Self:
+        """Build a calibration of valid predictions and labels from the rule that they make."""
+        n_classes, mixtures = score.n_classes(prediction), uses_mixtures(score, prediction)
+        return cls(score, rule.scores, n_classes, labels.classes, rule, mixtures, **own)
+
     def save(self, path: str | Path) -> None:
         """Write the calibration to a directory (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
         write_bundle(path, self.to_bundle())
@@ -73,34 +81,31 @@ class BaseCalibration(Hinting):
         """Return the calibration as plain values and arrays."""
         rule, arrays = rule_to_plain(self.rule)
         values = {
-            "score": score_to_dict(self.score),
+            "score": self.score.describe(),
             "n_classes": self.n_classes,
-            "classes": None if self.classes is None else plain.plain_names(self.classes, "class names"),
+            "classes": plain_names(self.classes, "class names"),
             "mixtures": self.mixtures,
             "rule": rule,
         }
         return Bundle(self.kind, values, arrays)
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle, path: str | Path) -> Self:
+    def from_bundle(cls, bundle: Bundle) -> Self:
         """Build a calibration from what `to_bundle` returned, after checking all of it."""
         values: Any = bundle.values
-        n_classes, classes, mixtures = values.get("n_classes"), values.get("classes"), values.get("mixtures")
-        require(plain.is_whole(n_classes) and n_classes >= 2, f"{path} has no valid number of classes.")
-        if classes is not None:
-            wrong = f"{path} names classes that do not fit its {n_classes} columns."
-            classes = tuple(plain.read_names(classes, wrong, f"{path} names a class twice: {classes}."))
-            require(len(classes) == n_classes, wrong)
-        score = score_from_dict(values.get("score"), path)
-        with plain.refusing(f"{path} contradicts itself"):
+        n_classes, mixtures = values.get("n_classes"), values.get("mixtures")
+        require(is_whole(n_classes) and n_classes >= 2, "has no valid number of classes.")
+        classes = read_names(values.get("classes"), "class names", n_classes)
+        score = score_from_dict(values.get("score"))
+        with refusing("contradicts itself"):
             score._check_classes(n_classes)
         is_valid = isinstance(mixtures, bool) if takes_mixtures(score) else mixtures is None
-        require(is_valid, f"{path} does not say which predictions its score {score.name!r} was calibrated with.")
-        rule = rule_from_plain(values.get("rule"), bundle.arrays, score, path)
-        return cls(score, rule.scores, n_classes, classes, rule, mixtures, **cls._own_fields(bundle, rule, path))
+        require(is_valid, f"does not say which predictions its score {score.name!r} was calibrated with.")
+        rule = rule_from_plain(values.get("rule"), bundle.arrays, score)
+        return cls(score, rule.scores, n_classes, classes, rule, mixtures, **cls._own_fields(bundle, rule))
 
     @classmethod
-    def _own_fields(cls, bundle: Bundle, rule: Rule, path: str | Path) -> dict[str, Any]:
+    def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
         """Return the fields that only this kind of calibration has."""
         return {}
 
@@ -133,6 +138,66 @@ class BaseCalibration(Hinting):
             )
         items = row_names(prediction)
         return replace(sets, classes=self.classes, items=None if items is None else name_array(items))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ThresholdCalibration(BaseCalibration, Generic[Sets]):
+    """A calibration for the predictions of one model: each gets a threshold, and the set of what scores no more."""
+
+    def thresholds(
+        self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
+        """Return the threshold of each prediction, (N,); they differ with groups, weights or `UnbiasedVotes`.
+
+        Parameters
+        ----------
+        prediction, alpha, groups, weights
+            As in `predict_set`.
+        """
+        return self._thresholds(prediction, self.check(prediction), alpha, groups, weights)
+
+    def predict_set(
+        self,
+        prediction: ArrayLike,
+        alpha: float = 0.1,
+        *,
+        classes: Sequence[Any] | None = None,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Sets:
+        """Predict what scores at most the threshold: credal sets {λ : score(prediction, λ) ≤ threshold}, or label sets.
+
+        Parameters
+        ----------
+        prediction : array of shape (N, K)
+            Predicted distributions, or Dirichlet concentrations for a second-order score.
+        alpha : float
+            Miscoverage rate in (0, 1); any level may be asked of the same calibration.
+        classes : sequence, optional
+            Names of the columns, which are put into the order of those seen in calibration. Read from the columns of a
+            data frame.
+        groups : sequence of N keys, or array of shape (N, d), optional
+            Group of each item, if the calibration has groups of its own keys; its features, if it is `Conditional`.
+        weights : array of shape (N,), optional
+            Likelihood ratio of each item, if the calibration is weighted.
+
+        Returns
+        -------
+        CredalSet or LabelSets
+            A batch of N sets. Some may be empty: nothing conforms to the prediction.
+        """
+        checked = self.check(prediction, classes)
+        return self._sets_within(checked, self._thresholds(prediction, checked, alpha, groups, weights), prediction)
+
+    def _thresholds(
+        self, prediction: ArrayLike, checked: FloatArray, alpha: float, groups: Any, weights: Any
+    ) -> FloatArray:
+        ordered = per_item(prediction, groups, weights)
+        return self.rule.thresholds(as_level(alpha), self.score, checked, *ordered)
+
+    @abstractmethod
+    def _sets_within(self, checked: FloatArray, thresholds: FloatArray, prediction: Any) -> Sets:
+        """Return the sets of what scores at most the thresholds, with the names of the items."""
 
 
 def read_items(
@@ -203,3 +268,43 @@ def as_level(alpha: Any) -> Fraction:
         )
     level: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
     return exact_level(level)
+
+
+def check_items(
+    score: Score, prediction: Prediction, labels: Labels, noise: Any = None, groups: Any = None, weights: Any = None
+) -> None:
+    """Check what is known of n items before a model is trained: their votes, groups and weights.
+
+    ``prediction`` is only looked at for its shape: one row per item, with the axes that predictions will have.
+    """
+    model = as_noise(noise)
+    model.check_score(score, prediction)
+    if model.needs_counts:
+        labels.votes("Y", type(model).__name__)
+    Rule.beside_labels(score, prediction, model, groups, weights)
+
+
+def takes_mixtures(score: Score) -> bool:
+    """Tell whether a score takes mixtures of densities beside single ones."""
+    return "predict_density" in score.prediction_methods
+
+
+def uses_mixtures(score: Score, prediction: Prediction) -> bool | None:
+    """Tell whether valid predictions are mixtures; None for a score that does not take them."""
+    return isinstance(prediction, PredictionBatch) if takes_mixtures(score) else None
+
+
+def placeholder(score: Score, n: int, mixtures: bool) -> Prediction:
+    """Return n predictions of the right kind with nothing in them, for checks before there are any."""
+    return score.check_prediction(np.ones((n, 1, 3))) if mixtures else np.ones((n, 2))
+
+
+def check_kind(prediction: Prediction, mixtures: bool | None, name: str) -> None:
+    """Refuse mixtures where single Dirichlets were calibrated, and the reverse: the score reads them differently."""
+    if mixtures is None or isinstance(prediction, PredictionBatch) == mixtures:
+        return
+    kinds = {True: "mixtures of shape (N, C, K + 1)", False: "concentrations of shape (N, K)"}
+    raise ValueError(
+        f"{name} holds {kinds[not mixtures]}, but the calibration was made with {kinds[mixtures]}, whose scores do not "
+        "compare. Predict with the model that was calibrated, or calibrate this one."
+    )

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 
-from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from credalset._typing import ArrayLike, FloatArray, IntArray
 from credalset._validation import Checked, as_numbers
 from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
-from credalset.calibration.checks import uses_mixtures
 from credalset.calibration.conditional import Conditional
 from credalset.calibration.cross_set import Ballot, CrossSet
 from credalset.calibration.groups import Pool, is_predicted
@@ -23,22 +21,10 @@ from credalset.calibration.part import ROUNDING, Part
 from credalset.calibration.quantile import conformal_rank
 from credalset.calibration.rule import Rule
 from credalset.persistence.bundle import Bundle
-from credalset.persistence.plain import read_array, refusing, require
+from credalset.persistence.plain import refusing
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.union import ELEMENTS
-
-#: what a split calibration has and this one has not, and what to ask instead
-_MISSING = {
-    "threshold": "a cross-conformal calibration has no single threshold: each item has its own, as the folds' models "
-    "differ. Use thresholds(predictions, alpha).",
-    "p_values": "a cross-conformal calibration has no p-values: an average of p-values over folds is none. Use "
-    "predict_set(predictions, alpha).contains(distribution), or thresholds(predictions, alpha).",
-    "coverage_distribution": "the distribution of the coverage is not known for cross-conformal sets. Use "
-    "guaranteed_coverage(alpha), a bound below it on average.",
-    "pac_threshold": "no PAC threshold is known for cross-conformal sets. Use thresholds(predictions, alpha), or split "
-    "the data and conformalize.",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,6 +70,17 @@ class CrossCalibration(BaseCalibration):
     """
 
     kind: ClassVar[str] = "cross-calibration"
+    #: what a split calibration has and this one has not, and what to ask instead
+    _hints: ClassVar[dict[str, str]] = BaseCalibration._hints | {
+        "threshold": "There is no single threshold: each item has its own, as the folds' models differ. Use "
+        "thresholds(predictions, alpha).",
+        "p_values": "There are no p-values: an average of p-values over folds is none. Use "
+        "predict_set(predictions, alpha).contains(distribution), or thresholds(predictions, alpha).",
+        "coverage_distribution": "It is not known for cross-conformal sets. Use guaranteed_coverage(alpha), a bound "
+        "below the coverage on average.",
+        "pac_threshold": "None is known for cross-conformal sets. Use thresholds(predictions, alpha), or split the "
+        "data and conformalize.",
+    }
 
     folds: IntArray = field(kw_only=True)
     exact: bool | None = field(default=None, kw_only=True)
@@ -92,11 +89,6 @@ class CrossCalibration(BaseCalibration):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "n_folds", int(self.folds.max()) + 1)
-
-    if not TYPE_CHECKING:  # a type checker shall still find misspelt names
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(_MISSING.get(name, f"'CrossCalibration' object has no attribute {name!r}"))
 
     def guaranteed_coverage(self, alpha: float = 0.1) -> float:
         r"""Return the proven lower bound of coverage, about 1 − 2α; with groups, that of the worst group.
@@ -183,13 +175,11 @@ class CrossCalibration(BaseCalibration):
         return Bundle(self.kind, bundle.values | {"exact": self.exact}, bundle.arrays | {"folds": self.folds})
 
     @classmethod
-    def _own_fields(cls, bundle: Bundle, rule: Rule, path: str | Path) -> dict[str, Any]:
-        exact, sentence = bundle.values.get("exact"), f"{path} does not say for each item which fold it is in."
-        folds = read_array(bundle.arrays, "folds", np.int64, rule.scores.shape, sentence)
-        require(are_numbered(folds), f"{path} has folds that are not numbered 0, 1, …")
-        is_valid = exact is None or isinstance(exact, bool)
-        require(is_valid, f"{path} does not say whether its sets are exact or enclosing balls.")
-        with refusing(f"{path} contradicts itself"):
+    def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
+        exact = bundle.values.get("exact")
+        with refusing("contradicts itself"):
+            folds = check_folds(bundle.arrays.pop("folds", None), len(rule))
+            check_exact(exact)
             check_options(rule.noise, "predicted" if rule.groups is not None and rule.groups.predicted else None)
         return {"folds": folds, "exact": exact}
 
@@ -290,8 +280,7 @@ def cross_conformalize(
     check_exact(exact, chosen, checked)
     check_options(noise, groups)
     rule = Rule.build(chosen, checked, found, noise, *per_item(prediction, groups, weights))
-    n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
-    return CrossCalibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures, folds=codes, exact=exact)
+    return CrossCalibration.from_rule(chosen, checked, found, rule, folds=codes, exact=exact)
 
 
 def check_folds(folds: Any, n: int) -> IntArray:
@@ -303,24 +292,18 @@ def check_folds(folds: Any, n: int) -> IntArray:
     if codes.shape != (n,) or codes.dtype.kind not in "iu":
         seen = f"is {folds!r}" if codes.ndim == 0 else f"is an array of shape {codes.shape} and dtype {codes.dtype}"
         raise ValueError(f"folds must hold one whole number per item ({n}), but {seen}.")
-    if not are_numbered(codes):
-        found = np.unique(codes).tolist()
+    found = np.unique(codes).tolist()  # never as many as the largest number may promise
+    if len(found) < 2 or found[0] != 0 or found[-1] != len(found) - 1:
         shown = ", ".join(map(str, found[:10])) + (", …" if len(found) > 10 else "")
         raise ValueError(f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds [{shown}].")
     return codes.astype(np.int64)
 
 
-def are_numbered(codes: AnyArray) -> bool:
-    """Tell whether whole numbers are 0, …, F − 1 for some F of at least two, each of them present."""
-    found = np.unique(codes)  # never as many as the largest number may promise
-    return len(found) >= 2 and int(found[0]) == 0 and int(found[-1]) == len(found) - 1
-
-
-def check_exact(exact: bool | None, score: Score, prediction: FloatArray) -> None:
-    """Refuse to promise balls where none are known."""
+def check_exact(exact: Any, score: Score | None = None, prediction: FloatArray | None = None) -> None:
+    """Refuse to promise balls where none are known, if score and predictions are."""
     if exact is not None and not isinstance(exact, bool):
         raise TypeError(f"exact must be True, False or None, but is {exact!r}.")
-    if exact is False and not score.has_enclosing_balls(prediction):
+    if exact is False and score is not None and not score.has_enclosing_balls(prediction):
         raise ValueError(
             f"exact is False, but no balls are known that enclose the sets of the score {score.name!r} for these "
             "predictions. Leave exact out."

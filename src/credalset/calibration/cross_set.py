@@ -123,8 +123,8 @@ class CrossSet(InUnion):
         radius = np.where(ballot.needed < 0, np.inf, np.where(excess > 0, excess, -1.0))
         return cls(score, every, ballot.thresholds(), center=candidates[rows, best], radius=radius, ballot=ballot)
 
-    def __getitem__(self, rows: Any) -> Self:
-        picked = super().__getitem__(rows)
+    def _take(self, rows: Any) -> Self:
+        picked = super()._take(rows)
         return replace(picked, ballot=self.ballot[np.atleast_1d(np.arange(len(self))[rows])])
 
     def _contains_rows(self, candidates: FloatArray) -> BoolArray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_probability
+from credalset._validation import as_probability, check_choice
 from credalset.annotations.labels import Labels
 from credalset.calibration.base import read_items
 from credalset.calibration.noise import BoundedNoise
@@ -70,8 +70,7 @@ def epsilon_from_counts(
     """
     chosen = get_score(score)
     delta = as_probability(delta, "delta")
-    if region not in REGIONS:
-        raise ValueError(f"region must be one of {', '.join(map(repr, REGIONS))}, but is {region!r}.")
+    check_choice(region, "region", REGIONS)
     if prediction is None:
         votes = Labels.read(counts, "counts").votes("counts", "epsilon_from_counts")
         return BoundedNoise(_from_votes(chosen, votes, delta), delta)

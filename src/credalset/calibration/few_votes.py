@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray
-from credalset._validation import as_probability
+from credalset._validation import as_probability, check_choice
 from credalset.annotations.labels import Labels
 from credalset.calibration.ladder import Evidence, Ladder, smallest_threshold
 from credalset.calibration.majorants import Majorants, why_no_majorants
@@ -84,8 +84,7 @@ class FewVotes(Noise):
         if self.delta is not None:
             object.__setattr__(self, "delta", as_probability(self.delta, "delta"))
         object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, but is {self.method!r}.")
+        check_choice(self.method, "method", METHODS)
         for name in ("levels", "largest"):
             object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
         if len(self.levels) != len(self.largest) or any(not t > 0 for t in self.levels):
@@ -118,16 +117,13 @@ class FewVotes(Noise):
 
     def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
         """Refuse a score that the method has no majorants for."""
-        reasons = {name: self._why_not(name, score, prediction) for name in METHODS[1:]}
         open_to = CHOICES if self.method == "auto" else (self.method,)
-        if all(reasons[name] for name in open_to) and self.method == "auto":
+        reasons = [f"{name}: {why}" for name in open_to if (why := self._why_not(name, score, prediction))]
+        if len(reasons) == len(open_to):
             raise ValueError(
-                f"FewVotes has no method for these predictions and the score {score.name!r}. Moments: "
-                f"{reasons['moments']}. Majorants: {reasons['majorant']}. Use UnbiasedVotes or AnnotatorSampling, "
-                "or the score 'brier'."
+                f"FewVotes(method={self.method!r}) does not apply to these predictions and the score {score.name!r} "
+                f"({'; '.join(reasons)}). Use UnbiasedVotes or AnnotatorSampling, or the score 'brier'."
             )
-        if self.method != "auto" and reasons[self.method]:
-            raise ValueError(f"FewVotes(method={self.method!r}) does not apply: {reasons[self.method]}.")
 
     def _why_not(self, method: str, score: Score, prediction: FloatArray | None) -> str:
         if method != "moments":

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray
-from credalset._validation import as_finite, as_probability
+from credalset._validation import as_finite, as_probability, check_choice
 from credalset.annotations.labels import Labels
 from credalset.calibration.part import Part
 from credalset.calibration.promise import Promise
@@ -110,11 +110,7 @@ class Noise:
 
     def prepare(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> Prepared:
         """Settle what is left open by the items set aside, and work out what to calibrate on."""
-        return Prepared(self, self.bounds(score, prediction, labels, scores))
-
-    def bounds(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> FloatArray:
-        """Return what to calibrate on, (J, n), given the scores of the labels."""
-        return scores[None, :]
+        return Prepared(self, scores[None, :])
 
     def level(self, alpha: Fraction, n: int) -> Fraction:
         """Return what is left of α for a quantile of n items, refusing an α of which nothing is left."""
@@ -213,8 +209,7 @@ class BoundedNoise(Noise):
         if delta >= 1.0:
             raise ValueError(f"delta must lie in [0, 1), but is {self.delta!r}. It is a probability of failure.")
         object.__setattr__(self, "delta", delta)
-        if self.rule not in ("union", "paper"):
-            raise ValueError(f"rule must be 'union' or 'paper', but is {self.rule!r}.")
+        check_choice(self.rule, "rule", ("union", "paper"))
 
     @property
     def promise(self) -> Promise:
@@ -290,8 +285,7 @@ class AnnotatorSampling(Noise):
 
     def __post_init__(self) -> None:
         self._settle("delta", as_probability)
-        if self.region not in REGIONS:
-            raise ValueError(f"region must be one of {', '.join(map(repr, REGIONS))}, but is {self.region!r}.")
+        check_choice(self.region, "region", REGIONS)
 
     @property
     def deltas(self) -> tuple[float, ...]:
@@ -316,10 +310,11 @@ class AnnotatorSampling(Noise):
         """Return 1 − δ; with δ still open, that of the first to try."""
         return 1 - exact_level(self.deltas[0])
 
-    def bounds(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> FloatArray:
-        """Return the largest scores over the confidence regions, one row per δ."""
+    def prepare(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> Prepared:
+        """Calibrate on the largest scores over the confidence regions, one row per δ."""
         votes = labels.votes("labels", type(self).__name__)
-        return np.stack([largest_score(score, prediction, votes, delta, self.region) for delta in self.deltas])
+        largest = [largest_score(score, prediction, votes, delta, self.region) for delta in self.deltas]
+        return Prepared(self, np.stack(largest))
 
     def why_not_cross_conformal(self) -> str | None:
         """Refuse a δ that is left open."""

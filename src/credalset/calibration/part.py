@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import reprlib
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import as_numbers
 from credalset.calibration.quantile import conformal_rank, exact_level, score_at_rank
 from credalset.calibration.quantile_regression import conditional_quantiles
 
@@ -16,20 +16,15 @@ from credalset.calibration.quantile_regression import conditional_quantiles
 ROUNDING = 1e-12
 
 
-def as_weights(value: ArrayLike, n: int, name: str = "weights") -> FloatArray:
+def as_weights(value: ArrayLike, n: int) -> FloatArray:
     """Check likelihood ratios: n finite numbers, none negative."""
-    try:
-        weights = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{name} must be one number per item, but is {reprlib.repr(np.asarray(value, object).tolist())}."
-        ) from None
+    weights = as_numbers(value, "weights", "Pass one number per item.").copy()
     if weights.shape != (n,):
-        raise ValueError(f"{name} must hold one number per item ({n}), but has shape {weights.shape}.")
+        raise ValueError(f"weights must hold one number per item ({n}), but has shape {weights.shape}.")
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         raise ValueError(
-            f"{name} must be finite and not negative, but is {weights[bad][0]:.6g} in row {bad.argmax()}. "
+            f"weights must be finite and not negative, but is {weights[bad][0]:.6g} in row {bad.argmax()}. "
             "Pass likelihood ratios: the density of x where you predict over its density where you calibrate."
         )
     return weights

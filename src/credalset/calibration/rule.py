@@ -63,23 +63,24 @@ class Rule:
         """Work out what valid predictions, labels, noise, groups and weights make of the calibration items."""
         model = as_noise(noise)
         model.check_score(score, prediction)
-        refused = model.why_no_weights()
-        if weights is not None and refused:
-            raise ValueError(f"weights was given, but there is no proof with this noise model. {refused}")
-        conditional = groups if isinstance(groups, Conditional) else None
-        if conditional is not None:
-            check_conditional(conditional, model, len(prediction))
+        others = cls.beside_labels(score, prediction, model, groups, weights)
         scores = score.evaluate_rows(prediction, labels.distributions)
         settled, bounds, reason = model.prepare(score, prediction, labels, scores)
-        return cls(
-            scores,
-            settled,
-            bounds,
-            None if weights is None else as_weights(weights, len(scores)),
-            None if groups is None or conditional else Groups.read(groups, score, prediction),
-            reason,
-            conditional,
-        )
+        return cls(scores, settled, bounds, reason=reason, **others)
+
+    @staticmethod
+    def beside_labels(
+        score: Score, prediction: FloatArray, noise: Noise, groups: Any = None, weights: Any = None
+    ) -> dict[str, Any]:
+        """Check what calibration items have beside their labels, and return it by the names of the fields."""
+        refused = noise.why_no_weights()
+        if weights is not None and refused:
+            raise ValueError(f"weights was given, but there is no proof with this noise model. {refused}")
+        found: dict[str, Any] = {"weights": None if weights is None else as_weights(weights, len(prediction))}
+        if isinstance(groups, Conditional):
+            check_conditional(groups, noise, len(prediction))
+            return found | {"conditional": groups}
+        return found | {"groups": None if groups is None else Groups.read(groups, score, prediction)}
 
     @property
     def promise(self) -> Promise:
@@ -222,7 +223,10 @@ class Rule:
             return None
         if self.groups is None:
             if groups is not None:
-                raise ValueError("groups was given, but the calibration has none. Pass groups to conformalize too.")
+                raise ValueError(
+                    "groups was given, but the calibration has none. Pass groups to conformalize too. How well "
+                    "one threshold serves each group, metrics.coverage_by_group(sets, Y, groups) tells."
+                )
             return None
         if self.groups.predicted:
             if groups is not None and not is_predicted(groups):

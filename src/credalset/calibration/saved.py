@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from credalset.calibration.rule import Rule
 from credalset.persistence.plain import describe, plain_names, read_array, read_names, rebuild, refusing, require
 from credalset.scores import Score
 
-PathLike = str | Path
 Arrays = dict[str, AnyArray]
 SCORES, BOUNDS, WEIGHTS, GROUPS = "scores", "rule_bounds", "rule_weights", "rule_groups"
 FEATURES = "rule_features"
@@ -28,9 +26,9 @@ def noise_to_dict(noise: Noise) -> dict[str, Any]:
     return describe(noise, NOISES, "is not one of credalset's noise models and cannot be saved.")
 
 
-def noise_from_dict(description: Any, path: PathLike) -> Noise:
+def noise_from_dict(description: Any) -> Noise:
     """Build a noise model from its description."""
-    noise: Noise = rebuild(description, NOISES, "noise model", path)
+    noise: Noise = rebuild(description, NOISES, "noise model")
     return noise
 
 
@@ -50,56 +48,46 @@ def rule_to_plain(rule: Rule) -> tuple[dict[str, Any], Arrays]:
         values["groups"] = {"keys": keys, "predicted": rule.groups.predicted}
     if rule.conditional is not None:
         arrays[FEATURES] = rule.conditional.features
-        names = rule.conditional.names
-        values["features"] = None if names is None else plain_names(names, "feature names")
+        values["features"] = plain_names(rule.conditional.names, "feature names")
     return values, arrays
 
 
-def rule_from_plain(values: Any, arrays: Arrays, score: Score, path: PathLike) -> Rule:
+def rule_from_plain(values: Any, arrays: Arrays, score: Score) -> Rule:
     """Build a rule from what `rule_to_plain` returned."""
-    n = len(arrays[SCORES]) if SCORES in arrays and arrays[SCORES].ndim == 1 else 0
-    scores = read_array(arrays, SCORES, np.float64, (n,), f"{path} has calibration scores that are no numbers.")
-    require(n > 0, f"{path} has no valid calibration scores.")
+    scores = read_array(arrays, SCORES, np.float64, (None,), "calibration scores")
+    n = len(scores)
+    require(n > 0, "has no valid calibration scores.")
     is_rule = isinstance(values, dict) and set(values) - {"reason", "promise", "features"} == {"noise", "groups"}
-    require(is_rule, f"{path} has no valid description of how thresholds are found.")
-    noise = noise_from_dict(values["noise"], path)
-    require(noise.is_settled, f"{path} does not say which noise model its bounds were made by.")
-    wrong, shape = f"{path} has no valid calibration bounds.", (noise.n_bounds, n)
-    require((BOUNDS in arrays) == bool(noise.n_bounds), wrong)
-    bounds = read_array(arrays, BOUNDS, np.float64, shape, wrong) if noise.n_bounds else scores[None, :]
+    require(is_rule, "has no valid description of how thresholds are found.")
+    noise = noise_from_dict(values["noise"])
+    require(noise.is_settled, "does not say which noise model its bounds were made by.")
+    bounds = scores[None, :]
+    if noise.n_bounds:
+        bounds = read_array(arrays, BOUNDS, np.float64, (noise.n_bounds, n), "calibration bounds")
     reason = values.get("reason", "")
-    require(isinstance(reason, str), f"{path} does not say in words why its noise model was chosen.")
-    with refusing(f"{path} contradicts itself"):
+    require(isinstance(reason, str), "does not say in words why its noise model was chosen.")
+    with refusing("contradicts itself"):
         noise.check_score(score)
-        weights = as_weights(arrays[WEIGHTS], n) if WEIGHTS in arrays else None
-    groups, conditional = _groups(values["groups"], arrays, n, path), _conditional(values, arrays, noise, n, path)
-    require(groups is None or conditional is None, f"{path} contradicts itself: it has groups of two kinds.")
+        weights = as_weights(arrays.pop(WEIGHTS), n) if WEIGHTS in arrays else None
+    conditional = None if "features" not in values else _conditional(values["features"], arrays, noise, n)
+    groups = None if values["groups"] is None else _groups(values["groups"], arrays, n)
+    require(groups is None or conditional is None, "contradicts itself: it has groups of two kinds.")
     return Rule(scores, noise, bounds, weights, groups, reason, conditional)
 
 
-def _conditional(values: Any, arrays: Arrays, noise: Noise, n: int, path: PathLike) -> Conditional | None:
-    wrong = f"{path} has no valid features for its thresholds to follow."
-    require(("features" in values) == (FEATURES in arrays), wrong)
-    if FEATURES not in arrays:
-        return None
-    require(arrays[FEATURES].ndim == 2, wrong)
-    features = read_array(arrays, FEATURES, np.float64, (n, arrays[FEATURES].shape[1]), wrong)
-    names = values["features"]
-    with refusing(f"{path} contradicts itself"):
-        found = Conditional(features, names if names is None else tuple(read_names(names, wrong, wrong)))
+def _conditional(names: Any, arrays: Arrays, noise: Noise, n: int) -> Conditional:
+    features = read_array(arrays, FEATURES, np.float64, (n, None), "features for its thresholds to follow")
+    with refusing("contradicts itself"):
+        found = Conditional(features, read_names(names, "feature names"))
         check_conditional(found, noise, n)
     return found
 
 
-def _groups(description: Any, arrays: Arrays, n: int, path: PathLike) -> Groups | None:
-    if description is None and GROUPS not in arrays:
-        return None
+def _groups(description: Any, arrays: Arrays, n: int) -> Groups:
     is_valid = isinstance(description, dict) and set(description) == {"keys", "predicted"}
-    require(is_valid and isinstance(description["predicted"], bool), f"{path} has no valid groups.")
-    codes = read_array(arrays, GROUPS, np.int64, (n,), f"{path} does not say for each item which group it is in.")
-    keys = read_names(
-        description["keys"], f"{path} has no valid group names.", f"{path} names a group twice.", tuples=True
-    )
+    require(is_valid and isinstance(description["predicted"], bool), "has no valid groups.")
+    codes = read_array(arrays, GROUPS, np.int64, (n,), "groups of its items")
+    keys = read_names(description["keys"], "group names", tuples=True) or ()
     is_numbered = np.array_equal(np.unique(codes), np.arange(len(keys)))
-    require(is_numbered, f"{path} contradicts itself: its items and its group names do not match.")
-    return Groups(tuple(keys), codes, description["predicted"])
+    require(is_numbered, "contradicts itself: its items and its group names do not match.")
+    return Groups(keys, codes, description["predicted"])

@@ -11,8 +11,7 @@ import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray
 from credalset.annotations.labels import shown
-from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
-from credalset.calibration.checks import uses_mixtures
+from credalset.calibration.base import ThresholdCalibration, as_level, per_item, read_items
 from credalset.calibration.noise import Noise
 from credalset.calibration.promise import Promise
 from credalset.calibration.quantile import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
@@ -23,7 +22,7 @@ from credalset.sets.credal_set import CredalSet
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration(BaseCalibration):
+class Calibration(ThresholdCalibration[CredalSet]):
     """A score and its calibration scores: everything needed to predict credal sets at any level.
 
     Made by `conformalize`. For a new item exchangeable with the calibration items, the set at level α contains its
@@ -78,52 +77,7 @@ class Calibration(BaseCalibration):
             )
         return float(self.rule.thresholds(level, self.score, np.full((1, self.n_classes), 1.0 / self.n_classes))[0])
 
-    def thresholds(
-        self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
-    ) -> FloatArray:
-        """Return the threshold of each prediction, (N,); they differ with groups, weights or `UnbiasedVotes`.
-
-        Parameters
-        ----------
-        prediction, alpha, groups, weights
-            As in `predict_set`.
-        """
-        ordered = per_item(prediction, groups, weights)
-        return self.rule.thresholds(as_level(alpha), self.score, self.check(prediction), *ordered)
-
-    def predict_set(
-        self,
-        prediction: ArrayLike,
-        alpha: float = 0.1,
-        *,
-        classes: Sequence[Any] | None = None,
-        groups: Any = None,
-        weights: Any = None,
-    ) -> CredalSet:
-        """Predict the credal sets {λ : score(prediction, λ) ≤ threshold}.
-
-        Parameters
-        ----------
-        prediction : array of shape (N, K)
-            Predicted distributions, or Dirichlet concentrations for a second-order score.
-        alpha : float
-            Miscoverage rate in (0, 1); any level may be asked of the same calibration.
-        classes : sequence, optional
-            Names of the columns, which are put into the order of those seen in calibration. Read from the columns of a
-            data frame.
-        groups : sequence of N keys, or array of shape (N, d), optional
-            Group of each item, if the calibration has groups of its own keys; its features, if it is `Conditional`.
-        weights : array of shape (N,), optional
-            Likelihood ratio of each item, if the calibration is weighted.
-
-        Returns
-        -------
-        CredalSet
-            A batch of N sets.
-        """
-        checked = self.check(prediction, classes)
-        ordered = per_item(prediction, groups, weights)
-        thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, *ordered)
+    def _sets_within(self, checked: FloatArray, thresholds: FloatArray, prediction: Any) -> CredalSet:
         return self._named(self.score._region(checked, thresholds), prediction)
 
     @property
@@ -295,5 +249,4 @@ def conformalize(
     chosen = get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
     rule = Rule.build(chosen, checked, found, noise, *per_item(prediction, groups, weights))
-    n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
-    return Calibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures)
+    return Calibration.from_rule(chosen, checked, found, rule)

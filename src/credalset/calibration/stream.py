@@ -165,28 +165,23 @@ class Stream:
         write_bundle(path, Bundle("stream", values, calibration.arrays | arrays))
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle, path: str | Path) -> Stream:
+    def from_bundle(cls, bundle: Bundle) -> Stream:
         """Build a stream that goes on where the saved one stopped."""
         values: Any = bundle.values
-        arrays = bundle.arrays
-        options, state = values.get("options"), values.get("state")
-        require(isinstance(values.get("calibration"), dict), f"{path} has no valid calibration.")
-        calibration = Calibration.from_bundle(Bundle("calibration", values["calibration"], arrays), path)
-        wrong = f"{path} has no valid state of its stream."
-        require(isinstance(options, dict) and isinstance(state, dict), wrong)
-        require(set(state) == {"level", "n_missed", "peak"}, wrong)
-        shape = arrays["stream_scores"].shape if "stream_scores" in arrays else ()
-        scores = read_array(arrays, "stream_scores", np.float64, shape, f"{path} has no valid scores of its stream.")
-        stakes = read_array(arrays, "stream_stakes", np.float64, (3,), f"{path} has no valid capital of its stream.")
-        require(scores.ndim == 1 and (stakes >= 0).all(), wrong)
-        require(isinstance(state["level"], float) and isinstance(state["peak"], float), wrong)
-        require(is_whole(state["n_missed"]) and state["n_missed"] <= len(scores), wrong)
-        with refusing(f"{path} has unusable options of its stream"):
-            stream = cls(calibration, **options)
+        require(isinstance(values.get("calibration"), dict), "has no valid calibration.")
+        calibration = Calibration.from_bundle(Bundle("calibration", values["calibration"], bundle.arrays))
+        scores = read_array(bundle.arrays, "stream_scores", np.float64, (None,), "scores of its stream")
+        stakes = read_array(bundle.arrays, "stream_stakes", np.float64, SLOPES.shape, "capital of its stream")
+        with refusing("has unusable options of its stream"):
+            stream = cls(calibration, **values["options"])
+        with refusing("has no valid state of its stream"):
+            level, n_missed, peak = (values["state"][name] for name in ("level", "n_missed", "peak"))
+            is_valid = isinstance(level, float) and isinstance(peak, float) and (stakes >= 0).all()
+            require(is_valid and is_whole(n_missed) and n_missed <= len(scores), "has no valid state of its stream.")
         stream._seen, stream._stakes = scores.tolist(), stakes.copy()
         stream._sorted = sorted([*stream._sorted, *stream._seen])
         stream.n_items = len(scores)
-        stream.level, stream.n_missed, stream.peak = state["level"], state["n_missed"], state["peak"]
+        stream.level, stream.n_missed, stream.peak = level, n_missed, peak
         return stream
 
     def _step(self, prediction: FloatArray, score: float) -> StreamStep:

@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from credalset._splits import part_size, with_rows
 from credalset.calibration import conformalize
-from credalset.evaluation import CONSTANT, Constant, Evaluation, evaluate_predictions
+from credalset.evaluation import CONSTANT, Constant, Evaluation, evaluate
 from credalset.predictors.protocol import predict_for, takes_predictions_of
 from credalset.scores import Score, get_score
 
@@ -58,7 +58,7 @@ def compare_scores(
         calibration = conformalize(prediction, labels[calib], score, noise=classifier.noise)
         known = Constant.from_labels(score, labels[calib], calibration.rule.noise) if constant else None
         asked: Any = predict_for(score, classifier.estimator_, X_test)
-        rows = evaluate_predictions(calibration, asked, labels[test], alpha, volume=volume, constant=known)
+        rows = evaluate(calibration, asked, labels[test], alpha, volume=volume, constant=known)
         table += [row | {"score": name} for row in rows]
         table.constant += [row | {"score": name + CONSTANT} for row in rows.constant]
     return table

@@ -12,32 +12,30 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
 
-from credalset._guessing import Hinting, also_called
+from credalset._guessing import Guessing, Hinting, also_called
 from credalset._splits import fold_numbers, part_size, with_rows
-from credalset._typing import AnyArray, FloatArray, Prediction
+from credalset._typing import FloatArray, Prediction
 from credalset.annotations.labels import Labels
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
-from credalset.calibration.base import per_item
-from credalset.calibration.checks import check_items, placeholder
+from credalset.calibration.base import check_items, per_item, placeholder
 from credalset.calibration.cross import check_exact, check_options
 from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
 from credalset.classifier.comparing import compare_scores
 from credalset.classifier.folds import fit_folds
-from credalset.classifier.safety import all_or_nothing
+from credalset.classifier.safety import all_or_nothing, check_made_with
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
-from credalset.evaluation import Constant, Evaluation, evaluate_predictions
+from credalset.evaluation import Constant, Evaluation, evaluate
 from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.predictors.guessing import Guessing
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
+    fit_learner,
     is_fitted,
     name_classes,
     predict_for,
     predicts_mixtures,
     prepare,
     refuse_frozen,
-    targets_for,
     warn_of_pull,
 )
 from credalset.predictors.scoring import SoftScoring
@@ -125,7 +123,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         warn_of_pull(estimator, score)
         note_features(self, X, reset=True)
         labels = read_labels(Y, X)
-        self.estimator_ = estimator.fit(X, targets_for(estimator, labels))
+        self.estimator_ = fit_learner(estimator, X, labels)
         self.classes_ = labels.class_names()
         name_classes(self.estimator_, self.classes_)
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
@@ -276,11 +274,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         blocks = prediction if isinstance(prediction, list) else [prediction]
         return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
 
-    def predict(self, X: Any) -> AnyArray:
-        """Predict the most probable class."""
-        probabilities = self.predict_proba(X)
-        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
-
     @also_called
     def evaluate(
         self,
@@ -316,7 +309,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             One row per level, which print as a table; ``pandas.DataFrame(rows)`` makes a frame of them. ``coverage`` is
             the observed share, ``coverage_low`` and ``coverage_high`` its exact binomial interval, that of these very
             sets. ``band_low`` and ``band_high`` are what chance leaves of 1 − α for so many calibration and test items
-            (beta-binomial, 95 %), None where no law is known, and ``verdict`` is that of `credalset.verdict.judge`:
+            (beta-binomial, 99 %), None where no law is known, and ``verdict`` is that of `credalset.verdict.judge`:
             ``"kept"`` within the band, ``"short"`` below, ``"generous"`` above. ``width``, ``epistemic``, ``labels``,
             ``decided``, ``volume`` and ``efficiency`` (three classes) are the means of `credalset.metrics` and carry
             their intervals (``row["width"].low``); of many sets, a selection spread evenly is measured. ``threshold``
@@ -324,7 +317,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         """
         prediction, labels = self._predict(X), self._labels(Y, X)
         known = self.constant_ if constant and hasattr(self, "constant_") else None
-        return evaluate_predictions(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
+        return evaluate(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
 
     @also_called
     def compare(
@@ -382,9 +375,9 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         write_bundle(path, classifier_to_bundle(self))
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle, path: str | Path, trusted: Sequence[str] = (), module: Any = None) -> Self:
+    def from_bundle(cls, bundle: Bundle, trusted: Sequence[str] = (), module: Any = None) -> Self:
         """Build a classifier from what ``save`` wrote; used by `credalset.load`."""
-        return classifier_from_bundle(cls, bundle, path, trusted, module)
+        return classifier_from_bundle(cls, bundle, trusted, module)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether predictions can be made."""
@@ -441,13 +434,5 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
                 "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) with items that the "
                 "estimator was not trained on."
             )
-        made = self.calibration_
-        score, noise = get_score(self.nonconformity), as_noise(self.noise)
-        for what, own, other, agree in (
-            ("nonconformity", score, made.score, score == made.score),
-            ("noise", noise, made.rule.noise, noise.agrees_with(made.rule.noise)),
-        ):
-            if not agree:
-                advice = f"Call conformalize again after changing the {what}."
-                raise NotFittedError(f"{what} is {own!r}, but the calibration was made with {other!r}. {advice}")
-        return made
+        check_made_with(self.calibration_, get_score(self.nonconformity), as_noise(self.noise))
+        return self.calibration_

@@ -11,7 +11,7 @@ from credalset._predictions import joined, row_shapes
 from credalset._typing import IntArray
 from credalset._validation import Checked
 from credalset.annotations.labels import Labels
-from credalset.predictors.protocol import name_classes, predict_for, prepare, targets_for
+from credalset.predictors.protocol import fit_learner, name_classes, predict_for, prepare
 from credalset.scores import Score
 
 
@@ -21,7 +21,7 @@ def fit_folds(base: Any, score: Score, X: Any, labels: Labels, folds: IntArray) 
     for fold in range(int(folds.max()) + 1):
         train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         estimator = prepare(base, score)
-        estimators.append(estimator.fit(_safe_indexing(X, train), targets_for(estimator, labels[train])))
+        estimators.append(fit_learner(estimator, _safe_indexing(X, train), labels[train]))
         name_classes(estimators[-1], labels.class_names())
         blocks.append(predict_for(score, estimators[-1], _safe_indexing(X, held_out)).prediction)
     shapes = {row_shapes(block) for block in blocks}

@@ -1,4 +1,4 @@
-"""Methods that either succeed or change nothing."""
+"""Methods that either succeed or change nothing, and calibrations that are those of their classifier."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from sklearn.exceptions import NotFittedError
+
 from credalset._guessing import also_called
+from credalset.calibration import Calibration, CrossCalibration
+from credalset.calibration.noise import Noise
+from credalset.scores import Score
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,3 +32,14 @@ def all_or_nothing(method: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return also_called(wrapper)
+
+
+def check_made_with(made: Calibration | CrossCalibration, score: Score, noise: Noise) -> None:
+    """Refuse a calibration that was made with another score or noise model."""
+    for what, own, other, agree in (
+        ("nonconformity", score, made.score, score == made.score),
+        ("noise", noise, made.rule.noise, noise.agrees_with(made.rule.noise)),
+    ):
+        if not agree:
+            advice = f"Call conformalize again after changing the {what}."
+            raise NotFittedError(f"{what} is {own!r}, but the calibration was made with {other!r}. {advice}")

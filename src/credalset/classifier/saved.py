@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,22 +14,20 @@ from credalset.calibration import Calibration, CrossCalibration
 from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
 from credalset.calibration.saved import noise_from_dict, noise_to_dict
+from credalset.classifier.safety import check_made_with
 from credalset.evaluation import Constant
 from credalset.persistence.bundle import Bundle
 from credalset.persistence.plain import read_array, refusing, require
 from credalset.predictors.saved import (
-    SavedEstimator,
     check_estimators,
     dump_estimator,
-    dump_folds,
     fitted_attributes,
     fitted_values,
     load_estimator,
-    load_folds,
     warn_of_refusal,
 )
 from credalset.scores import Score, get_score
-from credalset.scores.saved import score_from_dict, score_to_dict
+from credalset.scores.saved import score_from_dict
 
 CONSTANT = "constant-"  # before the names of the arrays of the constant prediction
 
@@ -39,7 +37,7 @@ def classifier_to_bundle(classifier: Any) -> Bundle:
     if not hasattr(classifier, "estimator_") and not hasattr(classifier, "estimators_"):
         raise NotFittedError("this classifier has no fitted estimator to save. Call fit or conformalize first.")
     values: dict[str, Any] = {
-        "score": score_to_dict(get_score(classifier.nonconformity)),
+        "score": get_score(classifier.nonconformity).describe(),
         "noise": noise_to_dict(as_noise(classifier.noise)),
         "calibration": None,
         **fitted_values(classifier),
@@ -54,42 +52,46 @@ def classifier_to_bundle(classifier: Any) -> Bundle:
             values["constant"] = bundle.values
             arrays |= {CONSTANT + name: array for name, array in bundle.arrays.items()}
             arrays[CONSTANT + "prediction"] = constant.prediction
-    if hasattr(classifier, "estimators_"):
-        estimators = classifier.estimators_
-        files, values["folds"] = dump_folds(estimators)
-    else:
-        estimators = [classifier.estimator_]
-        saved = dump_estimator(estimators[0])
-        files, values["network"] = saved.files, saved.network
+    has_folds = hasattr(classifier, "estimators_")
+    estimators = classifier.estimators_ if has_folds else [classifier.estimator_]
+    files: dict[str, bytes] = {}
+    networks = []
+    for i, estimator in enumerate(estimators):
+        own, network = dump_estimator(estimator, _prefix(i) if has_folds else "")
+        files |= own
+        networks.append(network)
+    values |= {"folds": networks} if has_folds else {"network": networks[0]}
     warn_of_refusal(estimators[0], files)
     return Bundle("classifier", values, arrays, files)
 
 
-def classifier_from_bundle(kind: type, bundle: Bundle, path: str | Path, trusted: Sequence[str], module: Any) -> Any:
+def classifier_from_bundle(kind: type, bundle: Bundle, trusted: Sequence[str], module: Any) -> Any:
     """Put a classifier of this kind together again, refusing parts that contradict each other."""
     values = bundle.values
-    score, noise = score_from_dict(values.get("score"), path), noise_from_dict(values.get("noise"), path)
-    fitted = fitted_attributes(values, path)
-    require("classes_" in fitted, f"{path} does not say which classes its classifier has.")
+    score, noise = score_from_dict(values.get("score")), noise_from_dict(values.get("noise"))
+    fitted = fitted_attributes(values)
+    require("classes_" in fitted, "does not say which classes its classifier has.")
     is_valid = "calibration" in values and isinstance(values["calibration"], dict | None)
-    require(is_valid, f"{path} does not say whether the classifier is calibrated.")
+    require(is_valid, "does not say whether the classifier is calibrated.")
     if values["calibration"] is not None:
         of = CrossCalibration if "folds" in values else Calibration
-        made = of.from_bundle(Bundle(of.kind, values["calibration"], bundle.arrays), path)
-        _check_calibration(made, score, noise, fitted["classes_"], path)
-        fitted["calibration_"] = made
-        fitted["constant_"] = _constant(bundle, score, noise, fitted["classes_"], path)
+        fitted["calibration_"] = made = of.from_bundle(Bundle(of.kind, values["calibration"], bundle.arrays))
+        _check_calibration(made, score, noise, fitted["classes_"])
+        fitted["constant_"] = _constant(bundle, score, noise, fitted["classes_"])
     if "folds" in values:
-        estimators = load_folds(bundle.files, values["folds"], path, trusted, module)
+        networks = values["folds"]
+        require(isinstance(networks, list) and len(networks) >= 2, "has no valid estimators of its folds.")
+        estimators = [
+            load_estimator(bundle.files, network, trusted, copy.deepcopy(module), _prefix(i))
+            for i, network in enumerate(networks)
+        ]
         n_folds = getattr(fitted.get("calibration_"), "n_folds", len(estimators))
-        is_whole = n_folds == len(estimators)
-        require(is_whole, f"{path} contradicts itself: its folds and its estimators differ in number.")
+        require(n_folds == len(estimators), "contradicts itself: its folds and its estimators differ in number.")
         fitted["estimators_"] = estimators
     else:
-        saved = SavedEstimator(bundle.files, values.get("network"))
-        estimators = [load_estimator(saved, path, trusted, module)]
+        estimators = [load_estimator(bundle.files, values.get("network"), trusted, module)]
         fitted["estimator_"] = estimators[0]
-    check_estimators(estimators, fitted, path)
+    check_estimators(estimators, fitted)
     # The parameter is what a new fit would start from: an estimator like the fitted ones.
     classifier = kind(estimators[0], score, None if noise == as_noise(None) else noise)
     for name, value in fitted.items():
@@ -97,34 +99,29 @@ def classifier_from_bundle(kind: type, bundle: Bundle, path: str | Path, trusted
     return classifier
 
 
-def _constant(bundle: Bundle, score: Score, noise: Noise, classes: AnyArray, path: str | Path) -> Constant | None:
+def _prefix(fold: int) -> str:
+    """What the names of the files of a fold's estimator begin with."""
+    return f"fold-{fold}-"
+
+
+def _constant(bundle: Bundle, score: Score, noise: Noise, classes: AnyArray) -> Constant | None:
     """Read the constant prediction, if there is one."""
     if bundle.values.get("constant") is None:
         return None
-    wrong = f"{path} has no valid constant prediction."
-    require(isinstance(bundle.values["constant"], dict), wrong)
-    arrays = {name.removeprefix(CONSTANT): a for name, a in bundle.arrays.items() if name.startswith(CONSTANT)}
-    made = Calibration.from_bundle(Bundle(Calibration.kind, bundle.values["constant"], arrays), path)
-    prediction = read_array(arrays, "prediction", np.float64, (1, len(classes)), wrong)
-    with refusing(wrong):
+    require(isinstance(bundle.values["constant"], dict), "has no valid constant prediction.")
+    names = [name for name in bundle.arrays if name.startswith(CONSTANT)]
+    arrays = {name.removeprefix(CONSTANT): bundle.arrays.pop(name) for name in names}
+    prediction = read_array(arrays, "prediction", np.float64, (1, len(classes)), "constant prediction")
+    made = Calibration.from_bundle(Bundle(Calibration.kind, bundle.values["constant"], arrays))
+    with refusing("has no valid constant prediction"):
         score.check_prediction(prediction)
-    _check_calibration(made, score, noise, classes, path)
+    _check_calibration(made, score, noise, classes)
     return Constant(prediction, made)
 
 
-def _check_calibration(
-    made: Calibration | CrossCalibration, score: Score, noise: Noise, classes: AnyArray, path: str | Path
-) -> None:
+def _check_calibration(made: Calibration | CrossCalibration, score: Score, noise: Noise, classes: AnyArray) -> None:
     """Refuse a calibration that is not that of the classifier."""
     is_same = len(classes) == made.n_classes and made.classes in (None, tuple(classes.tolist()))
-    require(is_same, f"{path} contradicts itself: the classifier and its calibration differ in classes.")
-    made_with = made.rule.noise
-    for what, own, other, agree in (
-        ("score", score, made.score, score == made.score),
-        ("noise", noise, made_with, noise.agrees_with(made_with)),
-    ):
-        require(
-            agree,
-            f"{path} contradicts itself: the classifier's {what} is {own!r}, but it was calibrated with {other!r}. "
-            "Calibrate it again and save it.",
-        )
+    require(is_same, "contradicts itself: the classifier and its calibration differ in classes.")
+    with refusing("contradicts itself"):
+        check_made_with(made, score, noise)

@@ -21,7 +21,10 @@ def agree(
     as_json: Json = False,
     show_python: ShowPython = False,
 ) -> None:
-    """Measure how much annotators agree: percent, Fleiss' kappa, Krippendorff's alpha, Gwet's AC1."""
+    """Measure how much annotators agree.
+
+    Percent agreement, Fleiss' kappa, Krippendorff's alpha and Gwet's AC1, overall, per class and per annotator.
+    """
     options: dict[str, Any] = {"level": level, "n_resamples": resamples, "random_state": seed}
     if show_python:
         shared.show_python(votes.python(), f"print({shared.call('votes.agreement', Annotations.agreement, **options)})")

@@ -31,7 +31,7 @@ def calibrate(
     noise: Annotated[str, typer.Option(help=f"Cover the truth behind the votes: {', '.join(NOISES)}.")] = "none",
     show_python: ShowPython = False,
 ) -> None:
-    """Calibrate a score on predictions and votes that the model has not been trained on."""
+    """Calibrate predictions of a model on votes it has not seen."""
     if noise not in NOISES:
         raise ValueError(f"--noise must be one of {', '.join(NOISES)}, but is {noise!r}.")
     pair, model = Pair(predictions, table, votes), NOISES[noise]
@@ -42,6 +42,7 @@ def calibrate(
         return
     shared.check_output(out, folder=True)
     asked, matched, carried = pair.read()
+    votes.note_order(score, matched.votes.classes)
     calibration = conformalize(asked, matched.votes, score, noise=model, **carried)
     calibration.save(out)
     shared.stderr().print(f"{calibration!r}\nWrote {out}")

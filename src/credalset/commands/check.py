@@ -10,19 +10,14 @@ from credalset._text import number_text, table_text
 from credalset._typing import AnyArray
 from credalset.annotations import Annotations
 from credalset.commands import shared
-from credalset.commands.inputs import Model, Pair, Predictions, Votes, calibration_of
+from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json, ShowPython
+from credalset.metrics import coverage_by_group
 from credalset.sets.columns import columns as answers
-from credalset.verdict import Promise, judge, promise_of
+from credalset.tables.scorer import calibration_of
+from credalset.verdict import HEADLINES, LEVEL, Promise, judge, promise_of
 
-#: what the verdicts are called in the table
-WORDS = {
-    "kept": "as promised",
-    "short": "too low",
-    "generous": "more than asked",
-    "too few": "too few items",
-    "unseen": "votes do not tell",
-}
+HEADINGS = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
 PROMISES = {
     "recorded": "Promised are label distributions as they are recorded: shares of votes like these.",
     "true": "Promised are the distributions behind the votes. Votes do not show these: observed is how many of the "
@@ -37,11 +32,14 @@ def check(
     votes: Votes,
     table: Predictions,
     alpha: Annotated[list[str] | None, typer.Option("--alpha", help="Levels: 0.05,0.1 or --alpha twice.")] = None,
-    level: Annotated[float, typer.Option(help="Probability of the band that coverage should fall into.")] = 0.99,
+    level: Annotated[float, typer.Option(help="Probability of the band that coverage should fall into.")] = LEVEL,
     as_json: Json = False,
     show_python: ShowPython = False,
 ) -> None:
-    """Compare promised and observed coverage; exit code 1 if the observed one lies below its band."""
+    """Compare promised and observed coverage.
+
+    The exit code is 1 if the observed one lies below its band.
+    """
     levels = shared.split_levels(alpha or ["0.1"])
     model = calibration.load()
     pair = Pair(predictions, table, votes, model)
@@ -56,7 +54,7 @@ def check(
         return
     asked, matched, carried = pair.read()
     rows = [_row(model, asked, matched.votes, a, level, carried) for a in levels]
-    failed = any(row["verdict"] == WORDS["short"] for row in rows)
+    failed = any(row["verdict"] == "short" for row in rows)
     promise = promise_of(calibration_of(model), 0.1)
     if as_json:
         about = {"about": promise.about, "assumptions": list(promise.assumptions)}
@@ -71,6 +69,7 @@ def _row(
     model: Any, asked: Any, votes: Annotations, alpha: float, level: float, options: dict[str, Any]
 ) -> dict[str, Any]:
     sets = model.predict_set(asked, alpha=alpha, **options)
+    groups = options.get("groups", ["all"] * len(sets))
     verdict = judge(calibration_of(model), sets.contains(votes), alpha, groups=options.get("groups"), level=level)
     found = answers(sets, ["width", "labels"])
     low, high = verdict.band or (None, None)
@@ -82,10 +81,14 @@ def _row(
         "observed_high": verdict.observed.high,
         "band_low": low,
         "band_high": high,
-        "verdict": WORDS[verdict.status],
+        "verdict": verdict.status,
         "width": _mean(found["width"][~found["empty"]]),
         "labels": _mean(found["n_labels"][~found["empty"]]),
         "empty": int(found["empty"].sum()),
+        "groups": [
+            {"group": str(group), "n": of.n, "observed": float(of), "observed_low": of.low, "observed_high": of.high}
+            for group, of in coverage_by_group(sets, votes, groups).items()
+        ],
     }
 
 
@@ -94,17 +97,30 @@ def _mean(values: AnyArray) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
+def cells(row: dict[str, Any]) -> list[str]:
+    """Write a row of the table, a text for each of HEADINGS."""
+    names = ("promised", "observed", "width", "labels")
+    promised, observed, *sizes = (number_text(row[name], decimals=3) for name in names)
+    ends = [row["band_low"], row["band_high"]]
+    band = "unknown" if None in ends else "-".join(number_text(end, decimals=3) for end in ends)
+    return [f"{row['alpha']:g}", promised, observed, band, row["verdict"], *sizes, str(row["empty"])]
+
+
+def _group(alpha: str, each: dict[str, Any]) -> list[str]:
+    observed, low, high = (number_text(each[n], decimals=3) for n in ("observed", "observed_low", "observed_high"))
+    return [alpha, each["group"], str(each["n"]), observed, f"{low}-{high}"]
+
+
 def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -> None:
-    headings = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
-    lines = []
-    for row in rows:
-        names = ("promised", "observed", "width", "labels")
-        promised, observed, *sizes = (number_text(row[name], decimals=3) for name in names)
-        ends = [row["band_low"], row["band_high"]]
-        band = "unknown" if None in ends else "-".join(number_text(end, decimals=3) for end in ends)
-        lines.append([f"{row['alpha']:g}", promised, observed, band, row["verdict"], *sizes, str(row["empty"])])
     typer.echo(f"Coverage of {n} held-out items, and the {level:.0%} band in which it should fall:\n")
-    typer.echo(table_text(headings, lines))
-    typer.echo(f"\n{PROMISES[promise.about]}")
+    typer.echo(table_text(HEADINGS, list(map(cells, rows))))
+    typer.echo()
+    if len(rows[0]["groups"]) > 1:
+        lines = [_group(f"{row['alpha']:g}", each) for row in rows for each in row["groups"]]
+        typer.echo(table_text(["alpha", "group", "items", "observed", "95% interval"], lines))
+        typer.echo()
+    for status in dict.fromkeys(row["verdict"] for row in rows):
+        typer.echo(f"{status}: {HEADLINES[status]}.")
+    typer.echo(PROMISES[promise.about])
     for sentence in promise.assumptions:
         typer.echo(f"Assumed: {sentence}")

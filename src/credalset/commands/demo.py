@@ -16,10 +16,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from credalset._text import number_text, table_text
+from credalset._text import table_text
 from credalset.commands import shared
+from credalset.commands.check import HEADINGS, cells
 from credalset.datasets import Messages, make_messages
-from credalset.tables.files import table_writer
 
 ALPHAS = (0.05, 0.1, 0.2)
 SCORES = ("kl", "tv", "ws", "inner")
@@ -46,7 +46,7 @@ def demo(
     alpha: Annotated[float, typer.Option(min=0.001, max=0.999, help="Miscoverage rate of the sets.")] = 0.1,
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for everything.")] = Path("demo-output"),
 ) -> None:
-    """Go the whole way on invented messages: votes, fit, calibrate, predict, check, and a page at the end."""
+    """Go the whole way on invented messages, from votes to a page."""
     if math.isnan(alpha):
         raise typer.BadParameter("must be a number", param_hint="'--alpha'")
     data = make_messages(items, n_votes=votes, random_state=seed)
@@ -168,18 +168,12 @@ def _write(path: str, columns: dict[str, Any]) -> None:
     import pyarrow as pa
 
     batch = pa.RecordBatch.from_pydict(columns)
-    with table_writer(path, batch.schema) as write:
-        write(batch)
+    shared.write_table(path, None, batch.schema, [batch], "Writing")
 
 
 def _table(checked: Sequence[dict[str, Any]]) -> str:
-    headings = ["score", "alpha", "promised", "observed", "band", "verdict", "width", "labels"]
     lines: list[list[str]] = []
     for score, result in zip(SCORES, checked, strict=True):
-        lines += [[""] * len(headings)] if lines else []
-        for i, row in enumerate(result["rows"]):
-            names = ("promised", "observed", "band_low", "band_high", "width", "labels")
-            promised, observed, low, high, *sizes = (number_text(row[name], decimals=3) for name in names)
-            name = "" if i else score
-            lines.append([name, f"{row['alpha']:g}", promised, observed, f"{low}-{high}", row["verdict"], *sizes])
-    return table_text(headings, lines, left=1)
+        lines += [[""] * len(HEADINGS)] if lines else []
+        lines += [["" if i else score, *cells(row)[:-1]] for i, row in enumerate(result["rows"])]
+    return table_text(["score", *HEADINGS[:-1]], lines, left=1)

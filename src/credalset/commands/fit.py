@@ -16,12 +16,15 @@ NETWORKS = {
     "paper": ("FirstOrderNetwork", "kl"),
     "mixture": ("DirichletMixtureNetwork", "density"),
     "prototypes": ("PrototypeNetwork", "prototypes"),
+    "intervals": ("IntervalNetwork", "intervals"),
 }
 
 
 @shared.guarded
 def fit(
-    features: Annotated[str, typer.Argument(help="Features: an id column and numeric columns, or one list column.")],
+    features: Annotated[
+        str, typer.Argument(help="Features: an id column and numeric columns, or one column of lists or texts.")
+    ],
     votes: Votes,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder for the model.")],
     table: Features,
@@ -33,25 +36,28 @@ def fit(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the learner.")] = 0,
     show_python: ShowPython = False,
 ) -> None:
-    """Train a learner on one part of the items, calibrate it on the other, and save both."""
-    from credalset.classifier import (
-        ConformalCredalClassifier,
-    )  # with scikit-learn, which other commands need not wait for
+    """Train a model on votes, and calibrate it on items kept aside."""
+    from credalset.classifier import ConformalCredalClassifier  # with scikit-learn, for which others need not wait
 
     pair = Pair(features, table, votes)
     estimator, suited = make_learner(learner, seed)
     if show_python:
         size = f"calibration_size={calibration_size}, random_state={seed}"
         shared.show_python(
-            "from credalset.commands.fit import make_learner",
+            "from credalset.commands.fit import for_texts, make_learner",
             *pair.python(),
             f"estimator, score = make_learner({learner!r}, {seed})",
+            "estimator = for_texts(estimator) if both.table.values.ndim == 1 else estimator",
             f"clf = cs.ConformalCredalClassifier(estimator, {'score' if score is None else repr(score)})",
             f"clf.fit_conformalize({pair.asked}, both.votes, {size}).save({out!r})",
         )
         return
     shared.check_output(out, folder=True)
     asked, matched, _ = pair.read()
+    if matched.table.values.ndim == 1:
+        shared.note(f"{(matched.table.names or ('',))[0]!r} holds texts: the learner gets their TF-IDF weights.")
+        estimator = for_texts(estimator)
+    votes.note_order(score or suited, matched.votes.classes)
     clf = ConformalCredalClassifier(estimator, score or suited)
     with progress(f"Training {learner} on {len(matched.table)} items", None):
         clf.fit_conformalize(asked, matched.votes, calibration_size, random_state=seed)
@@ -82,3 +88,11 @@ def make_learner(name: str, seed: int) -> tuple[Any, str]:
         )
     options = {"random_state": seed} if "random_state" in known[name]().get_params() else {}
     return make_pipeline(StandardScaler(), predictors.SoftLabelClassifier(known[name](**options))), "kl"
+
+
+def for_texts(estimator: Any) -> Any:
+    """Let a learner of `make_learner` read texts: TF-IDF weights of their words in place of scaled numbers."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(TfidfVectorizer(), *(step for _, step in estimator.steps[1:]))

@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from credalset.annotations.readers import open_votes
 from credalset.commands import shared
-from credalset.commands.inputs import Delimiter, Encoding, Kind, Label, Missing, Task, Tidy, Worker
+from credalset.commands.inputs import VoteOptions
 from credalset.commands.shared import ShowPython
-from credalset.tables.files import kind_of, table_writer
 
 
 @shared.guarded
 def import_votes(
     export: Annotated[str, typer.Argument(help="Export of an annotation tool: file, folder, pattern, archive or -.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Long table to write: task, worker, label[, time].")],
-    kind: Kind = None,
-    task: Task = None,
-    worker: Worker = None,
-    label: Label = None,
-    missing: Missing = None,
-    tidy: Tidy = False,
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
+    votes: VoteOptions,
     weight: Annotated[str | None, typer.Option(help="Column that says how much each vote counts.")] = None,
     one_vs_rest: Annotated[str | None, typer.Option(help="Turn votes into votes for or against this label.")] = None,
     out_format: Annotated[str | None, typer.Option(help="Format of the result, where its name does not say.")] = None,
     show_python: ShowPython = False,
 ) -> None:
     """Turn an annotation export into one long table of votes."""
-    options: dict[str, Any] = {"task": task, "worker": worker, "label": label, "missing": missing, "tidy": tidy}
-    options |= {"weight": weight, "one_vs_rest": one_vs_rest, "encoding": encoding, "delimiter": delimiter}
+    options = votes.options() | {"weight": weight, "one_vs_rest": one_vs_rest}
     if show_python:
         shared.show_python(
             "from credalset.annotations.readers import open_votes",
             "from credalset.tables.files import table_writer",
-            f"votes = {shared.call('open_votes', open_votes, repr(export), kind=kind, **options)}",
+            f"votes = {shared.call('open_votes', open_votes, repr(export), **options)}",
             *shared.writing(out, out_format, "votes.schema", "votes.record_batches()"),
         )
         return
-    kind_of(out, out_format, "out_format")
-    shared.check_output(out)
-    votes = open_votes(export, kind, **options)
-    n_votes = 0
-    with table_writer(out, votes.schema, out_format) as write:
-        for batch in shared.progress(votes.record_batches(), None, "Reading"):
-            write(batch)
-            n_votes += batch.num_rows
-    shared.stderr().print(f"{votes.describe()}\nWrote {n_votes} votes to {'standard output' if out == '-' else out}")
+    shared.check_table(out, out_format)
+    found = open_votes(export, **options)
+    wrote = shared.write_table(out, out_format, found.schema, found.record_batches(), "Reading")
+    shared.stderr().print(f"{found.describe()}\nWrote {wrote.replace('rows', 'votes', 1)}")

@@ -2,55 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from credalset.annotations import Annotations
+from credalset.annotations.naming import candidates
 from credalset.annotations.readers import READERS
+from credalset.annotations.readers.files import STANDARD_STREAM
+from credalset.annotations.readers.source import Source
 from credalset.calibration import Calibration
 from credalset.commands.shared import call, note, split_names
 from credalset.persistence.load import load
+from credalset.scores import Wasserstein, get_score
+from credalset.tables.arrow import id_column
+from credalset.tables.files import read_table
 from credalset.tables.matching import Matched, as_calibrated, match, read_numbers
-
-Groups = Annotated[str | None, typer.Option("--groups", help="Column with a group for each item.")]
-Weights = Annotated[str | None, typer.Option("--weights", help="Column with a weight for each item.")]
-Columns = Annotated[str | None, typer.Option("--columns", help="Columns with the numbers, separated by commas.")]
-Format = Annotated[str | None, typer.Option("--format", help="csv, tsv, jsonl or parquet; else as the name says.")]
-Id = Annotated[str, typer.Option("--id", help="Column that names the items.")]
-Logits = Annotated[bool, typer.Option("--logits", help="The numbers are logits: apply a softmax.")]
-Kind = Annotated[
-    str | None, typer.Option("--kind", help=f"What the votes are, if it is not recognised: {', '.join(READERS)}.")
-]
-Task = Annotated[str | None, typer.Option("--task", help="Column or field of the votes that names the items.")]
-Worker = Annotated[str | None, typer.Option("--worker", help="Column or field of the votes that names the annotators.")]
-Label = Annotated[str | None, typer.Option("--label", help="Column, or question of an export, with the labels.")]
-Missing = Annotated[str | None, typer.Option("--missing", help="Votes without a label: error, or drop them.")]
-Tidy = Annotated[bool, typer.Option("--tidy", help="Read labels in lower case, without outer spaces: 'Yes ' is 'yes'.")]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of the votes, such as latin-1; else UTF-8.")]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What separates the columns of the votes.")]
+from credalset.tables.scorer import calibration_of, reads_texts
 
 
-@dataclass(frozen=True)
-class Votes:
-    """Votes in a file. Each field is an option of the commands that take one."""
+@dataclass(frozen=True, kw_only=True)
+class VoteOptions:
+    """How votes in a file are read. Each field is an option of the commands that take votes."""
 
-    votes: Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label) or an annotation export.")]
-    kind: Kind = None
-    task: Task = None
-    worker: Worker = None
-    label: Label = None
-    missing: Missing = None
-    tidy: Tidy = False
-    encoding: Encoding = None
-    delimiter: Delimiter = None
+    kind: Annotated[
+        str | None, typer.Option(help=f"What the votes are, if it is not recognised: {', '.join(READERS)}.")
+    ] = None
+    task: Annotated[str | None, typer.Option(help="Column or field of the votes that names the items.")] = None
+    worker: Annotated[
+        list[str] | None,
+        typer.Option(help="Column or field of the votes that names the annotators; all theirs in a wide table: a,b,c."),
+    ] = None
+    label: Annotated[str | None, typer.Option(help="Column, or question of an export, with the labels.")] = None
+    missing: Annotated[str | None, typer.Option(help="Votes without a label: error, or drop them.")] = None
+    tidy: Annotated[
+        bool, typer.Option("--tidy", help="Read labels in lower case, without outer spaces: 'Yes ' is 'yes'.")
+    ] = False
+    encoding: Annotated[str | None, typer.Option(help="Encoding of the votes, such as latin-1; else UTF-8.")] = None
+    delimiter: Annotated[str | None, typer.Option(help="What separates the columns of the votes.")] = None
 
     def options(self) -> dict[str, Any]:
-        """Return what is said about the file, as options of `Annotations.read`."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "votes"}
+        """Return what is said about the file, as options of `Annotations.read` and `open_votes`."""
+        said = {each.name: getattr(self, each.name) for each in fields(VoteOptions)}
+        workers = split_names(",".join(self.worker or ()))
+        return said | {"worker": None if not workers else workers if len(workers) > 1 else workers[0]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Votes(VoteOptions):
+    """Votes in a file."""
+
+    votes: Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label) or an annotation export.")]
+    scale: Annotated[
+        str | None, typer.Option(help="The labels in their order, where they are levels of a scale: low,middle,high.")
+    ] = None
+
+    @property
+    def levels(self) -> list[str] | None:
+        """The labels in their order, if that was said."""
+        return split_names(self.scale)
+
+    def options(self) -> dict[str, Any]:
+        """Return what is said about the file and the labels, as options of `Annotations.read`."""
+        return super().options() | ({} if self.levels is None else {"classes": self.levels, "ordered": True})
+
+    def note_order(self, score: str, classes: Sequence[Any]) -> None:
+        """Say in which order a score that knows one takes the classes, unless that was said."""
+        if self.levels is None and isinstance(get_score(score), Wasserstein):
+            note(f"{score} takes the classes in the order {', '.join(map(str, classes))} (--scale names another).")
 
     def read(self) -> Annotations:
         """Read the votes and say what the file was taken for."""
@@ -58,6 +81,14 @@ class Votes:
         if votes.origin is not None:
             note(f"{votes.origin}.")
         return votes
+
+    def named_by(self) -> str | None:
+        """Return what the votes call their items, as far as the names of columns tell."""
+        if self.task is not None or self.votes == STANDARD_STREAM:
+            return self.task
+        source = Source.open(self.votes, encoding=self.encoding, delimiter=self.delimiter)
+        found = candidates(source.columns, "task")
+        return str(found[0]) if len(found) == 1 else None
 
     def python(self) -> str:
         """Write down how they are read."""
@@ -91,35 +122,45 @@ class Model:
         return "model = " + call("cs.load", load, repr(self.calibration), trusted=self._trusted())
 
 
-def calibration_of(model: Any) -> Any:
-    """Return a calibration, also that of a classifier."""
-    return model if isinstance(model, Calibration) else model._calibrated()
-
-
 @dataclass(frozen=True)
 class Features:
     """How a table of features is read."""
 
-    id: Id = "task"
-    columns: Columns = None
-    format: Format = None
+    id: Annotated[str | None, typer.Option(help="Column that names the items; else found as in votes.")] = None
+    columns: Annotated[str | None, typer.Option(help="Columns with the numbers, or the one with texts.")] = None
+    format: Annotated[str | None, typer.Option(help="csv, tsv, jsonl or parquet; else as the name says.")] = None
 
     def options(self) -> dict[str, Any]:
         """Return what is said about the table, as options of `read_numbers`."""
-        return {"format": self.format, "id": self.id, "columns": split_names(self.columns), "what": "features"}
+        return {"format": self.format, "columns": split_names(self.columns), "what": "features"}
+
+    def id_in(self, path: str, taken: Collection[str | None] = (), like: str | None = None) -> str:
+        """Return the column of a table that names the items: as was said, or as `id_column` finds it."""
+        if self.id is not None or path == STANDARD_STREAM:
+            return "task" if self.id is None else self.id
+        try:
+            return id_column(read_table(path, self.format).schema, {*taken, *(split_names(self.columns) or ())}, like)
+        except FileNotFoundError:  # said by whoever reads it
+            return "task"
 
 
 @dataclass(frozen=True)
 class Predictions(Features):
     """How a table of predictions is read, with a group and a weight for each item."""
 
-    logits: Logits = False
-    groups: Groups = None
-    weights: Weights = None
+    logits: Annotated[bool, typer.Option("--logits", help="The numbers are logits: apply a softmax.")] = False
+    groups: Annotated[str | None, typer.Option(help="Column with a group for each item.")] = None
+    weights: Annotated[str | None, typer.Option(help="Column with a weight for each item.")] = None
 
     def options(self) -> dict[str, Any]:
         """Return what is said about the table, as options of `read_numbers`."""
         return {**super().options(), "what": "predictions", "logits": self.logits}
+
+
+def note_id(table: Features, id: str) -> None:
+    """Say which column was taken for the names of the items, unless it was named or has the usual name."""
+    if table.id is None and id != "task":
+        note(f"items are named by the column {id!r} (--id names another).")
 
 
 @dataclass(frozen=True)
@@ -158,11 +199,22 @@ class Pair:
         roles = {name: getattr(self.table, name, None) for name in ("groups", "weights")} | dict(self.further)
         return {role: column for role, column in roles.items() if column is not None}
 
+    @cached_property
+    def id(self) -> str:
+        """The column that names the items."""
+        if self.table.id is not None:
+            return self.table.id
+        features = getattr(self.model, "feature_names_in_", ())
+        return self.table.id_in(self.path, {*self._carried().values(), *features}, self.votes.named_by())
+
     def _options(self) -> dict[str, Any]:
-        options = self.table.options()
+        options = self.table.options() | {"id": self.id}
+        options["texts"] = reads_texts(self.model) if self.model is not None else False if self.by_class else None
         known = getattr(self.model, "feature_names_in_", None)
         if options["columns"] is None and known is not None:
             options["columns"] = [str(name) for name in known]
+        if options["columns"] is None and self.by_class and self.model is None:
+            options["columns"] = self.votes.levels
         carried = self._carried()
         options["extra"] = tuple(dict.fromkeys(carried.values()))
         options["text"] = tuple(column for role, column in carried.items() if role in ("groups", "texts"))
@@ -175,13 +227,14 @@ class Pair:
     def read(self) -> tuple[Any, Matched, dict[str, Any]]:
         """Return predictions or features, what was matched, and the further columns by what they are used for."""
         matched = match(read_numbers(self.path, **self._options()), self.votes.read(), **self._matching())
+        note_id(self.table, self.id)
         for sentence in matched.notes:
             note(sentence)
         table = matched.table
         carried = {role: table.extra[column].tolist() for role, column in self._carried().items()}
         if "groups" in carried and self.model is not None:
             carried["groups"] = as_calibrated(carried["groups"], calibration_of(self.model))
-        return table.values if self.by_class else table.features(), matched, carried
+        return table.probabilities if self.by_class else table.features(), matched, carried
 
     def python(self) -> list[str]:
         """Write down how both are read and matched."""
@@ -195,7 +248,7 @@ class Pair:
     @property
     def asked(self) -> str:
         """How the predictions or features are called in the Python that is shown."""
-        return "both.table.values" if self.by_class else "both.table.features()"
+        return "both.table.probabilities" if self.by_class else "both.table.features()"
 
     def arguments(self) -> str:
         """Write down the further columns as arguments."""

@@ -11,7 +11,6 @@ from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Alpha, Json, ShowPython
 from credalset.planning import plan as make_plan
 from credalset.planning.result import task_format
-from credalset.tables.files import kind_of, table_writer
 
 
 @shared.guarded
@@ -33,7 +32,7 @@ def plan(
     as_json: Json = False,
     show_python: ShowPython = False,
 ) -> None:
-    """Say which items to ask annotators about again, how often, and which are done."""
+    """Say which items need more votes, how many, and which are done."""
     _check_outputs(out, out_format, tasks, as_json)
     model = calibration.load()
     pair = Pair(predictions, table, votes, model, {"cost": cost}, keep_unvoted=True)
@@ -42,17 +41,17 @@ def plan(
     if show_python:
         given = (pair.asked, "both.votes", f"items=both.table.items{pair.arguments()}")
         said = shared.call("cs.plan", make_plan, "model", *given, **options)
-        shared.show_python(*pair.python(), calibration.python(), f"plan = {said}", *_as_python(out, out_format, tasks))
+        shared.show_python(
+            *pair.python(), calibration.python(), f"plan = {said}", *_as_python(pair.id, out, out_format, tasks)
+        )
         return
     asked, matched, carried = pair.read()
     made = make_plan(model, asked, matched.votes, items=matched.table.items, **carried, **options)
     if out is not None:
-        whole = made.to_frame("pyarrow")
-        with table_writer(out, whole.schema, out_format) as write:
-            for batch in whole.to_batches():
-                write(batch)
+        whole = made.to_frame("pyarrow", id=pair.id)
+        shared.write_table(out, out_format, whole.schema, whole.to_batches(), "Writing")
     if tasks is not None:
-        made.write_tasks(tasks)
+        made.write_tasks(tasks, id=pair.id)
     if as_json:
         shared.print_json("plan", **made.describe())
     else:
@@ -61,8 +60,7 @@ def plan(
 
 def _check_outputs(out: str | None, out_format: str | None, tasks: str | None, as_json: bool) -> None:
     if out is not None:
-        shared.check_output(out)
-        kind_of(out, out_format, "out_format")
+        shared.check_table(out, out_format)
     if tasks is not None:
         shared.check_output(tasks)
         task_format(tasks)
@@ -70,10 +68,10 @@ def _check_outputs(out: str | None, out_format: str | None, tasks: str | None, a
         raise ValueError("--json and --out - both write to standard output. Give --out a file.")
 
 
-def _as_python(out: str | None, out_format: str | None, tasks: str | None) -> list[str]:
+def _as_python(id: str, out: str | None, out_format: str | None, tasks: str | None) -> list[str]:
     """Write down what is written of the plan."""
     lines = ["print(plan.summary())"]
     if out is not None:
-        lines += ["from credalset.tables.files import table_writer", 'whole = plan.to_frame("pyarrow")']
+        lines += ["from credalset.tables.files import table_writer", f"whole = plan.to_frame('pyarrow', id={id!r})"]
         lines += shared.writing(out, out_format, "whole.schema", "whole.to_batches()")
-    return lines if tasks is None else [*lines, f"plan.write_tasks({tasks!r})"]
+    return lines if tasks is None else [*lines, f"plan.write_tasks({tasks!r}, id={id!r})"]

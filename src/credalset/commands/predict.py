@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from credalset.commands import shared
-from credalset.commands.inputs import Model, Predictions
+from credalset.commands.inputs import Model, Predictions, note_id
 from credalset.commands.shared import Alpha, ShowPython
 from credalset.distributed import connect, local_cluster, score_parquet
 from credalset.sets.columns import QUESTIONS
-from credalset.tables.files import kind_of, read_table, table_writer
+from credalset.tables.files import read_table
 from credalset.tables.scorer import DEFAULT_ASK, Scorer
 
 
@@ -34,10 +33,11 @@ def predict(
     show_python: ShowPython = False,
 ) -> None:
     """Predict one credal set per row and write what is asked of it."""
+    id = table.id_in(new, {table.groups, table.weights, *(shared.split_names(keep) or ())})
     options: dict[str, Any] = {
         "alpha": alpha,
         "ask": tuple(shared.split_names(ask) or ()),
-        "id": table.id or None,
+        "id": id or None,
         "columns": shared.split_names(table.columns),
         "logits": table.logits,
         "groups": table.groups,
@@ -48,6 +48,7 @@ def predict(
         _show_python(calibration, new, table.format, out, out_format, options)
         return
     calibration.check()
+    note_id(table, id)
     scorer = Scorer(calibration.load() if calibration.trust else calibration.calibration, **options)
     if alpha > 0.5:
         shared.note(f"--alpha {alpha:g} asks for {1 - alpha:.0%} coverage; --alpha {1 - alpha:.2g} for {alpha:.0%}.")
@@ -60,9 +61,11 @@ def predict(
         return
     if workers or scheduler or resume:
         raise ValueError("--workers, --scheduler and --resume need Parquet input and a folder to write to (-o sets/).")
-    shared.check_output(out)
-    n_rows = _stream(scorer, new, table.format, out, out_format)
-    shared.stderr().print(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
+    shared.check_table(out, out_format)
+    rows = read_table(new, table.format, text=[name for name in (scorer.id, scorer.groups) if name])
+    scorer = scorer.for_input(rows.schema)
+    wrote = shared.write_table(out, out_format, scorer.schema, scorer.map_batches(rows.batches), "Scoring")
+    shared.stderr().print(f"Wrote {wrote}")
 
 
 def _show_python(
@@ -83,29 +86,11 @@ def _show_python(
     shared.show_python(*loaded, *writes)
 
 
-def _stream(scorer: Scorer, new: str, format: str | None, out: str, out_format: str | None) -> int:
-    kind_of(out, out_format, "out_format")
-    table = read_table(new, format, text=[name for name in (scorer.id, scorer.groups) if name])
-    scorer = scorer.for_input(table.schema)
-    n_rows = 0
-    with table_writer(out, scorer.schema, out_format) as write:
-        for batch in shared.progress(scorer.map_batches(table.batches), None, "Scoring"):
-            write(batch)
-            n_rows += batch.num_rows
-    return n_rows
-
-
 def _is_folder(out: str) -> bool:
     return out != "-" and (out.endswith("/") or Path(out).is_dir())
 
 
-@contextmanager
-def _client(workers: int | None, scheduler: str | None) -> Iterator[Any]:
+def _client(workers: int | None, scheduler: str | None) -> AbstractContextManager[Any]:
     if scheduler is not None:
-        with connect(scheduler) as client:
-            yield client
-    elif workers is not None:
-        with local_cluster(workers) as client:
-            yield client
-    else:
-        yield None
+        return connect(scheduler)
+    return nullcontext() if workers is None else local_cluster(workers)

@@ -25,16 +25,18 @@ def report(
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     show_python: ShowPython = False,
 ) -> None:
-    """Write one HTML page to send round: verdict, coverage by slice, map, items, what to do."""
+    """Write one HTML page to send round.
+
+    The verdict, coverage by slice, the map of uncertainty, every item, and what to do.
+    """
     shared.check_output(out, streams=False)
     model = calibration.load()
     pair = Pair(predictions, table, votes, model, {"texts": texts})
     options: dict[str, Any] = {"alpha": alpha} | ({} if title is None else {"title": title})
     if show_python:
-        said = "".join(f", {name}={value!r}" for name, value in options.items())
-        items = f"items=both.table.items{said}{pair.arguments()}"
+        given = (pair.asked, "both.votes", repr(out), f"items=both.table.items{pair.arguments()}")
         shared.show_python(
-            *pair.python(), calibration.python(), f"cs.report(model, {pair.asked}, both.votes, {out!r}, {items})"
+            *pair.python(), calibration.python(), shared.call("cs.report", write_report, "model", *given, **options)
         )
         return
     asked, matched, carried = pair.read()

@@ -118,8 +118,8 @@ def _reproduce_one(
         shared = module.settings(quick, data, **own)
     except ValueError as error:  # the data are loaded for it, and nothing else can be wrong
         raise FileFormatError(str(error)) from None
-    batches = module.batches(shared, n_seeds)
-    store = Store(out / "batches" / name, {**shared, "credalset": __version__})
+    batches = module.batches(shared | {"credalset": __version__}, n_seeds)
+    store = Store(out / "batches" / name)
     n_runs = sum(batch.n_runs for batch in batches)
     with progress(f"{name}: runs", n_runs) as advance:
         run_all(batches, store, data, jobs=jobs, report=_reporter(name, n_runs, advance))
@@ -136,7 +136,6 @@ def _reporter(name: str, n_runs: int, advance: Callable[[int, str], None]) -> Ca
         finished += batch.n_runs
         advance(batch.n_runs, batch.part)
         if not was_there and not sys.stdout.isatty():
-            timed = "timed one run of the published way, for comparison"
-            typer.echo(f"{name}: {f'{finished}/{n_runs} runs, {batch.name} is done' if batch.n_runs else timed}")
+            typer.echo(f"{name}: {finished}/{n_runs} runs, {batch.name} is done")
 
     return report

@@ -24,6 +24,7 @@ from credalset._files import UNFINISHED
 from credalset._progress import progress as bar
 from credalset.commands.wording import for_terminal
 from credalset.exceptions import CredalSetWarning
+from credalset.tables.files import kind_of, table_writer
 
 SCHEMA_VERSION = 1
 CHECK_FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
@@ -133,6 +134,22 @@ def writing(out: str, format: str | None, schema: str, batches: str) -> list[str
         f"    for batch in {batches}:",
         "        write(batch)",
     ]
+
+
+def write_table(out: str, format: str | None, schema: Any, batches: Iterable[Any], what: str) -> str:
+    """Write batches to a table, with a bar that says what is done; return how many rows went where."""
+    n_rows = 0
+    with table_writer(out, schema, format) as write:
+        for batch in progress(batches, None, what):
+            write(batch)
+            n_rows += batch.num_rows
+    return f"{n_rows} rows to {'standard output' if out == '-' else out}"
+
+
+def check_table(out: str, format: str | None) -> None:
+    """See that a table can be written, and in which format, before anything is computed."""
+    kind_of(out, format, "out_format")
+    check_output(out)
 
 
 def print_json(kind: str, **values: Any) -> None:

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from credalset._files import write_file
-from credalset._progress import progress
 from credalset.exceptions import FileFormatError
 
 ENVIRONMENT = "CREDALSET_DATA"
 TIMEOUT = 30.0  # seconds without an answer before a source counts as unreachable
-_CHUNK = 1 << 16
 #: what NumPy raises on arrays that are cut short, altered or of another kind
 UNREADABLE = (
     *(ValueError, KeyError, EOFError, OSError, RuntimeError, MemoryError, SyntaxError),
@@ -96,7 +94,7 @@ def fetch(
     if not may_download:
         raise DataNotFoundError(f"{title} is not in {folder}: {missing}. {advice}")
     try:
-        data = download(url, largest=largest, title=title)
+        data = download(url, largest=largest)
     except OSError as error:
         raise DataNotFoundError(f"{title} is not in {folder}, and fetching it failed ({error}). {advice}") from None
     files = unpack(data)
@@ -108,26 +106,19 @@ def fetch(
     return files
 
 
-def download(url: str, *, largest: int, title: str) -> bytes:
-    """Fetch a file of at most ``largest`` bytes, with a progress bar; raises ``OSError`` when that does not work."""
+def download(url: str, *, largest: int) -> bytes:
+    """Fetch a file of at most ``largest`` bytes; raises ``OSError`` when that does not work."""
     from http.client import HTTPException
     from urllib.request import Request, urlopen
 
-    pieces, size = [], 0
     try:
         with urlopen(Request(url, headers={"User-Agent": "credalset"}), timeout=TIMEOUT) as answer:
             expected = int(answer.headers.get("Content-Length") or 0)
-            if expected > largest:
-                raise OSError(f"the answer has {expected} bytes, more than the {largest} that were expected")
-            with progress(title, expected or None, in_bytes=True) as advance:
-                while piece := answer.read(_CHUNK):
-                    pieces.append(piece)
-                    size += len(piece)
-                    if size > largest:
-                        raise OSError(f"the answer goes on beyond the {largest} bytes that were expected")
-                    advance(len(piece), "")
+            data = bytes(answer.read(largest + 1)) if expected <= largest else b""
     except HTTPException as error:
         raise OSError(f"the connection broke: {error!r}") from None
-    if expected and size != expected:
-        raise OSError(f"the connection broke after {size} of {expected} bytes")
-    return b"".join(pieces)
+    if max(expected, len(data)) > largest:
+        raise OSError(f"the answer has {max(expected, len(data))} bytes or more, and {largest} were expected")
+    if expected and len(data) != expected:
+        raise OSError(f"the connection broke after {len(data)} of {expected} bytes")
+    return data

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 
 from credalset._typing import FloatArray, IntArray, RandomState
-from credalset._validation import as_generator, as_positive_int
+from credalset._validation import as_generator, as_positive_int, check_choice
 from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder, reading
 
 #: files of the authors' own points, by number of classes
@@ -96,8 +96,7 @@ def load_synthetic(n_classes: int = 3, n_votes: int = 100, data_dir: str | Path 
     >>> load_synthetic(4, n_votes=5)  # doctest: +SKIP
     SyntheticData: 1500 items, 10 features, 4 classes, 5 votes each
     """
-    if n_classes not in AUTHORS_FILES:
-        raise ValueError(f"n_classes must be one of {', '.join(map(str, AUTHORS_FILES))}, but is {n_classes!r}.")
+    check_choice(n_classes, "n_classes", AUTHORS_FILES)
     path = data_folder(data_dir) / AUTHORS_FILES[n_classes]
     if not path.is_file():
         raise DataNotFoundError(
@@ -107,8 +106,7 @@ def load_synthetic(n_classes: int = 3, n_votes: int = 100, data_dir: str | Path 
     with reading(path, f"X, W and W_m{n_votes}") as arrays:
         known = sorted(int(name[3:]) for name in arrays if name.startswith("W_m"))
         parts = [arrays[name] for name in ("X", "W", f"W_m{n_votes}")] if n_votes in known else []
-    if n_votes not in known:
-        raise ValueError(f"n_votes must be one of {', '.join(map(str, known))}, but is {n_votes!r}.")
+    check_choice(n_votes, "n_votes", known)
     X, truth, shares = parts
     counts = np.rint(shares.astype(np.float64) * n_votes).astype(np.int64)
     return SyntheticData(X.astype(np.float64), truth.astype(np.float64), counts)

@@ -1,42 +1,39 @@
-"""A batch of runs that are trained together, and what comes out of one."""
+"""A batch of runs with one seed, and what comes out of one."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from credalset._typing import FloatArray
 
 Row = dict[str, Any]
-RowOrCell = TypeVar("RowOrCell")
 
 #: what is measured in every run, as columns of the result rows
 SIZES = ("threshold", "efficiency", "volume", "volume_error")
 READ = ("width", "labels", "decided")  # what people read off sets, see `credalset.metrics.mean_sizes`
 MEASURED = ("coverage", "coverage_true", *SIZES, *READ, "total", "aleatoric", "epistemic", "epistemic_gap", "empty")
-SEEDS_PER_BATCH = 5  # few enough to lose little when killed, enough for `fit_many` to pay
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Runs of one shape, computed and stored as one: the unit that is resumed.
+    """Runs of one shape with one seed, stored as one: the unit that is resumed.
 
     Attributes
     ----------
     experiment, part, name : str
         Which experiment, which part of it, and a name that no other batch of the experiment has.
     options : dict
-        Everything the result depends on, as plain JSON values.
+        Everything the result depends on, as plain JSON values: the learner, the seed, and much else.
     n_runs : int
         Trained learners or splits in the batch.
-    alone : bool
-        Whether nothing else may run at the same time, because the batch measures time.
     """
 
     experiment: str
@@ -44,17 +41,15 @@ class Batch:
     name: str
     options: dict[str, Any]
     n_runs: int
-    alone: bool = False
 
-    @property
-    def n_seeds(self) -> int:
-        """Number of seeds; zero for a batch without repetitions."""
-        return len(self.options.get("seeds", ()))
+    def differs_in_seed(self, other: Batch) -> bool:
+        """Tell whether another batch has all options but the seed in common with this one."""
+        return self.part == other.part and self.options | {"seed": None} == other.options | {"seed": None}
 
-    def head(self, seed: int, n_classes: int, n_votes: int, n_train: int) -> Row:
+    def head(self, n_classes: int, n_votes: int, n_train: int) -> Row:
         """Return the columns that say which run a result row belongs to."""
         sizes = {"n_classes": n_classes, "n_votes": n_votes, "n_train": n_train}
-        return {"experiment": self.experiment, "part": self.part, "seed": seed, **sizes}
+        return {"experiment": self.experiment, "part": self.part, "seed": self.options["seed"], **sizes}
 
 
 @dataclass
@@ -64,10 +59,6 @@ class Outcome:
     rows: list[Row] = field(default_factory=list)
     examples: list[Row] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
-
-    def __add__(self, other: Outcome) -> Outcome:
-        seconds = add_up([self.seconds, other.seconds])
-        return Outcome(self.rows + other.rows, self.examples + other.examples, seconds)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -80,62 +71,30 @@ class Outcome:
             self.seconds = add_up([self.seconds, spent])
 
 
-def with_seeds(batch: Batch, seeds: Sequence[int]) -> Batch:
-    """Return the batch that has only some of the seeds; its name says which.
-
-    Examples
-    --------
-    >>> some = Batch("synthetic", "first-order", "first-order-seeds-0-4", {"seeds": [0, 1, 2, 3, 4]}, 10)
-    >>> with_seeds(some, [0, 1]).name, with_seeds(some, [0, 1]).n_runs
-    ('first-order-seeds-0-1', 4)
-    """
-    own = batch.options["seeds"]
-    return replace(
-        batch,
-        name=batch.name.removesuffix(span(own)) + span(seeds),
-        options={**batch.options, "seeds": list(seeds)},
-        n_runs=batch.n_runs * len(seeds) // len(own),
-    )
-
-
 def by_seeds(
-    experiment: str, part: str, name: str, options: dict[str, Any], n_seeds: int, runs_per_seed: int = 1
+    experiment: str, part: str, name: str, options: dict[str, Any], n_seeds: int, n_runs: int = 1
 ) -> list[Batch]:
-    """Split the runs of a part into batches of a few seeds, which do not change when seeds are added at the end.
+    """Return a batch for each seed.
 
     Examples
     --------
-    >>> [batch.name for batch in by_seeds("synthetic", "first-order", "some", {}, n_seeds=7)]
-    ['some-seeds-0-4', 'some-seeds-5-6']
+    >>> [batch.name for batch in by_seeds("synthetic", "first-order", "some", {}, n_seeds=2)]
+    ['some-seed-0', 'some-seed-1']
     """
-    groups = [list(range(n_seeds))[start : start + SEEDS_PER_BATCH] for start in range(0, n_seeds, SEEDS_PER_BATCH)]
     return [
-        Batch(experiment, part, f"{name}-{span(seeds)}", {**options, "seeds": seeds}, len(seeds) * runs_per_seed)
-        for seeds in groups
+        Batch(experiment, part, f"{name}-seed-{seed}", {**options, "seed": seed}, n_runs) for seed in range(n_seeds)
     ]
-
-
-def span(seeds: Sequence[int]) -> str:
-    """Name a group of consecutive seeds.
-
-    Examples
-    --------
-    >>> span([0, 1, 2])
-    'seeds-0-2'
-    """
-    return f"seeds-{seeds[0]}-{seeds[-1]}"
 
 
 def add_up(times: Iterable[dict[str, float]]) -> dict[str, float]:
     """Add up seconds, stage by stage."""
-    total: dict[str, float] = {}
+    total: Counter[str] = Counter()
     for seconds in times:
-        for stage, spent in seconds.items():
-            total[stage] = total.get(stage, 0.0) + spent
-    return total
+        total.update(seconds)
+    return dict(total)
 
 
-def pick(rows: Iterable[RowOrCell], **wanted: Any) -> list[RowOrCell]:
+def pick(rows: Iterable[Row], **wanted: Any) -> list[Row]:
     """Return the result rows, or cells of a summary, with the given values.
 
     Examples
@@ -143,7 +102,7 @@ def pick(rows: Iterable[RowOrCell], **wanted: Any) -> list[RowOrCell]:
     >>> pick([{"part": "mixture", "seed": 0}, {"part": "mixture", "seed": 1}], seed=1)
     [{'part': 'mixture', 'seed': 1}]
     """
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]  # type: ignore[index]
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 def features_of(row: Any) -> str:

@@ -13,8 +13,8 @@ from credalset.datasets import ChaosNLI, load_chaosnli
 from credalset.datasets.chaosnli import FEATURE_FILES
 from credalset.datasets.download import DataNotFoundError, data_folder
 from credalset.datasets.encoding import DEFAULT_ENCODER
-from credalset.experiments.batch import Batch, Outcome, by_seeds, fingerprint, plain_name
-from credalset.experiments.runs import COMMON, QUICK, TRAINED, Task, parts_of, run_tasks, shown_items
+from credalset.experiments.batch import Batch, by_seeds, fingerprint, plain_name
+from credalset.experiments.runs import COMMON, QUICK, TRAINED, Task, parts_of, shown_items
 
 NAME = "chaosnli"
 
@@ -47,13 +47,6 @@ def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
     return result
 
 
-def run(batch: Batch, data_dir: Path | None = None) -> Outcome:
-    """Compute a batch."""
-    options = batch.options
-    data = load(options["features"], data_dir)
-    return run_tasks(options["learner"], [_task(batch, seed, data) for seed in options["seeds"]], options)
-
-
 @lru_cache(maxsize=2)
 def load(name: str, data_dir: Path | None) -> ChaosNLI:
     """Load ChaosNLI with features by the name that `settings` gives them."""
@@ -75,23 +68,21 @@ def _inputs(data_dir: Path | None, features: list[str] | None, encoder: str | No
 
 
 def _check_encoder(folder: Path) -> None:
-    """Name everything that is missing, votes and features, if there is no encoder to compute the features."""
-    if find_spec("transformers") is not None:
-        return
-    files = " or ".join(file for file, _ in FEATURE_FILES.values())
-    needed = (
-        f"Features of the pairs are needed as well: put {files} into {folder}, name a file with --features, or "
-        "have a model compute them with --encoder (pip install 'credalset[nli]')."
-    )
-    try:
+    """Say what is missing, the votes or else the features, if there is no encoder to compute the features."""
+    if find_spec("transformers") is None:
         load_chaosnli(data_dir=folder)
-    except DataNotFoundError as error:
-        raise DataNotFoundError(f"{error} {needed}") from None
-    raise DataNotFoundError(f"there are votes on ChaosNLI in {folder}, but no features. {needed}")
+        files = " or ".join(file for file, _ in FEATURE_FILES.values())
+        raise DataNotFoundError(
+            f"there are votes on ChaosNLI in {folder}, but no features. Put {files} there, name a file with "
+            "--features, or have a model compute them with --encoder (pip install 'credalset[nli]')."
+        )
 
 
-def _task(batch: Batch, seed: int, data: ChaosNLI) -> Task:
-    options, X = batch.options, data.features
+def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
+    """Return the one split of a seed."""
+    options = batch.options
+    data, seed = load(options["features"], data_dir), options["seed"]
+    X = data.features
     assert X is not None
     order = np.random.default_rng(seed).permutation(len(data))
     test, calibration, rest = np.split(order, np.cumsum([options["n_test"], options["n_calibration"]]))
@@ -99,4 +90,4 @@ def _task(batch: Batch, seed: int, data: ChaosNLI) -> Task:
     mean, spread = X[train].mean(axis=0), X[train].std(axis=0)
     parts = parts_of((X - mean) / np.where(spread > 0, spread, 1.0), data.distributions, (train, calibration, test))
     shown = shown_items(parts[2].labels, 0.9) if seed == 0 else ()
-    return Task(batch.head(seed, 3, 100, len(train)), *parts, shown)
+    return [Task(batch.head(3, 100, len(train)), *parts, shown)]

@@ -12,8 +12,8 @@ from credalset.datasets import CIFAR10H, load_cifar10h
 from credalset.datasets import cifar10h as votes
 from credalset.datasets.cifar10h import MODEL
 from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder
-from credalset.experiments.batch import Batch, Outcome, by_seeds, fingerprint
-from credalset.experiments.runs import COMMON, QUICK, TRAINED, Task, parts_of, run_tasks
+from credalset.experiments.batch import Batch, by_seeds, fingerprint
+from credalset.experiments.runs import COMMON, QUICK, TRAINED, Task, parts_of
 
 NAME = "cifar10h"
 SHOWN = 1000  # test images of the first split whose sets are kept for the maps
@@ -31,13 +31,7 @@ def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any
 def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
     """List the batches: every learner, the prefit softmax first."""
     learners = ("prefit", *TRAINED)
-    return [batch for learner in learners for batch in by_seeds(NAME, learner, learner, shared, n_seeds)]
-
-
-def run(batch: Batch, data_dir: Path | None = None) -> Outcome:
-    """Compute a batch."""
-    data = load(data_dir)
-    return run_tasks(batch.part, [_task(batch, seed, data) for seed in batch.options["seeds"]], batch.options)
+    return [b for learner in learners for b in by_seeds(NAME, learner, learner, shared | {"learner": learner}, n_seeds)]
 
 
 @lru_cache(maxsize=1)
@@ -54,11 +48,13 @@ def load(data_dir: Path | None) -> CIFAR10H:
     return load_cifar10h(data_dir)
 
 
-def _task(batch: Batch, seed: int, data: CIFAR10H) -> Task:
+def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
+    """Return the one split of a seed."""
+    data, seed = load(data_dir), batch.options["seed"]
     is_prefit = batch.part == "prefit"
     sizes = batch.options["prefit_split" if is_prefit else "learner_split"]
     order = np.random.default_rng(seed).permutation(len(data))[: sum(sizes)]
     inputs = data.probabilities if is_prefit else data.logits
     parts = parts_of(inputs, data.distributions, np.split(order, np.cumsum(sizes)[:2]))
     shown = tuple(range(min(SHOWN, sizes[2]))) if is_prefit and seed == 0 else ()
-    return Task(batch.head(seed, 10, 51, sizes[0]), *parts, shown)
+    return [Task(batch.head(10, 51, sizes[0]), *parts, shown)]

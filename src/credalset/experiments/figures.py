@@ -11,9 +11,9 @@ import numpy as np
 
 from credalset._files import write_file
 from credalset.datasets.chaosnli import CLASSES as NLI_CLASSES
-from credalset.exceptions import MissingExtraError
 from credalset.experiments.batch import Row, features_of, pick, plain_name
 from credalset.experiments.measure import FIRST_ORDER, score_named
+from credalset.plotting import ternary_grid, uncertainty_map, violins
 from credalset.sets.credal_set import CredalSet
 
 DPI = 110
@@ -27,10 +27,8 @@ def draw(name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path, 
 
     ``quick`` leaves out what takes longest to draw, the sets of second-order predictions.
     """
-    try:
-        from matplotlib import use
-    except ImportError:
-        raise MissingExtraError("Drawing figures", "matplotlib", "reproduce") from None
+    from matplotlib import use
+
     use("Agg")
     drawn = []
     shown = [row for row in examples if not quick or row["score"] in FIRST_ORDER]
@@ -83,8 +81,6 @@ def _cifar10h(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, A
 
 def _violins_by_class(rows: Sequence[Row], column: str, nominal: Any) -> Any:
     """One panel per score: the number of classes across, the number of votes in colour."""
-    from credalset.plotting import violins
-
     scores = list(dict.fromkeys(row["score"] for row in rows))
     figure, panels = _panels(-(-len(scores) // 2), 2, 8.0, 2.2, share_y=column.startswith("coverage"))
     for i, (ax, score) in enumerate(zip(panels, scores, strict=False)):
@@ -97,8 +93,6 @@ def _violins_by_class(rows: Sequence[Row], column: str, nominal: Any) -> Any:
 
 
 def _one_violin(rows: Sequence[Row], x: str, y: str, hue: str, title: str = "") -> Any:
-    from credalset.plotting import violins
-
     figure, (ax,) = _panels(1, 1, 8.0, 2.8)
     violins([{**row, "score": _title(row["score"])} for row in rows], x=x, y=y, hue=hue, ax=ax)
     ax.set_title(title, fontsize=9)
@@ -110,8 +104,6 @@ def _one_violin(rows: Sequence[Row], x: str, y: str, hue: str, title: str = "") 
 
 
 def _maps(groups: dict[str, list[Row]]) -> Any:
-    from credalset.plotting import uncertainty_map
-
     figure, panels = _panels(1, len(groups), 9.6, 3.2)
     for ax, (name, rows) in zip(panels, groups.items(), strict=True):
         label = np.array([row["label"] for row in rows])
@@ -125,8 +117,6 @@ def _maps(groups: dict[str, list[Row]]) -> Any:
 
 def _triangles(rows: Sequence[Row], down: str, labels: Sequence[str], classes: Sequence[str] | None = None) -> Any:
     """One column per score, one line per value of ``down``."""
-    from credalset.plotting import ternary_grid
-
     scores = [name for name in TITLES if any(row["score"] == name for row in rows)]
     # Items go from the surest annotators to the least sure.
     place = (lambda r: -max(r["label"])) if down == "item" else (lambda r: r[down])
@@ -184,9 +174,6 @@ def _panels(n_rows: int, n_columns: int, width: float, height: float, share_y: b
 
 
 def _png(figure: Any) -> bytes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    FigureCanvasAgg(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
     return buffer.getvalue()

@@ -14,10 +14,13 @@ from pathlib import Path
 
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
-from credalset.experiments.batch import Batch, Outcome, with_seeds
+from credalset.experiments.batch import Batch, Outcome
+from credalset.experiments.runs import run_tasks
 from credalset.experiments.store import Store
 
 Report = Callable[[Batch, bool], None]
+Finished = tuple[list[Batch], list[Outcome]]
+SEEDS_AT_ONCE = 5  # few enough to lose little when killed, enough for `fit_many` to pay
 
 
 def run_all(
@@ -25,8 +28,7 @@ def run_all(
 ) -> None:
     """Compute every batch that the store does not have yet.
 
-    Where a finished batch has the first seeds of one that is missing, because fewer seeds were asked for before, only
-    the other seeds are computed; the shorter batch is then deleted.
+    Batches that differ in their seeds only are trained together, a few at a time.
 
     Parameters
     ----------
@@ -42,46 +44,41 @@ def run_all(
         Called with each batch once it is in the store, and whether it was there before.
     """
     report = report or (lambda batch, was_there: None)
-    missing: list[Batch] = []
-    whole: dict[str, tuple[Batch, Batch | None]] = {}
+    groups: list[list[Batch]] = []
     for batch in batches:
         if store.is_done(batch):
             report(batch, True)
-            continue
-        begun = store.started(batch)
-        missing.append(batch if begun is None else with_seeds(batch, batch.options["seeds"][begun.n_seeds :]))
-        whole[missing[-1].name] = batch, begun
-    with closing(_outcomes(missing, data_dir, jobs)) as outcomes:
-        for name, outcome in outcomes:
-            batch, begun = whole[name]
-            store.write(batch, outcome if begun is None else store.outcome(begun) + outcome)
-            store.delete_shorter(batch)
-            report(batch, False)
+        elif groups and len(groups[-1]) < SEEDS_AT_ONCE and batch.differs_in_seed(groups[-1][0]):
+            groups[-1].append(batch)
+        else:
+            groups.append([batch])
+    with closing(_outcomes(groups, data_dir, jobs)) as finished:
+        for group, outcomes in finished:
+            for batch, outcome in zip(group, outcomes, strict=True):
+                store.write(batch, outcome)
+                report(batch, False)
 
 
-def compute(batch: Batch, data_dir: Path | None) -> Outcome:
-    """Compute one batch with the module of its experiment."""
-    module = import_module(f"credalset.experiments.{batch.experiment}")
-    outcome: Outcome = module.run(batch, data_dir)
-    return outcome
+def compute(group: Sequence[Batch], data_dir: Path | None) -> list[Outcome]:
+    """Compute batches that differ in their seeds only, with the module of their experiment."""
+    module = import_module(f"credalset.experiments.{group[0].experiment}")
+    return run_tasks([module.tasks(batch, data_dir) for batch in group], group[0].options)
 
 
-def _outcomes(batches: Sequence[Batch], data_dir: Path | None, jobs: int) -> Generator[tuple[str, Outcome], None, None]:
-    """Yield the name and outcome of each batch as soon as it is finished; those that must run alone come first."""
-    for alone in (True, False):
-        chosen = [batch for batch in batches if batch.alone == alone]
-        workers = 1 if alone else max(1, min(jobs, len(chosen)))
-        start = {"initializer": _start_worker, "initargs": (os.getpid(), workers)}
-        pool = Parallel(workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs", **start)
-        with _interrupts_ignored():
-            running = pool(delayed(_compute_named)(batch, data_dir) for batch in chosen)
-        with warnings.catch_warnings():
-            # joblib warns of workers that were ended before they had finished, wherever Ctrl-C finds it
-            warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
-            try:
-                yield from running
-            finally:
-                running.close()
+def _outcomes(groups: Sequence[list[Batch]], data_dir: Path | None, jobs: int) -> Generator[Finished, None, None]:
+    """Yield each group of batches, with their outcomes, as soon as it is finished."""
+    workers = max(1, min(jobs, len(groups)))
+    start = {"initializer": _start_worker, "initargs": (os.getpid(), workers)}
+    pool = Parallel(workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs", **start)
+    with _interrupts_ignored():
+        running = pool(delayed(_compute_group)(group, data_dir) for group in groups)
+    with warnings.catch_warnings():
+        # joblib warns of workers that were ended before they had finished, wherever Ctrl-C finds it
+        warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
+        try:
+            yield from running
+        finally:
+            running.close()
 
 
 @contextmanager
@@ -97,8 +94,8 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _compute_named(batch: Batch, data_dir: Path | None) -> tuple[str, Outcome]:
-    return batch.name, compute(batch, data_dir)
+def _compute_group(group: list[Batch], data_dir: Path | None) -> Finished:
+    return group, compute(group, data_dir)
 
 
 def _start_worker(main: int, workers: int) -> None:

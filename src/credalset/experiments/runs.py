@@ -57,21 +57,24 @@ TRAINED = ("first-order", "second-order", "mixture")
 WITH_FEW_VOTES = (*TRAINED, "mixture-counts")
 
 
-def run_tasks(learner: str, tasks: Sequence[Task], options: dict[str, Any]) -> Outcome:
-    """Train, predict and measure; rows, examples and times make up the outcome."""
+def run_tasks(batches: Sequence[Sequence[Task]], options: dict[str, Any]) -> list[Outcome]:
+    """Train the tasks of all batches together, then predict and measure; each batch gets its share of the time."""
     from credalset.predictors.torch.training import one_thread
 
-    outcome = Outcome()
+    learner, training = LEARNERS[options["learner"]], Outcome()
+    outcomes = []
     # On one thread sums add up in the same order on every machine, and processes do not crowd each other.
     with one_thread(), warnings.catch_warnings():
         # Infinite thresholds and empty sets are columns of the result, no need to warn of them as well.
         warnings.simplefilter("ignore", CredalSetWarning)
-        with outcome.timed("training"):
-            fitted = _fit(LEARNERS[learner], tasks, options["epochs"])
-        with outcome.timed("measuring"):
-            for task, network in zip(tasks, fitted, strict=True):
-                _measure_task(outcome, LEARNERS[learner], task, network, options)
-    return outcome
+        with training.timed("training"):
+            networks = iter(_fit(learner, [task for tasks in batches for task in tasks], options["epochs"]))
+        for tasks in batches:
+            outcomes.append(Outcome(seconds={stage: spent / len(batches) for stage, spent in training.seconds.items()}))
+            with outcomes[-1].timed("measuring"):
+                for task in tasks:
+                    _measure_task(outcomes[-1], learner, task, next(networks), options)
+    return outcomes
 
 
 def parts_of(inputs: Any, labels: FloatArray, rows: Iterable[AnyArray]) -> tuple[Part, Part, Part]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -21,60 +20,11 @@ from credalset.calibration.quantile import conformal_rank
 from credalset.experiments.batch import MEASURED, Row
 
 KEY = ("experiment", "part", "n_classes", "n_votes", "n_train", "score", "alpha")
+SPREAD = ("coverage", "coverage_true", "threshold", "efficiency")  # what varies over the seeds, and how much
 FAMILY_ERROR = 0.01  # chance that any cell of an experiment with the promised coverage is called deviating
 
 
-@dataclass(frozen=True)
-class Cell:
-    """All seeds of one setting.
-
-    Attributes
-    ----------
-    key : dict
-        The setting: experiment, part, classes, votes, training items, score, alpha.
-    mean, std : dict
-        Averages and standard deviations over the seeds; ``volume_error`` is that of the average.
-    n_seeds : int
-        How many there are.
-    band, wide_band : pair of float
-        Where coverage should be with probability 95 %, and in every cell of the experiment at once with 99 %.
-    """
-
-    key: Row
-    mean: dict[str, float]
-    std: dict[str, float]
-    n_seeds: int
-    band: tuple[float, float]
-    wide_band: tuple[float, float]
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a part of the key: ``cell["score"]``."""
-        return self.key[name]
-
-    @property
-    def verdict(self) -> str:
-        """``"ok"``, or on which side of the wide band coverage is; ties and infinite thresholds raise it."""
-        low, high = self.wide_band
-        coverage = self.mean["coverage"]
-        return "low" if coverage < low else "high" if coverage > high else "ok"
-
-    @property
-    def truth_verdict(self) -> str:
-        """``"ok"`` if the truth is covered as often as promised, ``"short"`` if not, ``"-"`` where it is unknown."""
-        coverage = self.mean["coverage_true"]
-        if math.isnan(coverage):
-            return "-"
-        return "ok" if coverage >= 1 - self["alpha"] - 1e-12 else "short"
-
-    def to_row(self) -> Row:
-        """Return the cell as one flat row."""
-        spread = {f"{name}_std": self.std[name] for name in ("coverage", "coverage_true", "threshold", "efficiency")}
-        bands = dict(zip(("band_low", "band_high"), self.band, strict=True))
-        verdicts = {"verdict": self.verdict, "truth_verdict": self.truth_verdict}
-        return {**self.key, "n_seeds": self.n_seeds, **self.mean, **spread, **bands, **verdicts}
-
-
-def summarize(rows: Iterable[Row], *, independent: bool) -> list[Cell]:
+def summarize(rows: Iterable[Row], *, independent: bool) -> list[Row]:
     """Average rows over seeds and hold coverage against its distribution.
 
     Parameters
@@ -83,12 +33,36 @@ def summarize(rows: Iterable[Row], *, independent: bool) -> list[Cell]:
         Result rows of one experiment.
     independent : bool
         Whether seeds have data of their own, rather than splits of one data set.
+
+    Returns
+    -------
+    list of dict
+        One row per setting (`KEY`): the number of seeds, the averages of everything measured (``volume_error`` is that
+        of the average), standard deviations over the seeds of `SPREAD`, and the band that coverage should be in with
+        probability 95 %. ``verdict`` is ``"ok"``, or on which side of the band for every cell of the experiment at once
+        (99 %) coverage is; ties and infinite thresholds raise it. ``truth_verdict`` is ``"ok"`` if the truth is covered
+        as often as promised, ``"short"`` if not, ``"-"`` where it is unknown.
     """
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[tuple(row[name] for name in KEY)].append(row)
     tail = FAMILY_ERROR / max(1, len(groups))
-    return [_cell(dict(zip(KEY, key, strict=True)), group, independent, tail) for key, group in groups.items()]
+    return [dict(zip(KEY, key, strict=True)) | _averages(group, independent, tail) for key, group in groups.items()]
+
+
+def _averages(rows: list[Row], independent: bool, tail: float) -> Row:
+    values = {name: np.array([row.get(name) for row in rows], dtype=np.float64) for name in MEASURED}
+    mean = {name: float(np.mean(column)) for name, column in values.items()}
+    mean["volume_error"] = float(np.sqrt((values["volume_error"] ** 2).sum()) / len(rows))
+    with np.errstate(invalid="ignore"):  # infinite thresholds have no spread
+        spread = {f"{name}_std": np.std(values[name], ddof=1) if len(rows) > 1 else math.nan for name in SPREAD}
+    sizes, n_seeds = [rows[0][name] for name in ("n_calibration", "n_test", "alpha")], len(rows) if independent else 1
+    (low, high), wide = (coverage_band(*sizes, n_seeds=n_seeds, error=error) for error in (0.05, tail))
+    coverage, truth = mean["coverage"], mean["coverage_true"]
+    verdict = "low" if coverage < wide[0] else "high" if coverage > wide[1] else "ok"
+    of_truth = "-" if math.isnan(truth) else "ok" if truth >= 1 - rows[0]["alpha"] - 1e-12 else "short"
+    verdicts = {"band_low": low, "band_high": high, "verdict": verdict, "truth_verdict": of_truth}
+    return {"n_seeds": len(rows), **mean, **spread, **verdicts}
 
 
 def coverage_band(
@@ -112,17 +86,17 @@ def coverage_band(
     return float(low / total), float(min(high, total) / total)
 
 
-def shrinking(cells: Sequence[Cell]) -> tuple[int, list[Row]]:
+def shrinking(cells: Sequence[Row]) -> tuple[int, list[Row]]:
     """Return how many series of thresholds over growing numbers of votes there are, and which of them grow anywhere."""
-    series: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
+    series: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for cell in sorted(cells, key=lambda cell: cell["n_votes"]):
         if cell["n_votes"] > 0:
             series[tuple(cell[name] for name in KEY if name != "n_votes")].append(cell)
     long = [group for group in series.values() if len(group) > 1]
     growing = [
-        group[0].key | {"thresholds": [cell.mean["threshold"] for cell in group]}
+        group[0] | {"thresholds": [cell["threshold"] for cell in group]}
         for group in long
-        if any(b.mean["threshold"] > a.mean["threshold"] + 1e-12 for a, b in pairwise(group))
+        if any(b["threshold"] > a["threshold"] + 1e-12 for a, b in pairwise(group))
     ]
     return len(long), growing
 
@@ -137,17 +111,3 @@ def _distribution(n_calibration: int, n_test: int, rank: int, n_seeds: int) -> n
     for _ in range(n_seeds - 1):
         total = np.convolve(total, one)
     return np.cumsum(total)
-
-
-def _cell(key: Row, rows: list[Row], independent: bool, tail: float) -> Cell:
-    values = {name: np.array([row.get(name) for row in rows], dtype=np.float64) for name in MEASURED}
-    mean = {name: float(np.mean(column)) for name, column in values.items()}
-    mean["volume_error"] = float(np.sqrt((values["volume_error"] ** 2).sum()) / len(rows))
-    with np.errstate(invalid="ignore"):  # infinite thresholds have no spread
-        std = {name: float(np.std(column, ddof=1)) if len(rows) > 1 else math.nan for name, column in values.items()}
-    first, n_seeds = rows[0], len(rows) if independent else 1
-    bands = [
-        coverage_band(first["n_calibration"], first["n_test"], key["alpha"], n_seeds=n_seeds, error=error)
-        for error in (0.05, tail)
-    ]
-    return Cell(key, mean, std, len(rows), bands[0], bands[1])

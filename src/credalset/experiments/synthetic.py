@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from credalset.datasets import SyntheticData, load_synthetic, make_synthetic
-from credalset.experiments.batch import Batch, Outcome, by_seeds
+from credalset.experiments.batch import Batch, by_seeds
 from credalset.experiments.measure import Part
-from credalset.experiments.published import train_one
-from credalset.experiments.runs import COMMON, QUICK, WITH_FEW_VOTES, Task, run_tasks, shown_items
+from credalset.experiments.runs import COMMON, QUICK, WITH_FEW_VOTES, Task, shown_items
 
 NAME = "synthetic"
 EXACT = 0  # number of votes that stands for labels without noise
@@ -27,52 +26,45 @@ def settings(quick: bool = False, data_dir: Path | None = None, published_data: 
 
 
 def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
-    """List the batches: the timing of the plain loop, first order for every K, second order and sizes for K = 3."""
-    result = [Batch(NAME, "one-at-a-time", "one-at-a-time", {**shared, "n_classes": 3}, 0, alone=True)]
+    """List the batches: first order for every K, second order and sizes for K = 3."""
+    result = []
     for part in WITH_FEW_VOTES:
         for n_classes in shared["classes"] if part == "first-order" else [3]:
-            options = {**shared, "n_classes": n_classes}
+            options = {**shared, "n_classes": n_classes, "learner": part}
             result += by_seeds(NAME, part, f"{part}-{n_classes}-classes", options, n_seeds, len(shared["votes"]))
     if not shared["published_data"]:  # the authors' files have too few points to vary the size of the training set
-        options, n_runs = {**shared, "n_classes": 3}, 2 * len(shared["sizes"])
+        options, n_runs = {**shared, "n_classes": 3, "learner": "first-order"}, 2 * len(shared["sizes"])
         result += by_seeds(NAME, "training-size", "training-size", options, n_seeds, n_runs)
     return result
 
 
-def run(batch: Batch, data_dir: Path | None = None) -> Outcome:
-    """Compute a batch."""
-    if batch.part == "one-at-a-time":
-        return train_one(_data(0, 3, 100, batch.options, data_dir), batch.options)
-    if batch.part == "training-size":
-        return run_tasks("first-order", _size_tasks(batch), batch.options)
-    return run_tasks(batch.part, _vote_tasks(batch, data_dir), batch.options)
+def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
+    """Return the runs of a seed."""
+    return _size_tasks(batch) if batch.part == "training-size" else _vote_tasks(batch, data_dir)
 
 
 def _vote_tasks(batch: Batch, data_dir: Path | None) -> list[Task]:
     """Three equal parts, every number of votes; labels for training, calibration and test are shares of votes."""
-    options = batch.options
-    n, n_classes, tasks = options["n_part"], options["n_classes"], []
-    for seed in options["seeds"]:
-        for n_votes in options["votes"]:
-            data = _data(seed, n_classes, n_votes, options, data_dir)
-            parts = _thirds(data, n)
-            shown = shown_items(data.distributions[2 * n : 3 * n], 0.95) if seed == 0 and n_classes == 3 else ()
-            tasks.append(Task(batch.head(seed, n_classes, n_votes, n), *parts, shown))
-    return tasks
+    options, found = batch.options, []
+    n, n_classes, seed = options["n_part"], options["n_classes"], options["seed"]
+    for n_votes in options["votes"]:
+        data = _data(seed, n_classes, n_votes, options, data_dir)
+        shown = shown_items(data.distributions[2 * n : 3 * n], 0.95) if seed == 0 and n_classes == 3 else ()
+        found.append(Task(batch.head(n_classes, n_votes, n), *_thirds(data, n), shown))
+    return found
 
 
 def _size_tasks(batch: Batch) -> list[Task]:
     """More and more training items beside the same calibration and test items; labels of 100 votes, and exact ones."""
-    options = batch.options
-    n, tasks = options["n_size_part"], []
-    for seed in options["seeds"]:
-        data = make_synthetic(3 * n, 3, n_votes=100, random_state=np.random.default_rng([seed, 3, n]))
-        for n_votes in (100, EXACT):
-            train, calibration, test = _thirds(data, n, exact=n_votes == EXACT)
-            for size in options["sizes"]:
-                some = Part(train.inputs[:size], train.labels[:size])
-                tasks.append(Task(batch.head(seed, 3, n_votes, size), some, calibration, test))
-    return tasks
+    n, found = batch.options["n_size_part"], []
+    seed = np.random.default_rng([batch.options["seed"], 3, n])
+    data = make_synthetic(3 * n, 3, n_votes=100, random_state=seed)
+    for n_votes in (100, EXACT):
+        train, calibration, test = _thirds(data, n, exact=n_votes == EXACT)
+        for size in batch.options["sizes"]:
+            some = Part(train.inputs[:size], train.labels[:size])
+            found.append(Task(batch.head(3, n_votes, size), some, calibration, test))
+    return found
 
 
 def _data(seed: int, n_classes: int, n_votes: int, options: dict[str, Any], data_dir: Path | None) -> SyntheticData:

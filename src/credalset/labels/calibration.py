@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,12 +11,11 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.annotations.labels import name_array, row_names
-from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
-from credalset.calibration.checks import uses_mixtures
-from credalset.calibration.conditional import Conditional, check_conditional, with_constant
-from credalset.calibration.groups import Groups, Pool
+from credalset.calibration.base import ThresholdCalibration, per_item, read_items
+from credalset.calibration.conditional import with_constant
+from credalset.calibration.groups import Pool
 from credalset.calibration.noise import NoNoise
-from credalset.calibration.part import ROUNDING, Part, as_weights
+from credalset.calibration.part import ROUNDING, Part
 from credalset.calibration.promise import COVERED, Promise
 from credalset.calibration.rule import Rule
 from credalset.labels.label_sets import LabelSets
@@ -66,7 +64,7 @@ class LabelRule(Rule):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelCalibration(BaseCalibration):
+class LabelCalibration(ThresholdCalibration[LabelSets]):
     """A score and the calibration scores of every label: what is needed to predict label sets at any level.
 
     Made by `credalset.labels.conformalize`.
@@ -118,41 +116,7 @@ sets; if items are exchangeable
         """
         return replace(self.rule.promise, covers=self.target if isinstance(self.target, str) else "share")
 
-    def thresholds(
-        self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
-    ) -> FloatArray:
-        """Return the largest score of a label in the set of each prediction, (N,); arguments as in `predict_set`."""
-        ordered = per_item(prediction, groups, weights)
-        return self.rule.thresholds(as_level(alpha), self.score, self.check(prediction), *ordered)
-
-    def predict_set(
-        self,
-        prediction: ArrayLike,
-        alpha: float = 0.1,
-        *,
-        classes: Sequence[Any] | None = None,
-        groups: Any = None,
-        weights: Any = None,
-    ) -> LabelSets:
-        """Predict the labels whose score is at most the threshold.
-
-        Parameters
-        ----------
-        prediction : array of shape (N, K)
-            Predictions, of the kind that was calibrated.
-        alpha : float
-            Miscoverage rate in (0, 1); any level may be asked of the same calibration.
-        classes, groups, weights
-            As in `Calibration.predict_set`.
-
-        Returns
-        -------
-        LabelSets
-            A batch of N sets. Some may be empty: no label conforms, which happens where all are rather unlikely.
-        """
-        checked = self.check(prediction, classes)
-        ordered = per_item(prediction, groups, weights)
-        thresholds = self.rule.thresholds(as_level(alpha), self.score, checked, *ordered)
+    def _sets_within(self, checked: FloatArray, thresholds: FloatArray, prediction: Any) -> LabelSets:
         items = row_names(prediction)
         members = self.score.label_scores(checked) <= thresholds[:, None]
         return LabelSets(members, self.classes, None if items is None else name_array(items))
@@ -190,15 +154,14 @@ sets; if items are exchangeable
         return bundle
 
     @classmethod
-    def _own_fields(cls, bundle: Bundle, rule: Rule, path: str | Path) -> dict[str, Any]:
-        n_classes: Any = bundle.values.get("n_classes")
-        target, shape = bundle.values.get("target"), (len(rule), n_classes)
-        with refusing(f"{path} does not say whose label it covers"):
-            target = as_target(target)
-        scores = read_array(bundle.arrays, LABEL_SCORES, np.float64, shape, f"{path} has no valid scores of labels.")
-        wrong = f"{path} has no valid shares of votes."
-        shares = read_array(bundle.arrays, SHARES, np.float64, shape, wrong)
-        require(bool((shares >= 0.0).all() and (np.abs(shares.sum(axis=1) - 1.0) < 1e-6).all()), wrong)
+    def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
+        with refusing("does not say whose label it covers"):
+            target = as_target(bundle.values.get("target"))
+        shape = (len(rule), bundle.values["n_classes"])
+        scores = read_array(bundle.arrays, LABEL_SCORES, np.float64, shape, "scores of labels")
+        shares = read_array(bundle.arrays, SHARES, np.float64, shape, "shares of votes")
+        are_shares = (shares >= 0.0).all() and (np.abs(shares.sum(axis=1) - 1.0) < 1e-6).all()
+        require(are_shares, "has no valid shares of votes.")
         return {"label_scores": scores, "shares": shares, "target": target}
 
     def __repr__(self) -> str:
@@ -275,17 +238,10 @@ def conformalize(
             raise ValueError(f"n_samples was given, but target={wanted!r} draws no labels. Leave n_samples out.")
         shares = as_generator(random_state).multinomial(n_draws, shares / shares.sum(axis=1, keepdims=True)) / n_draws
     label_scores = np.where(shares > 0.0, label_scores, 0.0)
-    conditional = groups if isinstance(groups, Conditional) else None
-    if conditional is not None:
-        check_conditional(conditional, NoNoise(), len(shares))
-    rule = Rule(
-        (shares * label_scores).sum(axis=1),
-        weights=None if weights is None else as_weights(weights, len(shares)),
-        groups=None if groups is None or conditional else Groups.read(groups, chosen, checked),
-        conditional=conditional,
-    )
-    n_classes, mixtures = chosen.n_classes(checked), uses_mixtures(chosen, checked)
-    return LabelCalibration(chosen, rule.scores, n_classes, found.classes, rule, mixtures, label_scores, shares, wanted)
+    scores = (shares * label_scores).sum(axis=1)
+    rule = Rule(scores, **Rule.beside_labels(chosen, checked, NoNoise(), groups, weights))
+    own = {"label_scores": label_scores, "shares": shares, "target": wanted}
+    return LabelCalibration.from_rule(chosen, checked, found, rule, **own)
 
 
 def as_target(target: Any) -> Target:

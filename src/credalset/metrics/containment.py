@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from credalset._text import Rows
 from credalset._typing import ArrayLike, BoolArray, FloatArray
 from credalset._validation import as_positive_int
 from credalset.annotations.labels import Labels, in_item_order
@@ -67,7 +68,7 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
 
 def coverage_by_size(
     sets: CredalSet, Y: Any, *, n_bins: int = 5, sizes: ArrayLike | None = None, level: float = 0.95
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Return the coverage within bins of set size (equal counts), smallest sets first.
 
     Parameters
@@ -81,7 +82,7 @@ def coverage_by_size(
 
     Returns
     -------
-    list of dict
+    Rows, a list of dict that prints as a table
         Per bin the smallest and largest size, ``low`` and ``high``, and the ``coverage`` with its interval.
     """
     if sizes is None:
@@ -90,7 +91,7 @@ def coverage_by_size(
     return _coverage_by_bins(sets, Y, values, n_bins, level)
 
 
-def coverage_by_entropy(sets: CredalSet, Y: Any, *, n_bins: int = 5, level: float = 0.95) -> list[dict[str, Any]]:
+def coverage_by_entropy(sets: CredalSet, Y: Any, *, n_bins: int = 5, level: float = 0.95) -> Rows:
     """Return the coverage within bins of the predicted entropy (base K), least ambiguous predictions first."""
     return _coverage_by_bins(sets, Y, entropy_of_valid(sets.center) / np.log(sets.n_classes), n_bins, level)
 
@@ -105,25 +106,30 @@ def _covered(sets: CredalSet, Y: Any) -> BoolArray:
     return sets.contains(labels)
 
 
-def _coverage_by_bins(sets: CredalSet, Y: Any, values: FloatArray, n_bins: int, level: float) -> list[dict[str, Any]]:
+def _coverage_by_bins(sets: CredalSet, Y: Any, values: FloatArray, n_bins: int, level: float) -> Rows:
     if values.shape != (len(sets),):
         raise ValueError(f"sizes must hold one number for each of the {len(sets)} sets, but has shape {values.shape}.")
     if np.isnan(values).any():
         raise ValueError(f"sizes must be numbers, but {int(np.isnan(values).sum())} of {len(values)} are NaN.")
     covered = _covered(sets, Y)
-    return [
+    return Rows(
         {
             "low": float(values[members].min()),
             "high": float(values[members].max()),
             "coverage": proportion(int(covered[members].sum()), int(members.sum()), level),
         }
         for members in _quantile_bins(values, as_positive_int(n_bins, "n_bins"))
-    ]
+    )
 
 
 def _quantile_bins(values: FloatArray, n_bins: int) -> list[BoolArray]:
     """Split into bins of equal counts, smallest values first; equal values share a bin, so there may be fewer."""
-    n = len(values)
-    starts = np.unique(np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, max(n, 1))])
+    starts = bin_starts(values, n_bins)
     index = np.searchsorted(starts, values, side="right") - 1
     return [index == b for b in range(len(starts))]
+
+
+def bin_starts(values: FloatArray, n_bins: int) -> FloatArray:
+    """Return the smallest value of each bin of equal counts; equal values are in one bin."""
+    n = len(values)
+    return np.unique(np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, max(n, 1))])

@@ -8,32 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from credalset._text import number_text
+from credalset._estimate import Estimate
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_probability
 from credalset.annotations.labels import in_item_order
 from credalset.sets.credal_set import CredalSet
 
-
-class Estimate(float):
-    """A number that carries its confidence interval: ``value``, ``low``, ``high`` and the sample size ``n``."""
-
-    low: float
-    high: float
-    n: int
-
-    def __new__(cls, value: float, low: float, high: float, n: int) -> Estimate:
-        """Create the estimate; it behaves like the plain number ``value``."""
-        self = super().__new__(cls, value)
-        self.low, self.high, self.n = float(low), float(high), int(n)
-        return self
-
-    def __repr__(self) -> str:
-        value, low, high = (number_text(x, missing="nan") for x in (float(self), self.low, self.high))
-        return f"{value} [{low}, {high}] (n={self.n})"
-
-    def __reduce__(self) -> tuple[type[Estimate], tuple[float, float, float, int]]:
-        return Estimate, (float(self), self.low, self.high, self.n)
+__all__ = ["Estimate", "by_group", "mean", "proportion", "rows_by_group"]
 
 
 def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:

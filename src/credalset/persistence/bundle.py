@@ -90,12 +90,12 @@ def manifest_digest(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
-def open_stored_zip(data: bytes, path: Path) -> zipfile.ZipFile:
+def open_stored_zip(data: bytes) -> zipfile.ZipFile:
     """Open a zip archive in memory, refusing one that could unpack to more than it is."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     members = archive.infolist()
     if any(m.compress_type != zipfile.ZIP_STORED for m in members) or sum(m.file_size for m in members) > len(data):
-        raise FileFormatError(f"{path} is compressed or inconsistent; it was not written by credalset.")
+        raise FileFormatError("has an archive that is compressed or inconsistent; it was not written by credalset.")
     return archive
 
 
@@ -144,33 +144,30 @@ def _read_checked(directory: Path, name: str, entry: Any) -> bytes:
 
 def _pack_arrays(arrays: dict[str, AnyArray]) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asarray(array), version=(1, 0), allow_pickle=False)
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
 def _unpack_arrays(data: bytes, path: Path) -> dict[str, AnyArray]:
     """Read numeric arrays from an uncompressed ``.npz``; sizes are checked before anything is allocated."""
     try:
-        with open_stored_zip(data, path) as archive:
-            return {name.removesuffix(".npy"): _read_array(archive.read(name), path) for name in archive.namelist()}
-    except FileFormatError:
-        raise
+        with open_stored_zip(data) as archive:
+            return {name.removesuffix(".npy"): _read_array(archive.read(name)) for name in archive.namelist()}
+    except FileFormatError as error:
+        raise FileFormatError(f"{path} {error}") from None
     except Exception as error:  # whatever a forged archive makes zipfile or NumPy trip over
         raise FileFormatError(f"{path} is damaged: {error}.") from None
 
 
-def _read_array(data: bytes, path: Path) -> AnyArray:
+def _read_array(data: bytes) -> AnyArray:
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
-    require(version == (1, 0), f"{path} holds an array of an unknown format {version}.")
+    require(version == (1, 0), f"holds an array of an unknown format {version}.")
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     is_plain = not dtype.hasobject and dtype.kind in "biuf"
-    require(is_plain, f"{path} holds an array of dtype {dtype}; only plain numbers are read.")
+    require(is_plain, f"holds an array of dtype {dtype}; only plain numbers are read.")
     fits = min(shape, default=0) >= 0 and math.prod(shape) * dtype.itemsize == len(data) - stream.tell()
-    require(fits, f"{path} holds an array whose size does not match its shape {shape}.")
+    require(fits, f"holds an array whose size does not match its shape {shape}.")
     stream.seek(0)
     return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 

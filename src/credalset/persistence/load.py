@@ -11,6 +11,7 @@ from credalset.calibration import Calibration, CrossCalibration, Stream
 from credalset.exceptions import FileFormatError
 from credalset.labels import LabelCalibration
 from credalset.persistence.bundle import Bundle, read_bundle
+from credalset.persistence.plain import require
 from credalset.persistence.versions import check_versions
 from credalset.scores.saved import sets_from_bundle
 from credalset.sets.credal_set import CredalSet
@@ -69,23 +70,25 @@ def load(
     bundle = read_bundle(path)
     remark = check_versions(bundle.versions, bundle.files, path)
     try:
-        return _build(bundle, path, trusted, module)
+        loaded = _build(bundle, trusted, module)
+        require(not bundle.arrays, f"holds arrays that do not belong to it: {', '.join(bundle.arrays)}.")
+        return loaded
     except FileFormatError as error:
-        raise FileFormatError(f"{error}{remark}") from error.__cause__
+        raise FileFormatError(f"{path} {error}{remark}") from error.__cause__
 
 
-def _build(bundle: Bundle, path: str | Path, trusted: Sequence[str], module: Any) -> Any:
+def _build(bundle: Bundle, trusted: Sequence[str], module: Any) -> Any:
     """Ask the room that an object belongs to to put it together."""
     if bundle.kind in WITHOUT_NETWORK:
         if module is not None:
-            raise ValueError(f"{path} holds a {bundle.kind}, and no network. Load it without module.")
-        return WITHOUT_NETWORK[bundle.kind](bundle, path)
+            raise ValueError(f"module was given, but a {bundle.kind} has no network. Load it without module.")
+        return WITHOUT_NETWORK[bundle.kind](bundle)
     if bundle.kind == "classifier":
         from credalset.classifier import ConformalCredalClassifier  # and with it scikit-learn, which takes a second
 
-        return ConformalCredalClassifier.from_bundle(bundle, path, trusted, module)
+        return ConformalCredalClassifier.from_bundle(bundle, trusted, module)
     if bundle.kind == "estimator":
-        from credalset.predictors.saved import SavedEstimator, load_estimator
+        from credalset.predictors.saved import load_estimator
 
-        return load_estimator(SavedEstimator(bundle.files, bundle.values), path, trusted, module)
-    raise FileFormatError(f"{path} holds a {bundle.kind!r}, which this version of credalset does not know.")
+        return load_estimator(bundle.files, bundle.values, trusted, module)
+    raise FileFormatError(f"holds a {bundle.kind!r}, which this version of credalset does not know.")

@@ -1,12 +1,14 @@
-"""What files of every kind are made of: names as JSON holds them, and refusals of what was not written by `save`."""
+"""What files of every kind are made of: names as JSON holds them, and refusals of what was not written by `save`.
+
+Refusals say what is wrong with "it"; `load` puts the path in front of them.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -28,16 +30,20 @@ def refusing(sentence: str) -> Iterator[None]:
         yield
     except FileFormatError:
         raise
-    except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
         raise FileFormatError(f"{sentence}: {error}") from None
 
 
-def read_array(arrays: dict[str, AnyArray], name: str, dtype: Any, shape: tuple[int, ...], sentence: str) -> AnyArray:
-    """Return an array of the dtype and shape that it must have."""
-    array = arrays.get(name)
-    if array is None or array.dtype != dtype or array.shape != shape or (array != array).any():
-        raise FileFormatError(sentence)
-    return array
+def read_array(
+    arrays: dict[str, AnyArray], name: str, dtype: Any, shape: tuple[int | None, ...], what: str
+) -> AnyArray:
+    """Take an array out of those that a file holds, of the dtype and shape that it must have; None fits any length."""
+    array: Any = arrays.pop(name, None)
+    is_valid = array is not None and array.dtype == dtype and array.ndim == len(shape)
+    fits = is_valid and all(wanted in (None, n) for wanted, n in zip(shape, array.shape, strict=True))
+    require(fits and not (array != array).any(), f"has no valid {what}.")
+    found: AnyArray = array
+    return found
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -52,9 +58,9 @@ def is_name(value: Any) -> bool:
     return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
-def plain_names(names: Sequence[Any], what: str, tuples: bool = False) -> list[Any]:
-    """Return names that JSON can hold, tuples as lists if they are allowed, and refuse others."""
-    return [_plain_name(name, what, tuples) for name in names]
+def plain_names(names: Iterable[Any] | None, what: str, tuples: bool = False) -> Any:
+    """Return names that JSON can hold, tuples as lists if they are allowed, and refuse others; None stays None."""
+    return None if names is None else [_plain_name(name, what, tuples) for name in names]
 
 
 def _plain_name(name: Any, what: str, tuples: bool) -> Any:
@@ -67,13 +73,15 @@ def _plain_name(name: Any, what: str, tuples: bool) -> Any:
     return value
 
 
-def read_names(names: Any, sentence: str, twice: str, tuples: bool = False) -> list[Any]:
-    """Return the names that `plain_names` wrote, all different."""
-    require(isinstance(names, list), sentence)
+def read_names(names: Any, what: str, n: int | None = None, tuples: bool = False, distinct: bool = True) -> Any:
+    """Return the n names that `plain_names` wrote as a tuple; None stays None."""
+    if names is None:
+        return None
+    require(isinstance(names, list) and n in (None, len(names)), f"has no valid {what}: {n or 'a list'} expected.")
     parts = [part for name in names for part in (name if tuples and isinstance(name, list) else [name])]
-    require(all(map(is_name, parts)), sentence)
-    found = [tuple(name) if isinstance(name, list) else name for name in names]
-    require(len(set(found)) == len(found), twice)
+    require(all(map(is_name, parts)), f"has no valid {what}.")
+    found = tuple(tuple(name) if isinstance(name, list) else name for name in names)
+    require(not distinct or len(set(found)) == len(found), f"has no valid {what}: one comes twice in {names}.")
     return found
 
 
@@ -90,21 +98,18 @@ def rebuild(
     description: Any,
     registry: Mapping[str, type[Any]],
     what: str,
-    path: str | Path,
     missing: str = "which is not registered in this version of credalset.",
 ) -> Any:
     """Build a thing from its description, refusing names and parameters that `describe` does not write."""
     is_description = isinstance(description, dict) and isinstance(description.get("params"), dict)
-    require(is_description, f"{path} has no valid description of its {what}.")
+    require(is_description, f"has no valid description of its {what}.")
     name, params = description.get("name"), description["params"]
     is_known = isinstance(name, str) and name in registry
-    require(is_known, f"{path} uses the {what} {name!r}, {missing}")
-    with refusing(f"{path} has unusable parameters for the {what} {name!r}"):
-        nested = {k: rebuild(v, registry, what, path, missing) if isinstance(v, dict) else v for k, v in params.items()}
+    require(is_known, f"uses the {what} {name!r}, {missing}")
+    with refusing(f"has unusable parameters for the {what} {name!r}"):
+        nested = {k: rebuild(v, registry, what, missing) if isinstance(v, dict) else v for k, v in params.items()}
         thing: Any = registry[name](**nested)
         # Building converts what it can ("12" to two positions); what save wrote needs no converting.
         written = json.loads(json.dumps(describe(thing, registry, "")))
-    require(
-        written == description, f"{path} has parameters for the {what} {name!r} that save() does not write: {params}."
-    )
+    require(written == description, f"has parameters for the {what} {name!r} that save() does not write: {params}.")
     return thing

@@ -38,21 +38,13 @@ def read_versions(value: Any, path: Path) -> dict[str, str]:
     return dict(value)
 
 
-def differing(saved: dict[str, str], files: Iterable[str]) -> dict[str, tuple[str, str | None]]:
-    """Return the packages that the files depend on whose minor version differs: as saved, and as installed."""
-    names = list(files)
-    needed = [package for ending, ps in NEEDED.items() if any(n.endswith(ending) for n in names) for package in ps]
-    here = installed_versions()
-    return {
-        package: (saved[package], here.get(package))
-        for package in needed
-        if package in saved and _minor(saved[package]) != _minor(here.get(package))
-    }
-
-
 def check_versions(saved: dict[str, str], files: Iterable[str], path: str | Path) -> str:
     """Refuse what is known not to load, warn of other differences; return what to say if loading fails."""
-    found = differing(saved, files)
+    here = installed_versions()
+    endings = {Path(name).suffix for name in files}
+    needed = [package for ending, packages in NEEDED.items() if ending in endings for package in packages]
+    known = {package: (saved[package], here.get(package)) for package in needed if package in saved}
+    found = {package: (then, now) for package, (then, now) in known.items() if _minor(then) != _minor(now)}
     if not found:
         return ""
     for package, (then, now) in found.items():

@@ -8,7 +8,6 @@ items until the budget is spent is optimal for the widths expected (but for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -159,10 +158,6 @@ def uniformly(n_items: int, cost: FloatArray, budget: float, most: int, generato
         order = generator.permutation(n_items)
         votes[order[np.cumsum(cost[order]) <= budget - each * cost.sum() + 1e-9]] += 1
     return votes
-
-
-#: from votes so far (N, K) and predicted distributions (N, K) to the order in which items are served
-Ranking = Callable[[FloatArray, FloatArray], IntArray]
 
 
 def active_lab(counts: FloatArray, center: FloatArray) -> IntArray:

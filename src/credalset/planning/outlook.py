@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
+from credalset._text import Rows
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration, conformal_rank
-from credalset.planning.allocation import (
-    Lots,
-    Widths,
-    active_lab,
-    by_rank,
-    simulated_widths,
-    uniformly,
-)
+from credalset.planning.allocation import Lots, Widths, active_lab, by_rank, simulated_widths, uniformly
 from credalset.planning.crowd import Beliefs, Crowd
 from credalset.sets.credal_set import CredalSet
 from credalset.simplex import entropy_of_valid
@@ -109,28 +103,30 @@ def allocate(market: Market, method: str, budget: float, generator: np.random.Ge
 
 
 def budget_curve(
-    market: Market, methods: list[str], budget: float, generator: np.random.Generator
-) -> list[dict[str, Any]]:
-    """Return what budgets around the given one buy by each method: a row for each."""
+    market: Market, planned: Outlook, methods: list[str], budget: float, generator: np.random.Generator
+) -> Rows:
+    """Return what budgets around the given one buy by the plan, whose outlook is known, and by each method."""
     rows = generator.permutation(len(market.table))[:SAMPLED]
     seed = int(generator.integers(2**32))
-    curve = []
+    curve = Rows()
     for times in BUDGETS:
-        for method in methods:
+        for method in ("plan", *methods):
             votes = allocate(market, method, times * budget, np.random.default_rng(seed))
-            found = market.quick(votes, rows, np.random.default_rng(seed))
+            is_planned = times == 1.0 and method == "plan"
+            found = planned if is_planned else market.quick(votes, rows, np.random.default_rng(seed))
             curve.append({"budget": times * budget, "method": method, "items": int((votes > 0).sum()), **asdict(found)})
     return curve
 
 
 def purchases(
     market: Market, planned: dict[str, Any], budget: float, price: float, calibrated: Outlook | None, votes: int
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Return what else the budget could buy: calibration items of some votes each, new items of 3, 10 and 30."""
     generator = np.random.default_rng(0)
     rows = generator.permutation(len(market.table))[:SAMPLED]
     each = allocate(market, "uniform", budget, generator)
-    found = [planned, purchase("the same for all items", len(each), each.mean(), market.quick(each, rows, generator))]
+    found = Rows([planned])
+    found.append(purchase("the same for all items", len(each), each.mean(), market.quick(each, rows, generator)))
     if calibrated is not None:
         found.append(purchase("more calibration items", int(budget / (price * votes)), votes, calibrated))
     none = np.zeros((len(rows), market.sets.n_classes))

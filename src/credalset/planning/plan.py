@@ -15,15 +15,7 @@ from credalset.annotations.labels import in_item_order, plain_names
 from credalset.exceptions import need
 from credalset.planning.allocation import Widths, best_lots, expected_widths, sizes
 from credalset.planning.crowd import Crowd
-from credalset.planning.outlook import (
-    METHODS,
-    Market,
-    Outlook,
-    after_calibration,
-    budget_curve,
-    purchase,
-    purchases,
-)
+from credalset.planning.outlook import METHODS, Market, Outlook, after_calibration, budget_curve, purchase, purchases
 from credalset.planning.result import Plan
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.generic import majorization_bound
@@ -31,6 +23,11 @@ from credalset.sets.queue import QueueRules
 from credalset.sets.updated import UpdatedSet, update
 
 HARDLY = 0.1  # share of a width; where the most votes are expected to take away less, votes are no help
+
+RECORDED = (
+    "The calibration is about shares of votes. That sets miss no more often holds for the distributions behind them if "
+    "these shares come from many votes per item; with few, calibrate with a noise model."
+)
 
 
 @also_called
@@ -135,6 +132,8 @@ def plan(
     if votes is None or market.crowd.n == 0:
         notes.append("There are no votes to learn from: what to expect of votes is a guess, and intervals are, too.")
     calibration = getattr(made, "calibration_", made)
+    if calibration.rule.promise.covers == "votes":
+        notes.append(RECORDED)
     further = most if calibration_votes is None else as_positive_int(calibration_votes, "calibration_votes")
     mean_price = float(price.mean())
     more = after_calibration(market, calibration, alpha, int(budget / (mean_price * further)))
@@ -146,7 +145,7 @@ def plan(
         *(action, reason, ask, ask * price, market.table[:, 0], market.table[:, 0] - fall, sets, states.labels),
         _names(own if items is None else items, len(sets)),
         outlook,
-        budget_curve(market, ["plan", *methods], budget, generator),
+        budget_curve(market, outlook, methods, budget, generator),
         purchases(market, planned, budget, mean_price, more, further),
         budget,
         float(alpha) + sets.delta,

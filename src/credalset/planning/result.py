@@ -13,11 +13,12 @@ import numpy as np
 
 from credalset._files import write_file
 from credalset._guessing import Hinting
-from credalset._text import number_text, table_text
+from credalset._text import Rows, number_text, table_text
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_finite, as_generator
 from credalset.exceptions import need
 from credalset.planning.outlook import METHODS, Market, Outlook, allocate
+from credalset.sets.columns import pandas_frame, write_csv
 from credalset.sets.updated import UpdatedSet
 
 ACTIONS = ("ask", "later", "stop", "ambiguous", "escalate")
@@ -49,17 +50,17 @@ class Plan(Hinting):
         Labels that are the most probable one for some distribution in the set.
     outlook : Outlook
         Mean width over all items: now, expected after the plan, and the interval in which it should come out.
-    curve : list of dict
-        Mean widths for other budgets and by simpler methods.
-    purchases : list of dict
+    curve : Rows, a list of dict that prints as a table
+        Mean widths for other budgets and by simpler methods. The row of this very plan is its outlook. All others come
+        of one quick simulation, whose interval allows for the choice of items, too: it is wider.
+    purchases : Rows
         What else the budget could buy.
     notes : tuple of str
         What a reader should know.
     """
 
     _hints: ClassVar[dict[str, str]] = {
-        "to_csv": "Write the tasks with write_tasks(path), or all items with to_frame().to_csv(path).",
-        "save": "Write the tasks with write_tasks(path), or all items with to_frame().",
+        "save": "Write the tasks with write_tasks(path), or all items with to_csv(path).",
     }
 
     action: AnyArray
@@ -72,8 +73,8 @@ class Plan(Hinting):
     labels: BoolArray
     items: tuple[Any, ...]
     outlook: Outlook
-    curve: list[dict[str, Any]]
-    purchases: list[dict[str, Any]]
+    curve: Rows
+    purchases: Rows
     budget: float
     error: float
     notes: tuple[str, ...]
@@ -108,32 +109,40 @@ class Plan(Hinting):
             "reason": self.reason.astype(object),
         }
 
-    def to_frame(self, kind: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
-        """Return the advice as a data frame, one row per item."""
-        table = self.columns()
+    def to_frame(self, kind: Literal["pandas", "polars", "pyarrow"] = "pandas", *, id: str = "item") -> Any:
+        """Return the advice as a data frame, one row per item; ``id`` is what to call the column of their names."""
+        table = {id if name == "item" else name: values for name, values in self.columns().items()}
         if kind == "pandas":
-            return need("pandas").DataFrame(table)
+            return pandas_frame(table, self.items)
         if kind not in ("polars", "pyarrow"):
             raise ValueError(f"kind must be 'pandas', 'polars' or 'pyarrow', but is {kind!r}.")
         arrow = need("pyarrow").table({name: values.tolist() for name, values in table.items()})
         return arrow if kind == "pyarrow" else need("polars").from_arrow(arrow)
 
-    def tasks(self) -> list[dict[str, Any]]:
+    def to_csv(self, path: str | Path) -> None:
+        """Write the advice on all items; `write_tasks` writes those to ask about."""
+        write_csv(self.to_frame(), path)
+
+    def tasks(self) -> Rows:
         """Return the items to ask about, those with the largest expected fall in width first."""
         table = self.columns()
         asked = np.flatnonzero(self.ask > 0)
         order = asked[np.argsort((self.expected_width - self.width)[asked], kind="stable")]
         chosen = {key: table[key][order].tolist() for key in TASK}
-        return [dict(zip(chosen, values, strict=True)) for values in zip(*chosen.values(), strict=True)]
+        return Rows(dict(zip(chosen, values, strict=True)) for values in zip(*chosen.values(), strict=True))
 
-    def write_tasks(self, path: str | Path) -> None:
-        """Write the list of tasks, as CSV or JSON Lines by the end of the name; it appears when it is complete."""
-        kind, rows = task_format(path), self.tasks()
+    def write_tasks(self, path: str | Path, *, id: str = "item") -> None:
+        """Write the list of tasks, as CSV or JSON Lines by the end of the name; it appears when it is complete.
+
+        ``id`` is what to call the column with the names of the items.
+        """
+        kind, names = task_format(path), [id, *TASK[1:]]
+        rows = [dict(zip(names, row.values(), strict=True)) for row in self.tasks()]
         if kind == ".jsonl":
             text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         else:
             stream = io.StringIO()
-            writer = csv.DictWriter(stream, TASK, lineterminator="\n")
+            writer = csv.DictWriter(stream, names, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
             text = stream.getvalue()

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from credalset._typing import AnyArray, ArrayLike
+from credalset._validation import check_choice
 from credalset.outline import to_plane
 from credalset.plotting import style
 from credalset.plotting.triangle import HEIGHT, dirichlet_contours, draw_sets, draw_simplex
@@ -61,7 +62,7 @@ def ternary_grid(
     (2, 2)
     """
     n_rows, first = _check_columns(columns)
-    style.check_option(measure, "measure", ("efficiency", "volume"))
+    check_choice(measure, "measure", ("efficiency", "volume"))
     labels = style.check_names(row_labels, "row_labels", n_rows, "rows")
     corners = style.class_names(classes, first)
     marks = style.given_marks(lambda points, name: style.check_rows(points, name, first), truth, votes)

@@ -134,20 +134,15 @@ def _nominal_lines(nominal: float | str | bool | None, y: str, alphas: AnyArray 
 
 def _columns(results: Any, names: Sequence[str], optional: Sequence[str]) -> dict[str, AnyArray]:
     """Columns of a data frame (pandas, polars, pyarrow), of a mapping, or of rows that are mappings."""
-    if isinstance(results, Mapping):
-        table: Mapping[str, Any] = results
-    elif hasattr(results, "columns"):
-        titles = getattr(results, "column_names", None) or list(results.columns)
-        table = {title: results[title] for title in titles}
-    else:
-        table = _from_rows(results)
-    missing = [name for name in names if name not in table]
+    table = results if isinstance(results, Mapping) or hasattr(results, "columns") else _from_rows(results)
+    titles = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
+    missing = [name for name in names if name not in titles]
     if missing:
         raise ValueError(
-            f"results has no column {', '.join(map(repr, missing))}; it has {', '.join(map(str, table)) or 'none'}. "
+            f"results has no column {', '.join(map(repr, missing))}; it has {', '.join(map(str, titles)) or 'none'}. "
             "Choose x, y and hue among them."
         )
-    wanted = [*names, *(name for name in optional if name in table and name not in names)]
+    wanted = [*names, *(name for name in optional if name in titles and name not in names)]
     found = {name: np.asarray(table[name]) for name in wanted}
     if len(found[names[0]]) == 0:
         raise ValueError("results has no rows. Pass at least one.")

@@ -114,12 +114,6 @@ def class_names(classes: Sequence[Any] | None, sets: CredalSet) -> list[str]:
     return given
 
 
-def check_option(value: object, name: str, allowed: Sequence[object]) -> None:
-    """Check a choice from a few."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
-
-
 def legend_entries(ax: Axes, first: Sequence[str] = ()) -> tuple[list[Any], list[str]]:
     """Everything labelled, once however often it was drawn: the names given, other sets, then marks."""
     rank = {label: i for i, label in enumerate(first)}

@@ -12,6 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from credalset._validation import check_choice
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, legend_above, points_of
 from credalset.plotting.notes import write_notes
@@ -69,7 +70,7 @@ def entropy_intervals(
     'normalised entropy'
     """
     style.check_sets(sets)
-    style.check_option(order, "order", ("center", None))
+    check_choice(order, "order", ("center", None))
     names = style.check_names(labels, "labels", len(sets), "sets")
     true_entropy = None if truth is None else entropy(style.check_rows(truth, "truth", sets), base)
     center = entropy(sets.center, base)
@@ -94,27 +95,24 @@ def entropy_intervals(
 
 def _draw_intervals(ax: Axes, place: FloatArray, bounds: EntropyBounds, lying: bool, largest: float) -> None:
     there = ~np.isnan(bounds.lower)
-    if not there.any():
-        return
-    found = bounds.lower + bounds.lower_gap, bounds.upper - bounds.upper_gap  # by members; certain beyond these
-    width = float(np.clip(150.0 / len(place), 0.6, 6.0))
+    low, high = bounds.lower + bounds.lower_gap, bounds.upper - bounds.upper_gap  # by members; certain beyond these
+    draw = ax.hlines if lying else ax.vlines
     options: dict[str, Any] = {"zorder": 2, "rasterized": len(place) > MANY}
-
-    def draw(low: FloatArray, high: FloatArray, rows: BoolArray, opacity: float, label: str) -> FloatArray:
-        ends = np.stack([np.stack([place, low], axis=1), np.stack([place, high], axis=1)], axis=1)[rows]
-        look: dict[str, Any] = {"colors": [(style.GREEN, opacity)], "linewidths": width, "capstyle": "butt"}
-        if len(ends):
-            ax.add_collection(LineCollection(list(ends[..., ::-1] if lying else ends), label=label, **look, **options))
-        return ends
-
-    ends = draw(*found, there & (found[0] <= found[1]), 0.55, "credal set")
-    draw(bounds.lower, np.minimum(*found), there & (bounds.lower_gap > 0), 0.2, "not ruled out")
-    draw(np.maximum(*found), bounds.upper, there & (bounds.upper_gap > 0), 0.2, "_nolegend_")
-    short = ends[ends[:, 1, 1] - ends[:, 0, 1] < HIDDEN * largest].mean(axis=1)
+    width = float(np.clip(150.0 / len(place), 0.6, 6.0))
+    for start, end, rows, opacity, label in (
+        (low, high, there & (low <= high), 0.55, "credal set"),
+        (bounds.lower, np.minimum(low, high), there & (bounds.lower_gap > 0), 0.2, "not ruled out"),
+        (np.maximum(low, high), bounds.upper, there & (bounds.upper_gap > 0), 0.2, "_nolegend_"),
+    ):
+        if rows.any():
+            look: dict[str, Any] = {"colors": [(style.GREEN, opacity)], "linewidths": width, "capstyle": "butt"}
+            draw(place[rows], start[rows], end[rows], label=label, **look, **options)
+    short = there & (low <= high) & (high - low < HIDDEN * largest)
+    middle = place[short], 0.5 * (low + high)[short]
     # The dot of the prediction would hide these: a bar across it, wider than any mark.
     bar: dict[str, Any] = {"marker": "|" if lying else "_", "color": style.GREEN, "linestyle": "none"}
     size = 1.8 * _size(len(place), style.TRUTH)
-    ax.plot(*(short[:, ::-1] if lying else short).T, markersize=size, markeredgewidth=1.6, **bar, **options)
+    ax.plot(*(middle[::-1] if lying else middle), markersize=size, markeredgewidth=1.6, **bar, **options)
 
 
 def _size(total: int, look: Mapping[str, Any]) -> float:

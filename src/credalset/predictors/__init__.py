@@ -12,25 +12,17 @@ if TYPE_CHECKING:
     from credalset.predictors.torch import (
         DirichletMixtureNetwork,
         FirstOrderNetwork,
+        IntervalNetwork,
         PrototypeNetwork,
         SecondOrderNetwork,
         TorchPredictor,
         fit_many,
     )
 
+
 # PyTorch is an extra, and takes seconds to import: only who asks for a network waits for it.
-_TORCH = (
-    "DirichletMixtureNetwork",
-    "FirstOrderNetwork",
-    "PrototypeNetwork",
-    "SecondOrderNetwork",
-    "TorchPredictor",
-    "fit_many",
-)
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _TORCH:
+    if name not in __all__:
         raise AttributeError(f"module 'credalset.predictors' has no attribute {name!r}")
     value = getattr(import_module("credalset.predictors.torch"), name)
     globals()[name] = value
@@ -38,12 +30,13 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_TORCH})
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [
     "DirichletMixtureNetwork",
     "FirstOrderNetwork",
+    "IntervalNetwork",
     "PrecisionHead",
     "PrototypeNetwork",
     "SecondOrderNetwork",

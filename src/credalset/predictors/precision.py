@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from credalset._typing import AnyArray, FloatArray
-from credalset._validation import as_distributions, as_finite
+from credalset._validation import as_distributions, as_finite, as_probability, check_choice
 from credalset.annotations.labels import Labels
 from credalset.predictors.labels import read_labels
 from credalset.predictors.scoring import SoftScoring
@@ -106,10 +106,8 @@ class PrecisionHead(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         Y : array of shape (n, K) or Annotations
             What people said.
         """
-        if self.inputs not in INPUTS:
-            raise ValueError(f"inputs must be one of {', '.join(map(repr, INPUTS))}, but is {self.inputs!r}.")
-        if not 0.0 < as_finite(self.floor, "floor") < 1.0:
-            raise ValueError(f"floor must lie strictly between 0 and 1, but is {self.floor!r}.")
+        check_choice(self.inputs, "inputs", INPUTS)
+        as_probability(self.floor, "floor")
         as_finite(self.beta, "beta", minimum=0.0)
         distance = Prototypes(self.base, offsets=False).distance
         labels: Labels = read_labels(Y, X)

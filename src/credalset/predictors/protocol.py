@@ -25,33 +25,30 @@ from credalset.scores import Score
 def default_estimator(score: Score) -> Any:
     """Return the network that fits a score, the paper's for its own, which is used when the user names no estimator."""
     try:
-        from credalset.predictors.torch import FirstOrderNetwork, PrototypeNetwork, SecondOrderNetwork
+        from credalset.predictors.torch import FirstOrderNetwork, IntervalNetwork, PrototypeNetwork, SecondOrderNetwork
     except MissingExtraError:
         method = "predict_proba" if score.order == "first" else "predict_concentration"
         alternative = f"or pass an estimator of your own with {method}"
         raise MissingExtraError("The default estimator, a neural network,", "torch", "torch", alternative) from None
     if "predict_prototypes" in score.prediction_methods:
         return PrototypeNetwork()
+    if "predict_intervals" in score.prediction_methods:
+        return IntervalNetwork()
     return FirstOrderNetwork() if score.order == "first" else SecondOrderNetwork()
 
 
 def accepts_label_distributions(estimator: Any) -> bool:
     """Tell whether ``estimator.fit`` understands (n, K) label distributions."""
-    learner = _learner(estimator)
-    return bool(getattr(learner, "accepts_label_distributions", False)) or isinstance(learner, FrozenEstimator)
+    return any(
+        isinstance(part, FrozenEstimator) or getattr(part, "accepts_label_distributions", False)
+        for part in _parts(estimator)
+    )
 
 
 def targets_for(estimator: Any, labels: Labels) -> FloatArray:
     """Return what an estimator is fitted to: distributions, or the votes behind them if it makes use of those."""
-    takes_counts = bool(getattr(_learner(estimator), "accepts_counts", False))
+    takes_counts = bool(getattr(_parts(estimator)[-1], "accepts_counts", False))
     return labels.counts if takes_counts and labels.counts is not None else labels.distributions
-
-
-def _learner(estimator: Any) -> Any:
-    """Return what learns from labels: the end of a pipeline, what a search over parameters tries out."""
-    while isinstance(estimator, Pipeline | BaseSearchCV):
-        estimator = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator.estimator
-    return estimator
 
 
 def prepare(estimator: Any, score: Score) -> Any:
@@ -106,7 +103,7 @@ def _equals(value: Any, text: str) -> bool:
 
 def warn_of_pull(estimator: Any, score: Score) -> None:
     """Warn that a density was trained off the boundary by one amount and would be read by another."""
-    last = _last_step(estimator)
+    last = _parts(estimator)[-1]
     trained, read = getattr(last, "pull", None), getattr(score, "pull", None)
     if not hasattr(last, "predict_density") or not isinstance(trained, Real) or not isinstance(read, Real):
         return
@@ -123,14 +120,13 @@ def predicts_mixtures(estimator: Any, score: Score) -> bool:
     return "predict_density" in score.prediction_methods and _find_method(estimator, "predict_density") is not None
 
 
-def _last_step(estimator: Any) -> Any:
-    """Return what predicts: the end of a pipeline, what is frozen, what a search tries out or has found."""
-    while isinstance(estimator, Pipeline | FrozenEstimator | BaseSearchCV):
-        if isinstance(estimator, Pipeline):
-            estimator = estimator.steps[-1][1]
-        else:
-            estimator = getattr(estimator, "best_estimator_", estimator.estimator)
-    return estimator
+def _parts(estimator: Any) -> list[Any]:
+    """Return an estimator and what is inside: the end of a pipeline, what is frozen, what a search has found."""
+    parts = [estimator]
+    while isinstance(outer := parts[-1], Pipeline | FrozenEstimator | BaseSearchCV):
+        is_pipeline = isinstance(outer, Pipeline)
+        parts.append(outer.steps[-1][1] if is_pipeline else getattr(outer, "best_estimator_", outer.estimator))
+    return parts
 
 
 def is_fitted(estimator: Any) -> bool:
@@ -173,19 +169,31 @@ def _check_rows(prediction: Any, X: Any) -> None:
     except TypeError:  # whatever has no length is between the estimator and its owner
         return
     if n != found:
-        columns = [str(name) for name in X.columns] if hasattr(X, "columns") and hasattr(X, "iloc") else []
-        advice = (
-            f"X is a frame with columns {', '.join(columns[:5])}: pass a model that reads texts its column of texts, "
-            f"such as X[{columns[-1]!r}]."
-            if columns
-            else "Pass features as the estimator takes them."
-        )
-        raise ValueError(f"X has {n} rows, but the estimator returned {found} predictions. {advice}")
+        raise ValueError(f"X has {n} rows, but the estimator returned {found} predictions. {_text_advice(X)}")
+
+
+def _text_advice(X: Any) -> str:
+    """Say which column of a frame a model that reads texts probably wants: that with the longest texts."""
+    if not (hasattr(X, "columns") and hasattr(X, "iloc") and len(X.columns)):
+        return "Pass features as the estimator takes them."
+    longest = max(X.columns, key=lambda name: sum(len(v) for v in X[name].head(50) if isinstance(v, str)))
+    listed = ", ".join(map(str, X.columns[:5]))
+    return f"X is a frame with columns {listed}: pass a model that reads texts its column of texts, X[{longest!r}]."
+
+
+def fit_learner(estimator: Any, X: Any, labels: Labels) -> Any:
+    """Fit an estimator to labels of any kind it takes; a frame that it took for a list of texts is called that."""
+    try:
+        return estimator.fit(X, targets_for(estimator, labels))
+    except ValueError as error:
+        if "inconsistent numbers of samples" in str(error) and hasattr(X, "iloc") and hasattr(X, "columns"):
+            raise ValueError(f"the estimator does not see {len(X)} items in X. {_text_advice(X)}") from error
+        raise
 
 
 def name_classes(estimator: Any, names: AnyArray) -> None:
     """Tell a fitted learner of ours the names of the classes that it knows by number: it may be passed on."""
-    learner = _last_step(estimator)
+    learner = _parts(estimator)[-1]
     own: Any = getattr(learner, "classes_", None)
     if isinstance(learner, SoftScoring) and own is not None and list(own) == list(range(len(names))):
         learner.classes_ = names  # type: ignore[attr-defined]

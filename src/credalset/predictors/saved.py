@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,91 +12,56 @@ from sklearn.pipeline import Pipeline
 from credalset._typing import AnyArray
 from credalset.exceptions import FileFormatError, MissingExtraError, warn
 from credalset.persistence.bundle import open_stored_zip
-from credalset.persistence.plain import is_whole, plain_names, read_names, require
+from credalset.persistence.plain import is_whole, plain_names, read_names, refusing, require
 from credalset.predictors.soft_label import SoftLabelClassifier
 
 ESTIMATOR_FILE = "estimator.skops"
 WEIGHTS_FILE = "weights.safetensors"
-FILES = (ESTIMATOR_FILE, WEIGHTS_FILE)
-PREDICT_METHODS = ("predict_proba", "predict_concentration", "predict_density", "predict_prototypes")
-CLASS_DTYPES = ["object", "str", "bool", "float16", "float32", "float64"]
-CLASS_DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+PREDICT_METHODS = (
+    "predict_proba",
+    "predict_concentration",
+    "predict_density",
+    "predict_prototypes",
+    "predict_intervals",
+)
 TRUSTED_TYPES = [
     "credalset.predictors.precision.PrecisionHead",
     "credalset.predictors.soft_label.SoftLabelClassifier",
 ]
 
 
-@dataclass
-class SavedEstimator:
-    """An estimator in parts: opaque files, and for a network the values that describe it."""
-
-    files: dict[str, bytes]
-    network: dict[str, Any] | None = field(default=None)
-
-
-def dump_estimator(estimator: Any) -> SavedEstimator:
-    """Take an estimator apart: a scikit-learn estimator, a network, or a pipeline that ends in a network."""
+def dump_estimator(estimator: Any, prefix: str = "") -> tuple[dict[str, bytes], dict[str, Any] | None]:
+    """Take an estimator apart: its files, and for a network, or a pipeline that ends in one, what describes it."""
     last = _last(estimator)
     if not _is_network(last):
-        return SavedEstimator({ESTIMATOR_FILE: _dump_skops(estimator)})
+        return {prefix + ESTIMATOR_FILE: _dump_skops(estimator)}, None
     from credalset.predictors.torch.saving import dump_network
 
     values, weights = dump_network(last)
     values |= fitted_values(last)
-    files = {WEIGHTS_FILE: weights}
+    files = {prefix + WEIGHTS_FILE: weights}
     if isinstance(estimator, Pipeline):
         values["step"] = estimator.steps[-1][0]
-        files[ESTIMATOR_FILE] = _dump_skops(_with_last_step(estimator, "passthrough"))
-    return SavedEstimator(files, values)
+        files[prefix + ESTIMATOR_FILE] = _dump_skops(_with_last_step(estimator, "passthrough"))
+    return files, values
 
 
-def load_estimator(saved: SavedEstimator, path: str | Path, trusted: Sequence[str], module: Any) -> Any:
+def load_estimator(files: dict[str, bytes], network: Any, trusted: Sequence[str], module: Any, prefix: str = "") -> Any:
     """Put an estimator together again, refusing types that are not trusted."""
-    if saved.network is None:
+    if network is None:
         if module is not None:
-            raise ValueError(f"{path} holds no network. Load it without module.")
-        return _check_predicts(_load_skops(saved.files, path, trusted), path)
-    is_network = isinstance(saved.network, dict) and WEIGHTS_FILE in saved.files
-    require(is_network, f"{path} has no saved network.")
+            raise ValueError("module was given, but no network was saved. Load it without module.")
+        return _check_predicts(_load_skops(files.get(prefix + ESTIMATOR_FILE), trusted))
+    require(isinstance(network, dict) and prefix + WEIGHTS_FILE in files, "has no saved network.")
     from credalset.predictors.torch.saving import load_network
 
-    fitted = fitted_attributes(saved.network, path)
-    network = load_network(saved.network, saved.files[WEIGHTS_FILE], fitted, module, path)
-    if "step" not in saved.network:
-        return network
-    pipeline = _load_skops(saved.files, path, trusted)
-    is_fit = isinstance(pipeline, Pipeline) and pipeline.steps[-1:] == [(saved.network["step"], "passthrough")]
-    require(is_fit, f"{path} has no pipeline that its network fits into.")
-    return _with_last_step(pipeline, network)
-
-
-def dump_folds(estimators: Sequence[Any]) -> tuple[dict[str, bytes], list[dict[str, Any] | None]]:
-    """Take the estimators of the folds apart: their files, and for networks the values that describe them."""
-    files: dict[str, bytes] = {}
-    networks = []
-    for fold, estimator in enumerate(estimators):
-        saved = dump_estimator(estimator)
-        files |= {_fold_file(fold, name): data for name, data in saved.files.items()}
-        networks.append(saved.network)
-    return files, networks
-
-
-def load_folds(
-    files: dict[str, bytes], networks: Any, path: str | Path, trusted: Sequence[str], module: Any
-) -> list[Any]:
-    """Put the estimators of the folds together again; each network gets a copy of the module."""
-    is_list = isinstance(networks, list) and len(networks) >= 2
-    require(is_list, f"{path} has no valid estimators of its folds.")
-    estimators = []
-    for fold, network in enumerate(networks):
-        own = {name: files[_fold_file(fold, name)] for name in FILES if _fold_file(fold, name) in files}
-        estimators.append(load_estimator(SavedEstimator(own, network), path, trusted, copy.deepcopy(module)))
-    return estimators
-
-
-def _fold_file(fold: int, name: str) -> str:
-    return f"fold-{fold}-{name}"
+    loaded = load_network(network, files[prefix + WEIGHTS_FILE], fitted_attributes(network), module)
+    if "step" not in network:
+        return loaded
+    pipeline = _load_skops(files.get(prefix + ESTIMATOR_FILE), trusted)
+    is_fit = isinstance(pipeline, Pipeline) and pipeline.steps[-1:] == [(network["step"], "passthrough")]
+    require(is_fit, "has no pipeline that its network fits into.")
+    return _with_last_step(pipeline, loaded)
 
 
 def fitted_values(estimator: Any) -> dict[str, Any]:
@@ -115,35 +77,33 @@ def fitted_values(estimator: Any) -> dict[str, Any]:
     return values
 
 
-def fitted_attributes(values: dict[str, Any], path: str | Path) -> dict[str, Any]:
+def fitted_attributes(values: dict[str, Any]) -> dict[str, Any]:
     """Return the scikit-learn attributes of a fitted estimator, those that were saved."""
     fitted: dict[str, Any] = {}
     if "classes" in values:
-        fitted["classes_"] = _class_array(values["classes"], values.get("classes_dtype"), path)
+        fitted["classes_"] = _class_array(values["classes"], values.get("classes_dtype"))
     if "n_features_in" in values:
-        require(is_whole(values["n_features_in"]), f"{path} has no valid number of features.")
+        require(is_whole(values["n_features_in"]), "has no valid number of features.")
         fitted["n_features_in_"] = values["n_features_in"]
     if "feature_names_in" in values:
         names = values["feature_names_in"]
         is_list_of_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
         is_complete = is_list_of_names and len(names) == fitted.get("n_features_in_")
-        require(is_complete, f"{path} has no valid feature names.")
+        require(is_complete, "has no valid feature names.")
         fitted["feature_names_in_"] = np.asarray(names, dtype=object)
     return fitted
 
 
-def check_estimators(estimators: Sequence[Any], fitted: dict[str, Any], path: str | Path) -> None:
+def check_estimators(estimators: Sequence[Any], fitted: dict[str, Any]) -> None:
     """Refuse estimators of credalset that contradict each other, or the classes and features of their classifier."""
     known = [e for e in estimators if _is_network(_last(e)) or isinstance(_last(e), SoftLabelClassifier)]
-    classes = [names for e in known if isinstance(names := getattr(e, "classes_", None), np.ndarray)]
-    is_one = len({tuple(names.tolist()) for names in classes}) <= 1
-    require(is_one, f"{path} contradicts itself: the estimators of its folds differ in classes.")
+    classes = [tuple(e.classes_) for e in known if isinstance(getattr(e, "classes_", None), np.ndarray)]
+    require(len(set(classes)) <= 1, "contradicts itself: the estimators of its folds differ in classes.")
     fits = all(len(names) == len(fitted["classes_"]) for names in classes)
-    require(fits, f"{path} contradicts itself: the classifier and its estimator differ in classes.")
+    require(fits, "contradicts itself: the classifier and its estimator differ in classes.")
     features = {n for e in known if isinstance(n := getattr(e, "n_features_in_", None), int)}
     features |= {fitted["n_features_in_"]} if "n_features_in_" in fitted else set()
-    wrong = f"{path} contradicts itself: its parts differ in the number of features they take."
-    require(len(features) <= 1, wrong)
+    require(len(features) <= 1, "contradicts itself: its parts differ in the number of features they take.")
 
 
 def _is_network(estimator: Any) -> bool:
@@ -163,18 +123,15 @@ def _with_last_step(pipeline: Pipeline, last: Any) -> Pipeline:
 
 def _dtype_name(dtype: np.dtype[Any]) -> str:
     """Name a dtype without the length of its strings, which the strings themselves tell."""
-    return {"U": "str"}.get(dtype.kind, dtype.name if dtype.name in CLASS_DTYPES else "object")
+    return {"U": "str"}.get(dtype.kind, dtype.name if dtype.kind in "biuf" else "object")
 
 
-def _class_array(classes: Any, dtype: Any, path: str | Path) -> AnyArray:
-    wrong = f"{path} has no valid class names."
-    require(dtype in CLASS_DTYPES, wrong)
-    names = read_names(classes, wrong, f"{path} names a class twice: {classes}.")
-    try:
+def _class_array(classes: Any, dtype: Any) -> AnyArray:
+    require(isinstance(classes, list) and isinstance(dtype, str), "has no valid class names.")
+    names = list(read_names(classes, "class names"))
+    with refusing(f"has class names that are not of their type {dtype!r}"):
         array = np.array(names, dtype=dtype)
-    except (ValueError, OverflowError):
-        array = np.empty(0)
-    require(array.tolist() == names, f"{path} has class names that are not of their type {dtype!r}.")
+    require(array.tolist() == names, f"has class names that are not of their type {dtype!r}.")
     return array
 
 
@@ -229,26 +186,26 @@ def _untrusted(data: bytes, allowed: Sequence[str]) -> list[str]:
     return [name for name in _skops_io().get_untrusted_types(data=data) if name not in allowed]
 
 
-def _load_skops(files: dict[str, bytes], path: str | Path, trusted: Sequence[str]) -> Any:
-    require(ESTIMATOR_FILE in files, f"{path} has no saved estimator.")
-    data = files[ESTIMATOR_FILE]
+def _load_skops(data: bytes | None, trusted: Sequence[str]) -> Any:
+    if data is None:
+        raise FileFormatError("has no saved estimator.")
     skops_io, allowed = _skops_io(), [*TRUSTED_TYPES, *trusted]
     try:
-        open_stored_zip(data, Path(path) / ESTIMATOR_FILE).close()
+        open_stored_zip(data).close()
         unknown = _untrusted(data, allowed)
         require(
             not unknown,
-            f"{path} holds types that are not trusted: {', '.join(unknown)}. If you know where the file comes from, "
-            f"allow them with load(path, trusted={[*trusted, *unknown]!r}).",
+            f"holds types that are not trusted: {', '.join(unknown)}. If you know where the file comes from, allow "
+            f"them with load(path, trusted={[*trusted, *unknown]!r}).",
         )
         return skops_io.loads(data, trusted=allowed)
     except FileFormatError:
         raise
     except Exception as error:
-        raise FileFormatError(f"{path} has an estimator that cannot be read: {error}") from error
+        raise FileFormatError(f"has an estimator that cannot be read: {error}") from error
 
 
-def _check_predicts(estimator: Any, path: str | Path) -> Any:
+def _check_predicts(estimator: Any) -> Any:
     predicts = any(hasattr(estimator, method) for method in PREDICT_METHODS)
-    require(predicts, f"{path} holds a {type(estimator).__name__}, which is not an estimator that predicts.")
+    require(predicts, f"holds a {type(estimator).__name__}, which is not an estimator that predicts.")
     return estimator

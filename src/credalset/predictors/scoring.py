@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from credalset._typing import ArrayLike, FloatArray
+from credalset._typing import AnyArray, ArrayLike, FloatArray
 from credalset.annotations.labels import Labels
 from credalset.predictors.labels import read_labels
 
@@ -44,7 +44,12 @@ def labels_like(estimator: Any, X: Any, Y: Any) -> Labels:
 
 
 class SoftScoring:
-    """Gives an estimator the ``score`` by which scikit-learn compares models, for label distributions."""
+    """Gives an estimator of label distributions ``predict``, and the ``score`` by which scikit-learn compares."""
+
+    def predict(self, X: Any) -> AnyArray:
+        """Predict the most probable class, by its name where names are known."""
+        best: AnyArray = self.predict_proba(X).argmax(axis=1)  # type: ignore[attr-defined]
+        return np.asarray(self.classes_[best]) if hasattr(self, "classes_") else best
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean soft cross-entropy of `predict_proba`; greater is better.

@@ -12,9 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
 
-from credalset._guessing import also_called
-from credalset._typing import AnyArray, ArrayLike, FloatArray
-from credalset.predictors.guessing import Guessing
+from credalset._guessing import Guessing, also_called
+from credalset._typing import ArrayLike, FloatArray
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.scoring import SoftScoring
 
@@ -99,11 +98,6 @@ class SoftLabelClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEstimatorM
         result = np.zeros((len(predicted), len(self.classes_)))
         result[:, np.asarray(self.base_.classes_, dtype=int)] = predicted
         return result
-
-    def predict(self, X: Any) -> AnyArray:
-        """Predict the most probable class."""
-        probabilities = self.predict_proba(X)
-        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

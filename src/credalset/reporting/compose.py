@@ -19,12 +19,13 @@ from credalset.exceptions import CredalSetWarning
 from credalset.outline import is_convex, outlines
 from credalset.reporting import payload, pictures
 from credalset.reporting.coverage import Coverage, look_at
-from credalset.reporting.inputs import ALPHA, Items, Source, check_levels, read_items
+from credalset.reporting.inputs import ALPHA, Source, check_levels, read_items
 from credalset.reporting.measures import Measures, choose_shown
 from credalset.reporting.page import TRACED, page_facts, table_rows
 from credalset.reporting.provenance import provenance
 from credalset.reporting.render import render
 from credalset.reporting.sizes import Size, compare_sizes, measure
+from credalset.scores import Score
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.slices import Slice, WorstSlice
 from credalset.verdict import Verdict
@@ -124,7 +125,7 @@ def report(
     levels : sequence of float
         Levels at which sizes are compared.
     compare : sequence of calibrations, or of pairs (calibration, prediction), optional
-        Other scores, for the table of sizes.
+        Other scores, for the table of sizes. A calibration without predictions gets those of the page.
     items : sequence of N names, optional
         With these, `Annotations` are matched by name; otherwise by position.
     texts, images : sequences of N str, optional
@@ -165,7 +166,7 @@ def report(
     >>> report = cs.report(calibration, data.distributions[500:], data.counts[500:], path=None)
     >>> print(report.verdict.sentence)
     The sets keep their promise: 90% coverage of recorded label distributions was promised, and 91.4% is observed on 500
-    items, within the 86% to 93.4% that chance allows.
+    items, within the 84.8% to 94.4% that chance allows.
     """
     options = _given(locals())
     limit = as_positive_int(max_items, "max_items")
@@ -173,17 +174,17 @@ def report(
         raise ValueError(
             f"table is written as Parquet: give it a name that ends in .parquet, not {Path(table).name!r}."
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CredalSetWarning)  # the page says what these would
+    with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the page says what these would
         origin, sets, level = _sets(source, prediction, groups, weights, classes, alpha)
         keys = groups if origin.conditional is None else None
         features = origin.slices(groups, len(sets)) | dict(slices or {})
         about = {"items": items, "texts": texts, "images": images, "groups": keys, "slices": features, "truth": truth}
         known = read_items(sets, votes, classes=classes, **about)
-        measures = Measures.of(sets, known.names, rules)
-        coverage = look_at(origin, sets, known, measures, level, random_state)
+        measures = Measures.of(sets, known, rules)
+        coverage = look_at(origin, measures, level, random_state)
         others = [
-            _other(one, sets.prediction if prediction is None else prediction, groups, weights) for one in compare
+            _other(one, source, sets.prediction if prediction is None else prediction, groups, weights)
+            for one in compare
         ]
         steps = check_levels(level, levels)
         own = [measure(sets, known, level)] if origin.predict is None else compare_sizes([origin], known, steps)
@@ -191,12 +192,12 @@ def report(
     if path is not None:
         options["path"] = Path(path).name  # folders are nobody's business
     made = provenance(source, sets, known, options, command)
-    facts = page_facts(title, sets, known, measures, coverage, sizes, made, level)
-    html, shown = _fit(facts, sets, known, measures, coverage, limit, random_state)
+    facts = page_facts(title, measures, coverage, sizes, made, level)
+    html, shown = _fit(facts, measures, coverage, limit, random_state)
     if path is not None:
         write_file(Path(path), html.encode("utf-8"))
     if table is not None:
-        payload.write_parquet(Path(table), known, sets, measures, coverage.covered)
+        payload.write_parquet(Path(table), measures, coverage.covered)
     target = None if path is None else Path(path)
     found = (coverage.verdict, coverage.slices, coverage.worst, measures.queue, sizes, shown, coverage.before)
     return Report(html, target, *found)
@@ -204,16 +205,13 @@ def report(
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that differ from their defaults, in the order of the signature."""
-    parameters = inspect.signature(report).parameters
+    defaults = {name: parameter.default for name, parameter in inspect.signature(report).parameters.items()}
+    plain = (str, int, float, tuple, type(None))  # what can be compared
     return {
         name: arguments[name]
-        for name, parameter in parameters.items()
-        if name != "command" and not (arguments[name] is parameter.default or _same(arguments[name], parameter.default))
+        for name, default in defaults.items()
+        if name != "command" and not (isinstance(arguments[name], plain) and arguments[name] == default)
     }
-
-
-def _same(value: Any, default: Any) -> bool:
-    return isinstance(value, str | int | float | tuple) and bool(value == default)
 
 
 def _sets(
@@ -230,59 +228,51 @@ def _sets(
     return origin, origin.predict(level), level
 
 
-def _other(one: Any, prediction: Any, groups: Any, weights: Any) -> Source:
+def _other(one: Any, source: Any, prediction: Any, groups: Any, weights: Any) -> Source:
     """Read a calibration to compare with, or a pair of a calibration and its own predictions."""
+    if isinstance(one, str | Score):
+        raise TypeError(
+            f"compare takes calibrations, and {one!r} is a score. Calibrate it on the calibration items: "
+            "compare=[cs.conformalize(prediction, votes, score)], or [(calibration, its predictions)]."
+        )
     other, own = one if isinstance(one, tuple) else (one, prediction)
+    if own is prediction and hasattr(source, "calibration_") and not hasattr(other, "calibration_"):
+        own = source.predict_proba(prediction)  # what the classifier makes of its features
     return Source.read(other, own, groups, weights, None)
 
 
-def _fit(
-    facts: dict[str, Any],
-    sets: CredalSet,
-    items: Items,
-    measures: Measures,
-    coverage: Coverage,
-    limit: int,
-    seed: int,
-) -> tuple[str, IntArray]:
+def _fit(facts: dict[str, Any], measures: Measures, coverage: Coverage, limit: int, seed: int) -> tuple[str, IntArray]:
     """Render the page with as many items as it may hold."""
-    strata = np.unique(measures.queue.action, return_inverse=True)[1] * 2 + coverage.covered
-    order = np.argsort(measures.queue.order()) if len(items) else np.empty(0, dtype=np.int64)
+    queue, sets = measures.queue, measures.sets
+    strata = np.unique(queue.action, return_inverse=True)[1] * 2 + coverage.covered
+    order = np.argsort(queue.order()) if len(queue) else np.empty(0, dtype=np.int64)
     drawn: dict[int, str] = {}
     while True:
-        rows = choose_shown(measures.queue, strata, limit, seed)
+        rows = choose_shown(queue, strata, limit, seed)
         rows = rows[np.argsort(order[rows])]
         if sets.n_classes == 3:
             _draw(sets, rows, drawn)
-        html = _page(facts, sets, items, measures, coverage, rows, drawn)
+        html = _page(facts, measures, coverage, rows, drawn)
         size = len(html.encode("utf-8"))
         if size <= MAX_BYTES or len(rows) <= 1:
             return html, rows
         limit = max(1, int(0.98 * len(rows) * MAX_BYTES / size))
 
 
-def _page(
-    facts: dict[str, Any],
-    sets: CredalSet,
-    items: Items,
-    measures: Measures,
-    coverage: Coverage,
-    rows: IntArray,
-    drawn: dict[int, str],
-) -> str:
-    queue = measures.queue
+def _page(facts: dict[str, Any], measures: Measures, coverage: Coverage, rows: IntArray, drawn: dict[int, str]) -> str:
+    queue, sets = measures.queue, measures.sets
     frame = pictures.map_frame(queue, queue.rules)
     paths = [drawn.get(row, "") for row in rows.tolist()] if sets.n_classes == 3 else None
     more = {
-        "data": payload.to_json(payload.columns(items, sets, measures, coverage.covered, rows, paths, frame)),
+        "data": payload.to_json(payload.columns(measures, coverage.covered, rows, paths, frame)),
         "n_shown": len(rows),
-        "static": table_rows(sets, items, measures, coverage, rows),
+        "static": table_rows(measures, coverage, rows),
         "map": pictures.uncertainty_map(frame, queue, rows) if len(rows) else "",
         "triangle": None,
     }
     if paths is not None and len(rows):
         examples = [drawn.get(row, "") for row in facts["example_rows"]]
-        more["triangle"] = pictures.triangle(items.classes, sets.center, queue, rows, examples)
+        more["triangle"] = pictures.triangle(measures.items.classes, sets.center, queue, rows, examples)
     return render(facts | more)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from credalset._typing import AnyArray, BoolArray
 from credalset.metrics import Estimate, proportion
 from credalset.reporting.inputs import Items, Source
 from credalset.reporting.measures import Measures
-from credalset.sets import CredalSet
 from credalset.slices import Slice, WorstSlice, slice_coverage, worst_slice
 from credalset.verdict import Verdict, coverage_band, judge
 
@@ -62,23 +61,22 @@ class Coverage:
     worst: WorstSlice | None
 
 
-def look_at(
-    source: Source, sets: CredalSet, items: Items, measures: Measures, alpha: float | None, seed: int
-) -> Coverage:
+def look_at(source: Source, measures: Measures, alpha: float | None, seed: int) -> Coverage:
     """Compare sets with the votes their items got."""
-    there = items.votes.there
-    covered = _covered(sets, items)
+    sets, items = measures.sets, measures.items
+    there, voted = items.votes.there, items.votes.covered_by(sets)
+    covered = np.zeros(len(sets), dtype=bool)
+    covered[there] = voted
     keys = source.group_keys(sets, items.groups)
     voted_keys = None if keys is None else [key for key, has in zip(keys, there.tolist(), strict=True) if has]
-    verdict = judge(source.calibration, covered[there], alpha, groups=voted_keys)
+    verdict = judge(source.calibration, voted, alpha, groups=voted_keys)
     truth = None
     if items.truth is not None:
         hits = sets.contains(items.truth)
         truth = proportion(int(hits.sum()), len(hits))
         if verdict.status == "unseen":
             verdict = judge(source.calibration, hits, alpha, groups=keys, of_truth=True)
-    features = _features(items, sets, measures, there)
-    voted = covered[there]
+    features = _features(measures, there)
     slices = slice_coverage(voted, features) if len(voted) else []
     plain = source.with_one_threshold(sets, alpha) if len(voted) else None
     return Coverage(
@@ -87,28 +85,19 @@ def look_at(
         covered,
         _curve(source, items, voted_keys),
         slices,
-        [] if plain is None else slice_coverage(_covered(plain, items)[there], features),
+        [] if plain is None else slice_coverage(items.votes.covered_by(plain), features),
         _low(slices, None if alpha is None else 1.0 - alpha),
         worst_slice(voted, features, random_state=seed) if len(voted) >= FEWEST else None,
     )
 
 
-def _covered(sets: CredalSet, items: Items) -> BoolArray:
-    there = items.votes.there
-    covered = np.zeros(len(sets), dtype=bool)
-    if there.any():
-        covered[there] = sets[there].contains(items.votes.shares[there])
-    return covered
-
-
 def _curve(source: Source, items: Items, keys: list[object] | None) -> list[CurvePoint]:
-    there = items.votes.there
-    if source.predict is None or there.sum() < FEW:
+    if source.predict is None or items.votes.there.sum() < FEW:
         return []
     points = []
     for alpha in CURVE:
         try:
-            hits = _covered(source.predict(alpha), items)[there]
+            hits = items.votes.covered_by(source.predict(alpha))
         except ValueError:  # a level that the noise model cannot serve
             continue
         observed = proportion(int(hits.sum()), len(hits))
@@ -116,13 +105,13 @@ def _curve(source: Source, items: Items, keys: list[object] | None) -> list[Curv
     return points
 
 
-def _features(items: Items, sets: CredalSet, measures: Measures, there: BoolArray) -> dict[str, AnyArray]:
+def _features(measures: Measures, there: BoolArray) -> dict[str, AnyArray]:
     """What coverage is looked at by: nothing that was read off the labels themselves."""
-    features: dict[str, AnyArray] = {}
+    items, features = measures.items, dict[str, AnyArray]()
     if items.groups is not None:
         features["group"] = np.array([str(key) for key in items.groups], dtype=object)[there]
     names = np.array(items.classes, dtype=object)
-    features["predicted class"] = names[sets.center.argmax(axis=1)][there]
+    features["predicted class"] = names[measures.sets.center.argmax(axis=1)][there]
     features["width of the set"] = np.nan_to_num(measures.width[there], nan=0.0).round(6)
     n_votes = items.votes.n_votes
     if n_votes is not None and len(np.unique(n_votes[there])) > 1:
@@ -135,7 +124,5 @@ def _low(slices: list[Slice], promised: float | None, level: float = 0.95) -> li
     if promised is None:
         return [False] * len(slices)
     strict = 1.0 - (1.0 - level) / max(len(slices), 1)
-    again = [
-        replace(s, coverage=proportion(round(float(s.coverage) * s.coverage.n), s.coverage.n, strict)) for s in slices
-    ]
-    return [s.coverage.n > 0 and s.coverage.high < promised for s in again]
+    seen = [part.coverage for part in slices]
+    return [x.n > 0 and proportion(round(float(x) * x.n), x.n, strict).high < promised for x in seen]

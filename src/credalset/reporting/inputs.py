@@ -21,6 +21,7 @@ from credalset.annotations.labels import (
 )
 from credalset.calibration import Calibration, Conditional
 from credalset.calibration.quantile import exact_level
+from credalset.calibration.rule import Rule
 from credalset.sets import CredalSet
 
 ALPHA = 0.1
@@ -57,12 +58,11 @@ class Source:
         if prediction is None:
             raise ValueError("prediction is missing: pass the predictions for the items of the page.")
         calibration = getattr(source, "calibration_", source)
-        rule = getattr(calibration, "rule", None)
+        rule = getattr(calibration, "rule", Rule(np.empty(0)))  # a classifier without one refuses when it is asked
         options: dict[str, Any] = {}
-        own = getattr(rule, "groups", None)
-        if getattr(rule, "conditional", None) is not None or (own is not None and not own.predicted):
+        if rule.conditional is not None or (rule.groups is not None and not rule.groups.predicted):
             options["groups"] = groups
-        if getattr(rule, "weights", None) is not None:
+        if rule.weights is not None:
             options["weights"] = weights
         if classes is not None and calibration is source:
             options["classes"] = classes
@@ -71,8 +71,7 @@ class Source:
     @property
     def conditional(self) -> Conditional | None:
         """The features that thresholds follow, if they do."""
-        found: Conditional | None = getattr(getattr(self.calibration, "rule", None), "conditional", None)
-        return found
+        return None if self.calibration is None else self.calibration.rule.conditional
 
     def with_one_threshold(self, sets: CredalSet, alpha: float | None) -> CredalSet | None:
         """Return the sets that one threshold for all items would give; None where groups do not matter."""
@@ -94,10 +93,9 @@ class Source:
 
     def group_keys(self, sets: CredalSet, groups: Sequence[Any] | None) -> list[Any] | None:
         """Return the keys that decide each item's threshold, None if the calibration has no groups."""
-        own = getattr(getattr(self.calibration, "rule", None), "groups", None)
-        if own is None:
+        if self.calibration is None or self.calibration.rule.groups is None:
             return None
-        if own.predicted:
+        if self.calibration.rule.groups.predicted:
             return [int(k) for k in sets.score.mean(sets.prediction).argmax(axis=1)]
         return list(groups) if groups is not None else None
 
@@ -124,6 +122,11 @@ class Votes:
     def there(self) -> BoolArray:
         """Which items have votes."""
         return np.asarray(~np.isnan(self.shares).any(axis=1))
+
+    def covered_by(self, sets: CredalSet) -> BoolArray:
+        """Tell for each item with votes whether its set holds their shares."""
+        there = self.there
+        return sets[there].contains(self.shares[there]) if there.any() else np.zeros(0, dtype=bool)
 
     @property
     def n_votes(self) -> AnyArray | None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
+from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator
+from credalset.reporting.inputs import Items
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.queue import ACTIONS
 
@@ -16,10 +17,14 @@ TOP = 100  # items of each action that are on the page in any case
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """Numbers of N sets over K classes; NaN where a set is empty.
+    """Sets, the items they are about, and what they say in numbers; NaN where a set is empty.
 
     Attributes
     ----------
+    sets : CredalSet
+        N sets over K classes.
+    items : Items
+        What is known of the items.
     lower, upper : ndarray of shape (N, K)
         Smallest and largest probability of each class.
     width : ndarray of shape (N,)
@@ -28,21 +33,19 @@ class Measures:
         Possible labels, aleatoric and epistemic part, and what to do.
     """
 
+    sets: CredalSet
+    items: Items
     lower: FloatArray
     upper: FloatArray
     width: FloatArray
     queue: Queue
 
     @classmethod
-    def of(cls, sets: CredalSet, names: list[str], rules: QueueRules | None) -> Measures:
+    def of(cls, sets: CredalSet, items: Items, rules: QueueRules | None) -> Measures:
         """Ask the sets."""
         lower, upper = sets.envelope()
-        return cls(
-            lower,
-            upper,
-            0.5 * (upper - lower).sum(axis=1),
-            sets.queue(rules, items=names),
-        )
+        width = 0.5 * (upper - lower).sum(axis=1)
+        return cls(sets, items, lower, upper, width, sets.queue(rules, items=items.names))
 
 
 def choose_shown(queue: Queue, strata: IntArray, limit: int, random_state: RandomState = 0) -> IntArray:
@@ -63,15 +66,8 @@ def choose_shown(queue: Queue, strata: IntArray, limit: int, random_state: Rando
     return np.flatnonzero(kept)
 
 
-def _in_proportion(strata: IntArray, size: int, generator: np.random.Generator) -> BoolArray:
-    """Draw ``size`` items, from each stratum its share (largest remainders first)."""
-    keys, code, counts = np.unique(strata, return_inverse=True, return_counts=True)
-    exact = size * counts / max(len(strata), 1)
-    quota = np.floor(exact).astype(np.int64)
-    spare = np.argsort(-(exact - quota), kind="stable")[: size - int(quota.sum())]
-    quota[spare] += 1
-    chosen = np.zeros(len(strata), dtype=bool)
-    for stratum in range(len(keys)):
-        rows = np.flatnonzero(code == stratum)
-        chosen[generator.permutation(rows)[: quota[stratum]]] = True
-    return chosen
+def _in_proportion(strata: IntArray, size: int, generator: np.random.Generator) -> IntArray:
+    """Draw ``size`` rows, from each stratum its share: one in so many of a random order, sorted by stratum."""
+    order = generator.permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]
+    return order[((np.arange(size) + generator.random()) * len(strata) / size).astype(np.int64)]

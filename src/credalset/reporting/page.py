@@ -11,10 +11,8 @@ from credalset._typing import IntArray
 from credalset.metrics import Estimate
 from credalset.reporting import pictures
 from credalset.reporting.coverage import Coverage
-from credalset.reporting.inputs import Items
 from credalset.reporting.measures import Measures
 from credalset.reporting.sizes import FEWER, MANY, Size
-from credalset.sets import CredalSet
 from credalset.sets.queue import ACTIONS
 from credalset.verdict import percent
 
@@ -22,13 +20,7 @@ FIRST = 25  # rows of the table that are there without a script
 TOP = 5  # items listed under each action
 NAMED = 6  # possible labels that are named where space is short
 TRACED = 40  # sets without a convex boundary whose outlines are drawn
-SHORT = {"re-annotate": "Re-annotate", "escalate": "Escalate", "ambiguous": "Ambiguous", "settled": "Settled"}
-TITLES = {
-    "re-annotate": "Re-annotate",
-    "escalate": "Escalate",
-    "ambiguous": "Ambiguous by nature",
-    "settled": "Settled",
-}
+TITLES = {action: action.capitalize() for action in ACTIONS}
 ADVICE = {
     "re-annotate": "Ask for more votes: they would tell whether people agree.",
     "escalate": "Let a person decide.",
@@ -46,8 +38,6 @@ MISSED = {0: "no", 1: "yes", 2: "no votes"}
 
 def page_facts(
     title: str,
-    sets: CredalSet,
-    items: Items,
     measures: Measures,
     coverage: Coverage,
     sizes: Sequence[Size],
@@ -55,7 +45,7 @@ def page_facts(
     alpha: float | None,
 ) -> dict[str, Any]:
     """Return everything the template shows but the items, which depend on how many fit."""
-    verdict, queue = coverage.verdict, measures.queue
+    verdict, sets, items = coverage.verdict, measures.sets, measures.items
     examples = example_rows(measures)
     return {
         "title": title,
@@ -78,18 +68,18 @@ def page_facts(
         "n_slices": len(coverage.slices),
         "with_before": bool(coverage.before),
         "worst": _worst(coverage, alpha),
-        "actions": _actions(sets, items, measures),
+        "actions": _actions(measures),
         "marks": pictures.MARKS,
-        "rules": queue.rules,
-        "envelopes": _envelopes(sets, items, measures),
+        "rules": measures.queue.rules,
+        "envelopes": _envelopes(measures),
         "example_rows": examples,
-        "examples": [_example(sets, items, measures, coverage, row) for row in examples],
-        "sizes": _sizes(sizes, sets, alpha),
+        "examples": [_example(measures, coverage, row) for row in examples],
+        "sizes": [{"size": size, "is_own": size.score == sets.score.name and size.alpha == alpha} for size in sizes],
         "sizes_of": min(len(items), MANY),
         "volumes_of": min(len(items), FEWER),
         "with_volume": any(size.volume is not None for size in sizes),
         "with_empty": any(size.empty > 0 for size in sizes),
-        "remarks": _remarks(sets, items, measures),
+        "remarks": _remarks(measures),
         "made": made,
     }
 
@@ -104,18 +94,18 @@ def example_rows(measures: Measures) -> list[int]:
     return found
 
 
-def table_rows(sets: CredalSet, items: Items, measures: Measures, coverage: Coverage, rows: IntArray) -> list[Any]:
+def table_rows(measures: Measures, coverage: Coverage, rows: IntArray) -> list[Any]:
     """Return the cells of the first rows of the table."""
-    queue, votes = measures.queue, items.votes
+    items, queue, votes = measures.items, measures.queue, measures.items.votes
     n_votes = votes.n_votes
     return [
         {
             "name": items.names[i],
             "text": "" if items.texts is None else pictures.shorten(items.texts[i], 160),
             "action": str(queue.action[i]),
-            "title": SHORT[str(queue.action[i])],
-            "predicted": items.classes[int(sets.center[i].argmax())],
-            "possible": _possible(sets, items, measures, i),
+            "title": TITLES[str(queue.action[i])],
+            "predicted": items.classes[int(measures.sets.center[i].argmax())],
+            "possible": _possible(measures, i),
             "aleatoric": float(queue.aleatoric[i]),
             "epistemic": float(queue.epistemic[i]),
             "width": float(measures.width[i]),
@@ -126,11 +116,11 @@ def table_rows(sets: CredalSet, items: Items, measures: Measures, coverage: Cove
     ]
 
 
-def _possible(sets: CredalSet, items: Items, measures: Measures, row: int) -> str:
+def _possible(measures: Measures, row: int) -> str:
     """Name the possible labels of an item, the likeliest first."""
     found = np.flatnonzero(measures.queue.possible[row])
-    found = found[np.argsort(-sets.center[row, found], kind="stable")]
-    names = ", ".join(items.classes[k] for k in found[:NAMED]) or "none"
+    found = found[np.argsort(-measures.sets.center[row, found], kind="stable")]
+    names = ", ".join(measures.items.classes[k] for k in found[:NAMED]) or "none"
     return f"{names} and {len(found) - NAMED} more" if len(found) > NAMED else names
 
 
@@ -143,18 +133,10 @@ def _features(coverage: Coverage, alpha: float | None) -> list[dict[str, Any]]:
     before: list[Estimate | None] = [part.coverage for part in coverage.before]
     before = before or [None] * len(coverage.slices)
     for part, is_low, earlier in zip(coverage.slices, coverage.low, before, strict=True):
-        row = _slice_row(part.value, part.coverage, promised, least, is_low)
-        found.setdefault(part.feature, []).append(row | {"before": earlier})
+        row = {"value": pictures.shorten(part.value, 60), "seen": part.coverage, "low": is_low, "before": earlier}
+        row["picture"] = pictures.interval(part.coverage, promised, least)
+        found.setdefault(part.feature, []).append(row)
     return [{"name": name, "rows": rows, "least": least} for name, rows in found.items()]
-
-
-def _slice_row(value: str, seen: Estimate, promised: float | None, least: float, is_low: bool) -> dict[str, Any]:
-    return {
-        "value": pictures.shorten(value, 60),
-        "seen": seen,
-        "low": is_low,
-        "picture": pictures.interval(seen.low, float(seen), seen.high, promised, least),
-    }
 
 
 def _worst(coverage: Coverage, alpha: float | None) -> dict[str, Any] | None:
@@ -169,13 +151,13 @@ def _worst(coverage: Coverage, alpha: float | None) -> dict[str, Any] | None:
         "found": worst.found,
         "n_candidates": worst.n_candidates,
         "is_low": promised is not None and worst.measured.n > 0 and worst.measured.high < promised,
-        "picture": pictures.interval(worst.measured.low, float(worst.measured), worst.measured.high, promised, least),
+        "picture": pictures.interval(worst.measured, promised, least),
         "least": least,
     }
 
 
-def _actions(sets: CredalSet, items: Items, measures: Measures) -> list[dict[str, Any]]:
-    queue = measures.queue
+def _actions(measures: Measures) -> list[dict[str, Any]]:
+    items, queue = measures.items, measures.queue
     words, counts = queue.rules.describe(), queue.counts()
     parts = {"re-annotate": ("epistemic", queue.epistemic), "ambiguous": ("aleatoric", queue.aleatoric)}
     found = []
@@ -185,7 +167,7 @@ def _actions(sets: CredalSet, items: Items, measures: Measures) -> list[dict[str
             {
                 "name": items.names[i],
                 "text": "" if items.texts is None else pictures.shorten(items.texts[i], 120),
-                "possible": _possible(sets, items, measures, i),
+                "possible": _possible(measures, i),
                 "value": float(values[i]),
             }
             for i in queue.order(action)[:TOP].tolist()
@@ -193,7 +175,7 @@ def _actions(sets: CredalSet, items: Items, measures: Measures) -> list[dict[str
         found.append(
             {
                 "key": action,
-                "title": TITLES[action],
+                "title": "Ambiguous by nature" if action == "ambiguous" else TITLES[action],
                 "advice": ADVICE[action],
                 "rule": words[action],
                 "count": counts[action],
@@ -205,8 +187,9 @@ def _actions(sets: CredalSet, items: Items, measures: Measures) -> list[dict[str
     return found
 
 
-def _envelopes(sets: CredalSet, items: Items, measures: Measures) -> str | None:
+def _envelopes(measures: Measures) -> str | None:
     """Mean envelopes of the classes: what the sets say about the average item."""
+    sets, items = measures.sets, measures.items
     full = np.isfinite(measures.width)
     if sets.n_classes == 3 or not full.any():
         return None
@@ -223,23 +206,20 @@ def _envelopes(sets: CredalSet, items: Items, measures: Measures) -> str | None:
     )
 
 
-def _example(sets: CredalSet, items: Items, measures: Measures, coverage: Coverage, row: int) -> dict[str, Any]:
-    (cells,) = table_rows(sets, items, measures, coverage, np.array([row]))
+def _example(measures: Measures, coverage: Coverage, row: int) -> dict[str, Any]:
+    (cells,) = table_rows(measures, coverage, np.array([row]))
+    items = measures.items
     share = items.votes.shares[row] if items.votes.there[row] else None
     label = f"Item {items.names[row]}: envelopes, prediction and votes by class"
     picture = pictures.bars(
-        items.classes, measures.lower[row], measures.upper[row], sets.center[row], share, label=label, most=6
+        items.classes, measures.lower[row], measures.upper[row], measures.sets.center[row], share, label=label, most=6
     )
     return cells | {"reason": str(measures.queue.reason[row]), "picture": picture}
 
 
-def _sizes(sizes: Sequence[Size], sets: CredalSet, alpha: float | None) -> list[dict[str, Any]]:
-    own = sets.score.name
-    return [{"size": size, "is_own": size.score == own and size.alpha == alpha} for size in sizes]
-
-
-def _remarks(sets: CredalSet, items: Items, measures: Measures) -> list[str]:
+def _remarks(measures: Measures) -> list[str]:
     """What a careful reader should know, in sentences."""
+    sets, items = measures.sets, measures.items
     n, found = len(items), []
     missing = n - int(items.votes.there.sum())
     if 0 < missing < n:

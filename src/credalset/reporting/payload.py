@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from credalset._files import write_file
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
-from credalset.exceptions import MissingExtraError
-from credalset.reporting.inputs import Items
+from credalset.exceptions import need
 from credalset.reporting.measures import Measures
-from credalset.reporting.pictures import MARKS, STEPS, Frame
-from credalset.sets import CredalSet
+from credalset.reporting.pictures import MARKS, STEPS, Frame, shorten
+from credalset.sets.columns import write_parquet as write_table
 from credalset.sets.queue import ACTIONS
 
 FINE = 10_000  # steps of an entropy between 0 and 1
@@ -24,16 +22,11 @@ LONGEST = 400  # letters of a text on the page
 
 
 def columns(
-    items: Items,
-    sets: CredalSet,
-    measures: Measures,
-    covered: BoolArray,
-    rows: IntArray,
-    paths: Sequence[str] | None,
-    frame: Frame,
+    measures: Measures, covered: BoolArray, rows: IntArray, paths: Sequence[str] | None, frame: Frame
 ) -> dict[str, Any]:
     """Return what the script needs, numbers as whole steps: −1 where there is none (empty sets)."""
-    queue, votes = measures.queue, items.votes
+    sets, items, queue = measures.sets, measures.items, measures.queue
+    votes = items.votes
     reasons = list(dict.fromkeys(queue.reason.tolist()))
     state = np.where(votes.there, covered.astype(np.int64), 2)
     result: dict[str, Any] = {
@@ -46,7 +39,7 @@ def columns(
         "steps": STEPS,
         "map": {"x": [frame.left, frame.width, frame.x[1]], "y": [frame.top, frame.height, frame.y[1]]},
         "name": [items.names[i] for i in rows],
-        "text": None if items.texts is None else [_cut(items.texts[i]) for i in rows],
+        "text": None if items.texts is None else [shorten(items.texts[i], LONGEST) for i in rows],
         "link": None if items.links is None else [items.links[i] for i in rows],
         "action": _codes(queue.action[rows], ACTIONS),
         "reason": _codes(queue.reason[rows], reasons),
@@ -66,13 +59,12 @@ def columns(
         "outlines": None if paths is None else list(paths),
     }
     if votes.there.any():
-        counts = votes.counts
-        result["votes"] = _steps(votes.shares[rows], COARSE) if counts is None else _whole(counts[rows])
+        known, steps = (votes.shares, COARSE) if votes.counts is None else (votes.counts, 1)
+        result["votes"] = _steps(known[rows], steps)
     if items.groups is not None:
-        names = [str(key) for key in items.groups]
+        names = np.array([str(key) for key in items.groups], dtype=object)
         result["groups"] = sorted(set(names))
-        position = {name: code for code, name in enumerate(result["groups"])}
-        result["group"] = [position[names[i]] for i in rows]
+        result["group"] = _codes(names[rows], result["groups"])
     return result
 
 
@@ -84,14 +76,11 @@ def to_json(columns: dict[str, Any]) -> str:
     return text
 
 
-def write_parquet(path: Path, items: Items, sets: CredalSet, measures: Measures, covered: BoolArray) -> None:
+def write_parquet(path: Path, measures: Measures, covered: BoolArray) -> None:
     """Write every item with every number, one row each."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("Writing Parquet", "pyarrow", "tables") from None
-    queue, votes = measures.queue, items.votes
+    arrow = need("pyarrow", "Writing Parquet")
+    items, queue = measures.items, measures.queue
+    votes = items.votes
     data: dict[str, Any] = {"item": items.names}
     if items.texts is not None:
         data["text"] = items.texts
@@ -106,17 +95,11 @@ def write_parquet(path: Path, items: Items, sets: CredalSet, measures: Measures,
         "epistemic": queue.epistemic,
         "width": measures.width,
     }
-    matrices = {"prediction": sets.center, "lower": measures.lower, "upper": measures.upper}
-    matrices["votes"] = votes.shares if votes.counts is None else votes.counts
+    known = votes.shares if votes.counts is None else votes.counts
+    matrices = {"prediction": measures.sets.center, "lower": measures.lower, "upper": measures.upper, "votes": known}
     for kind, matrix in matrices.items():
         data |= {f"{kind}_{name}": matrix[:, k] for k, name in enumerate(items.classes)}
-    sink = pa.BufferOutputStream()
-    parquet.write_table(pa.table(data), sink)
-    write_file(path, sink.getvalue().to_pybytes())
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    write_table(arrow.table(data), path)
 
 
 def _codes(values: AnyArray, names: Sequence[str]) -> list[int]:
@@ -126,7 +109,3 @@ def _codes(values: AnyArray, names: Sequence[str]) -> list[int]:
 
 def _steps(values: FloatArray, steps: int) -> list[int]:
     return np.where(np.isnan(values), -1, np.rint(steps * np.nan_to_num(values))).astype(np.int64).ravel().tolist()
-
-
-def _whole(values: FloatArray) -> list[int]:
-    return values.astype(np.int64).ravel().tolist()

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 
 from credalset._typing import AnyArray, FloatArray
+from credalset.metrics import Estimate
 from credalset.outline import to_plane
 from credalset.reporting.coverage import CurvePoint
 from credalset.sets.queue import ACTIONS, Queue, QueueRules
@@ -38,13 +40,13 @@ class Frame:
     width: float = WIDTH - 54.0
     height: float = 230.0
 
-    def across(self, value: float) -> float:
-        """Place a number on the horizontal axis."""
+    def across(self, value: Any) -> Any:
+        """Place a number, or an array of them, on the horizontal axis."""
         low, high = self.x
         return self.left + self.width * (value - low) / (high - low)
 
-    def up(self, value: float) -> float:
-        """Place a number on the vertical axis."""
+    def up(self, value: Any) -> Any:
+        """Place a number, or an array of them, on the vertical axis."""
         low, high = self.y
         return self.top + self.height * (high - value) / (high - low)
 
@@ -159,16 +161,16 @@ def curve(points: Sequence[CurvePoint], alpha: float | None) -> str:
     return picture("".join(parts), 284, "Observed coverage against the miscoverage rate, beside the promised 1 − α")
 
 
-def interval(low: float, value: float, high: float, promised: float | None, least: float) -> str:
+def interval(seen: Estimate, promised: float | None, least: float) -> str:
     """One row of a table of coverages: interval, value and promise on a line from ``least`` to 1."""
     frame = Frame((least, 1.0), (0.0, 1.0), left=4, width=152, top=1, height=16)
     parts = [f'<path class="line" d="M{frame.at(least, 0.5)}H{frame.across(1.0):.1f}"/>']
     if promised is not None and promised >= least:
         parts.append(f'<path class="promised" d="M{frame.across(promised):.1f} 1V17"/>')
-    start = frame.across(max(low, least))
-    parts.append(f'<path class="whisker" d="M{start:.1f} 9H{frame.across(high):.1f}"/>')
-    if np.isfinite(value) and value >= least:
-        parts.append(f'<circle class="observed" cx="{frame.across(value):.1f}" cy="9" r="4"/>')
+    start = frame.across(max(seen.low, least))
+    parts.append(f'<path class="whisker" d="M{start:.1f} 9H{frame.across(seen.high):.1f}"/>')
+    if seen >= least:  # which NaN is not
+        parts.append(f'<circle class="observed" cx="{frame.across(seen):.1f}" cy="9" r="4"/>')
     return f'<svg class="interval" viewBox="0 0 160 18" aria-hidden="true">{"".join(parts)}</svg>'
 
 
@@ -179,6 +181,17 @@ def map_frame(queue: Queue, rules: QueueRules) -> Frame:
         largest = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
         ends.append(float(np.clip(np.ceil(10 * max(largest + 0.02, rule + 0.08)) / 10, 0.2, 1.0)))
     return Frame((0.0, ends[0]), (0.0, ends[1]), height=256.0)
+
+
+def _marks(queue: Queue, rows: AnyArray, points: FloatArray, kind: str) -> str:
+    """A mark per item at its point (N, 2) of the paper, by action; those that need work lie on top."""
+    parts = []
+    for action in reversed(ACTIONS):
+        mine = rows[(queue.action[rows] == action) & np.isfinite(points[rows]).all(axis=1)]
+        marks = "".join(f"M{x:.1f} {y:.1f}{MARKS[action]}" for x, y in points[mine].tolist())
+        if marks:
+            parts.append(f'<path class="{kind} {action}" d="{marks}"/>')
+    return "".join(parts)
 
 
 def uncertainty_map(frame: Frame, queue: Queue, rows: AnyArray) -> str:
@@ -192,13 +205,8 @@ def uncertainty_map(frame: Frame, queue: Queue, rows: AnyArray) -> str:
         parts.append(f'<path class="rule" d="M{frame.at(ambiguous, 0)}V{frame.up(y1):.1f}"/>')
     if unknown < y1:
         parts.append(f'<path class="rule" d="M{frame.at(0, unknown)}H{frame.across(min(ambiguous, x1)):.1f}"/>')
-    for action in reversed(ACTIONS):
-        mine = rows[queue.action[rows] == action]
-        mine = mine[np.isfinite(queue.aleatoric[mine])]
-        points = zip(queue.aleatoric[mine].tolist(), queue.epistemic[mine].tolist(), strict=True)
-        marks = "".join(f"M{frame.at(x, y)}{MARKS[action]}" for x, y in points)
-        if marks:
-            parts.append(f'<path class="mark {action}" d="{marks}"/>')
+    points = np.stack([frame.across(queue.aleatoric), frame.up(queue.epistemic)], axis=1)
+    parts.append(_marks(queue, rows, points, "mark"))
     parts.append('<g id="map-selected"></g><rect id="map-brush" class="brush" width="0" height="0"/>')
     label = (
         f"Map of {len(rows)} items: aleatoric part across, epistemic part up. The table below has the same numbers, "
@@ -250,12 +258,7 @@ def triangle_base(classes: Sequence[str]) -> str:
 
 def triangle(classes: Sequence[str], center: FloatArray, queue: Queue, rows: AnyArray, paths: Sequence[str]) -> str:
     """All predictions in the triangle, and the exact sets of a few items."""
-    parts = [triangle_base(classes)]
-    for action in reversed(ACTIONS):
-        mine = rows[queue.action[rows] == action]
-        marks = "".join(f"M{x:.1f} {y:.1f}{MARKS[action]}" for x, y in on_triangle(center[mine]).tolist())
-        if marks:
-            parts.append(f'<path class="mark faint {action}" d="{marks}"/>')
+    parts = [triangle_base(classes), _marks(queue, rows, on_triangle(center), "mark faint")]
     shapes = "".join(f'<path class="set" d="{path}"/>' for path in paths if path)
     parts.append(f'<g id="sets" transform="scale({1 / STEPS:g})">{shapes}</g>')
     return picture("".join(parts), 306, "Triangle of the three classes: predictions as marks, exact sets outlined")

@@ -43,15 +43,10 @@ def call(options: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> call({"source": object(), "path": "page.html", "alpha": 0.1, "texts": ["a", "b"], "groups": None})
+    >>> call({"source": object(), "path": "page.html", "alpha": 0.1, "texts": ["a", "b"]})
     "cs.report(source, path='page.html', alpha=0.1, texts=<2 values>)"
     """
-    parts = [_argument(name, value) for name, value in options.items() if not _is_nothing(value)]
-    return f"cs.report({', '.join(parts)})"
-
-
-def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, str | tuple | list | dict) and len(value) == 0)
+    return f"cs.report({', '.join(_argument(name, value) for name, value in options.items())})"
 
 
 def _argument(name: str, value: Any) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from credalset._text import number_text
-from credalset.exceptions import MissingExtraError
+from credalset.exceptions import need
 from credalset.verdict import percent
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -30,14 +30,11 @@ def render(facts: dict[str, Any]) -> str:
 
 @cache
 def _template() -> Any:
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    except ImportError:
-        raise MissingExtraError("The page", "jinja2", "report") from None
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+    jinja2 = need("jinja2", "The page", extra="report")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -78,8 +78,7 @@ def _sizes_of(source: Source, items: Items, levels: Sequence[float]) -> list[Siz
 
 def measure(sets: CredalSet, items: Items, alpha: float | None) -> Size:
     """Measure one batch of sets, an even selection of them if they are many."""
-    there = items.votes.there
-    hits = sets[there].contains(items.votes.shares[there]) if there.any() else np.zeros(0, dtype=bool)
+    hits = items.votes.covered_by(sets)
     return Size(
         sets.score.name,
         alpha,

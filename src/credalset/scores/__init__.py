@@ -9,6 +9,7 @@ from credalset.scores.density import NegativeLogDensity
 from credalset.scores.dirichlet import RelativeLikelihood
 from credalset.scores.hellinger import Hellinger
 from credalset.scores.inner_product import InnerProduct
+from credalset.scores.intervals import IntervalPrediction, Intervals
 from credalset.scores.kullback_leibler import KullbackLeibler
 from credalset.scores.normalized import Normalized, ScaledPrediction
 from credalset.scores.prototypes import PrototypePrediction, Prototypes
@@ -27,6 +28,7 @@ for _score in (
     Brier,
     Normalized,
     Prototypes,
+    Intervals,
 ):
     register_score(_score)
 
@@ -35,6 +37,8 @@ __all__ = [
     "Brier",
     "Hellinger",
     "InnerProduct",
+    "IntervalPrediction",
+    "Intervals",
     "KullbackLeibler",
     "NegativeLogDensity",
     "Normalized",

@@ -81,6 +81,9 @@ class Score(ABC):
     #: whether renaming the classes of prediction and λ alike leaves f as it is
     treats_classes_alike: ClassVar[bool] = False
 
+    #: whether predictions are arrays (N, K), to which `Normalized` and `Prototypes` can add numbers of their own
+    has_plain_predictions: ClassVar[bool] = True
+
     def __init_subclass__(cls, **options: Any) -> None:
         """Forget what is known of a formula in a subclass that replaces it."""
         super().__init_subclass__(**options)

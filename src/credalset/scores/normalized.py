@@ -93,7 +93,7 @@ class Normalized(Score):
                 f"scale must be None, for the entropy of the prediction, or 'predicted', but is {self.scale!r}. "
                 "Numbers of your own go with the predictions: ScaledPrediction(predictions, scale)."
             )
-        if isinstance(score, Normalized) or "predict_prototypes" in score.prediction_methods:
+        if isinstance(score, Normalized) or not score.has_plain_predictions:
             raise ValueError(f"Normalized needs a score that is not normalised yet, but got {score!r}.")
         if score.order != "first" and self.scale is None:
             raise ValueError(
@@ -108,6 +108,11 @@ class Normalized(Score):
     def is_convex(self) -> bool:  # type: ignore[override]
         """Dividing by a number that depends only on the prediction keeps the score's convexity."""
         return self.score.is_convex
+
+    @property
+    def has_plain_predictions(self) -> bool:  # type: ignore[override]
+        """Those of the inner score, unless a scale comes with them."""
+        return self.scale is None
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:

@@ -93,10 +93,11 @@ class Prototypes(Score):
     offsets: bool = True
     name: ClassVar[str] = "prototypes"
     order: ClassVar[Literal["first", "second"]] = "first"
+    has_plain_predictions: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         base = KullbackLeibler(math.e) if isinstance(self.base, str) and self.base == "kl" else get_score(self.base)
-        if not base.has_convex_regions or "predict_prototypes" in base.prediction_methods:
+        if not (base.has_convex_regions and base.has_plain_predictions):
             raise ValueError(
                 f"base must be a score with convex regions and plain predictions, such as 'kl' or 'tv', not {base!r}."
             )

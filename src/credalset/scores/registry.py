@@ -132,8 +132,8 @@ def _alike(name: str) -> type[Score] | None:
 def get_score(score: str | Score) -> Score:
     """Return a score object from a name or from a score.
 
-    The names are ``tv ws kl inner so density hellinger brier normalized prototypes``, and those of scores that you
-    registered. The names of classes are understood too; case, spaces and signs between letters do not count.
+    The names are ``tv ws kl inner so density hellinger brier normalized prototypes intervals``, and those of scores
+    that you registered. The names of classes are understood too; case, spaces and signs between letters do not count.
 
     Examples
     --------

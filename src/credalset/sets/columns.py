@@ -11,7 +11,9 @@ import numpy as np
 
 from credalset._files import staged, write_file
 from credalset._typing import AnyArray, BoolArray, FloatArray
+from credalset.annotations.labels import name_array
 from credalset.exceptions import need
+from credalset.sets.results import Uncertainty
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +34,10 @@ class _Answers:
     @cached_property
     def envelope(self) -> tuple[FloatArray, FloatArray]:
         return self.sets.envelope()
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        return self.sets.uncertainty(base="K")
 
     @cached_property
     def labels(self) -> BoolArray:
@@ -63,6 +69,10 @@ def _entropy(answers: _Answers) -> dict[str, AnyArray]:
     }
 
 
+def _part(name: str) -> Callable[[_Answers], dict[str, AnyArray]]:
+    return lambda answers: {name: getattr(answers.uncertainty, name)}
+
+
 def _labels(answers: _Answers) -> dict[str, AnyArray]:
     return {"labels": answers.labels, "n_labels": answers.labels.sum(axis=1).astype(np.int32)}
 
@@ -85,6 +95,7 @@ QUESTIONS: dict[str, Callable[[_Answers], dict[str, AnyArray]]] = {
     "labels": _labels,
     "width": _width,
     "volume": _volume,
+    **{name: _part(name) for name in ("aleatoric", "epistemic", "total")},
 }
 
 
@@ -133,10 +144,15 @@ def to_frame(sets: CredalSet, items: Any, ask: Iterable[str], kind: str, alpha: 
     package = need(kind)
     if kind == "pandas":
         lists = {name: label_lists(values, classes) for name, values in found.items() if values.ndim == 2}
-        return package.DataFrame(head | found | lists)
+        return pandas_frame(head | found | lists, None if items is None and sets.items is None else names)
     arrow = need("pyarrow")
     table = arrow.table({name: arrow.array(values) for name, values in head.items()} | arrow_columns(found, classes))
     return table if kind == "pyarrow" else package.from_arrow(table)
+
+
+def pandas_frame(columns: dict[str, Any], items: Sequence[Any] | None) -> Any:
+    """Return a pandas frame whose rows go by the names of the items, so that others are joined to it by them."""
+    return need("pandas").DataFrame(columns, index=None if items is None else name_array(items))
 
 
 def write_csv(frame: Any, path: str | Path) -> None:

@@ -17,7 +17,7 @@ from credalset._validation import as_numbers, refuse_texts
 from credalset.annotations.labels import Labels
 from credalset.annotations.table import is_text, rows_of
 from credalset.persistence.bundle import write_bundle
-from credalset.sets.columns import DEFAULT_QUESTIONS, to_frame, write_csv, write_parquet
+from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
 from credalset.sets.html import to_html
 from credalset.sets.questions import Questions
 from credalset.sets.queue import Queue, QueueRules, build_queue
@@ -74,11 +74,10 @@ class CredalSet(Hinting, Questions):
         "epistemic": "Ask uncertainty().epistemic.",
         "expectation": "Ask lower_expectation(utility) and upper_expectation(utility).",
         "intervals": "Ask lower() and upper(), or envelope() for both.",
-        "labels": "Ask decide(), which labels could be the most probable one.",
         "loc": "Take items by name with select(names).",
         "mean": "What the model predicted is .prediction, the centre of the set .center.",
         "plot": "Pictures are in credalset.plotting: ternary(sets) for three classes, envelopes(sets) for more.",
-        "predict": "Ask decide(), which labels could be the most probable one.",
+        "predict": "Ask labels(), which could be the most probable one.",
         "size": "Ask width() or volume().",
         "upper_probability": "Ask upper_expectation(event), with 1 for the classes of the event and 0 for the others.",
     }
@@ -106,6 +105,10 @@ class CredalSet(Hinting, Questions):
             if not -len(self) <= index < len(self):
                 raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.")
             rows = [index]
+        return self._take(rows)
+
+    def _take(self, rows: Any) -> Self:
+        """Take sets by a slice, a list or a mask; whoever holds more per set takes that along."""
         changed = {name: getattr(self, name)[rows] for name in ("prediction", "threshold", "center", "radius")}
         return dataclasses.replace(self, **changed, items=None if self.items is None else self.items[rows])
 
@@ -294,6 +297,17 @@ class CredalSet(Hinting, Questions):
         """
         return build_queue(self, rules, **options)
 
+    def labels(self, rule: str = "e-admissible") -> list[list[Any]]:
+        """Return the names of the labels that survive `decide` under each set, by default those that can be on top.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1).labels()
+        [[0, 1], [0]]
+        """
+        return label_lists(self.decide(rule), range(self.n_classes) if self.classes is None else self.classes)
+
     def to_frame(
         self,
         items: Iterable[Any] | None = None,
@@ -311,7 +325,8 @@ class CredalSet(Hinting, Questions):
         ask : iterable of str
             ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"`` (both bounds, normalised
             to [0, 1]), ``"labels"`` (those that some member makes the most probable one, and their number),
-            ``"width"`` (½ Σ (upper − lower)), ``"volume"`` (with its standard error).
+            ``"width"`` (½ Σ (upper − lower)), ``"volume"`` (with its standard error), ``"aleatoric"``, ``"epistemic"``
+            and ``"total"``, as in `uncertainty`.
         alpha : float, optional
             The level at which the sets were predicted, to be kept as a column.
         kind : {"pandas", "polars", "pyarrow"}

@@ -42,8 +42,8 @@ class LevelSet(CredalSet):
         radius = np.where(np.isposinf(threshold), np.inf, spare)
         return cls(score, prediction, threshold, center=center, radius=radius, origin=np.arange(len(center)))
 
-    def __getitem__(self, rows: Any) -> Self:
-        picked = super().__getitem__(rows)
+    def _take(self, rows: Any) -> Self:
+        picked = super()._take(rows)
         return replace(picked, origin=np.atleast_1d(self.origin[rows]))
 
     def rescored(self, score: Score, threshold: FloatArray, prediction: Prediction | None = None) -> Self:

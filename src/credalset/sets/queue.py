@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_finite
-from credalset.exceptions import need
+from credalset.sets.columns import pandas_frame, write_csv
 from credalset.sets.results import EntropyBounds
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Queue:
         """Return rows in the order of work, of one action or of all.
 
         Those to annotate again come by falling epistemic part, ambiguous ones by falling aleatoric part, the others
-        by falling sum; empty sets first.
+        by falling sum; of equal ones, those with more labels possible come first, and empty sets before all.
         """
         if action is not None and action not in ACTIONS:
             raise ValueError(f"action must be one of {', '.join(ACTIONS)}, but is {action!r}.")
@@ -142,7 +143,7 @@ class Queue:
         for name in ACTIONS if action is None else (action,):
             mine = np.flatnonzero(self.action == name)
             worth = parts.get(name, self.aleatoric + self.epistemic)[mine]
-            rows.append(mine[np.argsort(-np.nan_to_num(worth, nan=np.inf), kind="stable")])
+            rows.append(mine[np.lexsort((-self.possible[mine].sum(axis=1), -np.nan_to_num(worth, nan=np.inf)))])
         return np.concatenate(rows)
 
     def labels(self, row: int) -> tuple[str, ...]:
@@ -150,7 +151,7 @@ class Queue:
         return tuple(name for name, kept in zip(self.choices, self.possible[row], strict=True) if kept)
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return columns in the order of work, ready for a data frame: ``pandas.DataFrame(queue.to_dict())``."""
+        """Return columns in the order of work; `to_frame` makes a frame of them."""
         rows = self.order()
         return {
             "item": [self.items[i] for i in rows],
@@ -163,7 +164,12 @@ class Queue:
 
     def to_frame(self) -> Any:
         """Return the columns of `to_dict` as a pandas frame."""
-        return need("pandas").DataFrame(self.to_dict())
+        table = self.to_dict()
+        return pandas_frame(table, table["item"])
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the columns of `to_dict`."""
+        write_csv(self.to_frame(), path)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {action}" for action, count in self.counts().items())

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 N_RAYS = 1024
 PILOT_RAYS = 64
+UNIFORM_FROM = 0.25  # share of the simplex from which uniform rays, whose terms are at most one, do well
 DROP = 32.0
 # Beyond, the normaliser of the Dirichlet cancels away digits that the reported error knows nothing of.
 LARGEST_SHARPNESS = 1e8
@@ -72,19 +73,22 @@ def ray_length(sets: Region, directions: FloatArray) -> FloatArray:
 def estimate_log_volume(
     sets: Region, generator: np.random.Generator, n_rays: int = N_RAYS
 ) -> tuple[FloatArray, FloatArray]:
-    """Estimate log(fraction of the simplex) and the standard error of that logarithm, for non-empty regions."""
+    """Estimate log(fraction of the simplex) and the standard error of that logarithm, for non-empty regions.
+
+    Regions that fill much of the simplex are met by rays toward uniform points, whose estimates never exceed one; a
+    pilot sample tells which those are.
+    """
     n, k = sets.center.shape
-    log_volume, error = np.empty(n), np.empty(n)
+    log_volume, error = np.full(n, -np.inf), np.zeros(n)
+    proper = np.flatnonzero(sets.radius > 0)  # a single point has no volume, and no doubt about it
     step = max(1, ELEMENTS_PER_BLOCK // (n_rays * k))
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        part = sets[rows]
-        sharpness = choose_sharpness(part, generator)
-        terms = log_terms(part, sharpness, n_rays, generator)
-        log_volume[rows], error[rows] = log_mean(terms)
-    # A region that is a single point has no volume, and no doubt about it.
-    points = sets.radius <= 0
-    return np.where(points, -np.inf, log_volume), np.where(points, 0.0, error)
+    for start in range(0, len(proper), step):
+        rows = proper[start : start + step]
+        large = log_mean(_uniform_rays(sets[rows], PILOT_RAYS, generator).log_weights)[0] > np.log(UNIFORM_FROM)
+        for mine, draw in ((rows[large], _uniform_rays), (rows[~large], type(sets)._weighted_rays)):
+            if len(mine):
+                log_volume[mine], error[mine] = log_mean(draw(sets[mine], n_rays, generator).log_weights)
+    return log_volume, error
 
 
 def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -142,9 +146,8 @@ class Rays(NamedTuple):
     log_weights: FloatArray
 
 
-def log_terms(sets: Region, sharpness: FloatArray, n_rays: int, generator: np.random.Generator) -> FloatArray:
-    """Log of each ray's unbiased estimate of the fraction, (N, n_rays)."""
-    return draw_rays(sets, sharpness, n_rays, generator).log_weights
+def _uniform_rays(sets: Region, n_rays: int, generator: np.random.Generator) -> Rays:
+    return draw_rays(sets, np.zeros(len(sets)), n_rays, generator)
 
 
 def draw_rays(sets: Region, sharpness: FloatArray, n_rays: int, generator: np.random.Generator) -> Rays:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
+from credalset._guessing import Hinting
 from credalset._typing import FloatArray
 
 
@@ -46,7 +48,7 @@ class EntropyBounds:
 
 
 @dataclass(frozen=True)
-class Uncertainty:
+class Uncertainty(Hinting):
     """Uncertainty of each set and its two parts, arrays (N,); total = aleatoric + epistemic.
 
     Attributes
@@ -59,6 +61,10 @@ class Uncertainty:
     method : {"exact", "bracket", "outer"}
         As in `EntropyBounds`.
     """
+
+    _hints: ClassVar[dict[str, str]] = {
+        "to_frame": "Ask sets.to_frame(ask=['aleatoric', 'epistemic', 'total']), which knows the names of the items.",
+    }
 
     total: FloatArray
     aleatoric: FloatArray

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from credalset._predictions import PredictionBatch
 from credalset._typing import FloatArray, Prediction
 from credalset.persistence.bundle import Bundle
 from credalset.persistence.plain import plain_names
@@ -28,19 +27,15 @@ def sets_to_bundle(sets: CredalSet) -> Bundle:
     values = {
         "score": score.describe(),
         "n_classes": sets.n_classes,
-        "classes": None if sets.classes is None else plain_names(sets.classes, "class names"),
-        "items": None if sets.items is None else plain_names(sets.items.tolist(), "item names", tuples=True),
+        "classes": plain_names(sets.classes, "class names"),
+        "items": plain_names(sets.items, "item names", tuples=True),
     }
     return Bundle(KIND, values, {"prediction": prediction, "threshold": np.asarray(sets.threshold, dtype=np.float64)})
 
 
 def packed(prediction: Prediction) -> FloatArray:
-    """Return predictions as the one array from which a score reads them: the fields of a batch side by side."""
-    if not isinstance(prediction, PredictionBatch):
-        return np.ascontiguousarray(prediction, dtype=np.float64)
-    axes = max(array.ndim for array in prediction.arrays())
-    columns = [array if array.ndim == axes else array[..., None] for array in prediction.arrays()]
-    return np.concatenate(columns, axis=-1)
+    """Return predictions as the one array from which a score reads them."""
+    return np.ascontiguousarray(prediction, dtype=np.float64)
 
 
 def _is_region(sets: CredalSet, prediction: FloatArray) -> bool:

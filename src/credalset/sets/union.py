@@ -227,8 +227,8 @@ class UnionSet(InUnion):
         """Unions of intervals are added up."""
         return self.parts[0].exact_volume_up_to if len(self.parts) == 1 else 2
 
-    def __getitem__(self, rows: Any) -> Self:
-        picked = super().__getitem__(rows)
+    def _take(self, rows: Any) -> Self:
+        picked = super()._take(rows)
         return replace(picked, parts=tuple(part[rows] for part in self.parts))
 
     def _parts(self) -> Sequence[CredalSet]:

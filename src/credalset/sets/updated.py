@@ -223,8 +223,8 @@ class UpdatedSet(CredalSet):
         """That of the sets without votes."""
         return self.before.tolerance
 
-    def __getitem__(self, rows: Any) -> Self:
-        picked = super().__getitem__(rows)
+    def _take(self, rows: Any) -> Self:
+        picked = super()._take(rows)
         rows = np.atleast_1d(np.arange(len(self))[rows])
         cut = {name: getattr(self, name)[rows] for name in ("before", "region", "votes", "found")}
         return replace(picked, **cut)
@@ -324,9 +324,6 @@ class UpdatedSet(CredalSet):
         for row in np.flatnonzero((filled > 0) & (filled < n)):  # some of those found again
             result[row, filled[row] :] = result[row, generator.integers(filled[row], size=n - filled[row])]
         return result
-
-    def _vertices(self) -> FloatArray:
-        raise TypeError(f"a {self.shape} has a curved boundary and no vertices; use sample or the envelopes.")
 
 
 def _tightest(answers: list[Any], pick: Callable[..., Any]) -> tuple[FloatArray, FloatArray]:

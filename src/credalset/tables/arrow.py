@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from credalset._typing import FloatArray
+from credalset._validation import DEFAULT_SUM_TOLERANCE, ROUNDED
+from credalset.annotations.labels import shown
+from credalset.annotations.naming import candidates, plain
+from credalset.exceptions import warn
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 PREDICTION = "prediction_"
+#: what columns of texts are called, where there are others
+TEXT_NAMES = {"text", "texts", "comment", "content", "body", "sentence", "document", "message", "review", "question"}
 WRITTEN = {"alpha", "threshold", "empty"}  # columns of every table that predict writes
 
 
@@ -28,8 +34,72 @@ def name_in(names: Sequence[str], label: str) -> str:
     return own if label not in names and own in prediction_columns(names) else label
 
 
-def matrix(batch: pa.RecordBatch, names: Sequence[str], what: str = "predictions") -> FloatArray:
-    """Read numeric columns, or one column of lists, as a matrix (N, number of columns)."""
+def id_column(schema: pa.Schema, taken: Container[str | None] = (), like: str | None = None) -> str:
+    """Return the column that names the items: the one called as elsewhere, else found as the task of votes is.
+
+    Shares, lists and columns that are taken name nothing. ``task`` where it is not clear.
+    """
+    import pyarrow as pa
+
+    left = [each.name for each in schema if each.name not in taken and not pa.types.is_floating(each.type)]
+    left = [name for name in left if schema.names.count(name) == 1 and not is_list(schema.field(name).type)]
+    if like in left or "task" in left:
+        return like if like is not None and like in left else "task"
+    found = candidates(left, "task")
+    return str(found[0]) if len(found) == 1 else "task"
+
+
+def number_columns(names: Sequence[str], classes: Sequence[Any] | None, others: set[str | None]) -> list[str]:
+    """Return the columns with predictions or features: all but some others, or those that ``predict`` wrote.
+
+    Where classes are known, these are theirs, in their order; unless all numbers are in one column of lists.
+    """
+    rest = prediction_columns(names) or [name for name in names if name not in others]
+    named = [name_in(names, str(label)) for label in classes or ()]
+    return named if named and (len(rest) != 1 or rest == named) else rest
+
+
+def text_column(schema: pa.Schema, id: str | None, others: Container[str | None]) -> str | None:
+    """Return the column that a model which reads texts is meant to read, None if no column holds texts.
+
+    Of several, it is one that is not used for something else, or one with a usual name.
+    """
+    held = [each.name for each in schema if each.name != id and is_text(each.type)]
+    found = [name for name in held if name not in others] or held
+    if len(found) > 1:
+        found = [name for name in found if plain(name) in TEXT_NAMES] or found
+    if len(found) > 1:
+        raise ValueError(f"several columns hold texts: {shown(found)}. Name the one to read (columns=...).")
+    return found[0] if found else None
+
+
+def unrounded(values: FloatArray) -> FloatArray:
+    """Divide rows of probabilities by their sums where these miss one as numbers in a file do that were rounded.
+
+    Examples
+    --------
+    >>> unrounded(np.array([[0.333, 0.333, 0.333], [0.5, 0.25, 0.25]])).round(4)
+    array([[0.3333, 0.3333, 0.3333],
+           [0.5   , 0.25  , 0.25  ]])
+    """
+    sums = values.sum(axis=1)
+    missed = np.abs(sums - 1.0)
+    rows = (missed > DEFAULT_SUM_TOLERANCE) & (missed <= ROUNDED) & (values >= 0.0).all(axis=1)
+    if not rows.any():
+        return values
+    warn(
+        f"{int(rows.sum())} rows of predictions sum to one only roughly, as rounded numbers do: divided by their sums."
+    )
+    return np.where(rows[:, None], values / sums[:, None], values)
+
+
+def matrix(
+    batch: pa.RecordBatch, names: Sequence[str], what: str = "predictions", *, texts: bool = False
+) -> FloatArray:
+    """Read numeric columns, or one column of lists, as a matrix (N, number of columns).
+
+    With ``texts``, one column of texts will do: for a model that reads them, an array of N str.
+    """
     import pyarrow as pa
 
     columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
@@ -39,6 +109,8 @@ def matrix(batch: pa.RecordBatch, names: Sequence[str], what: str = "predictions
             raise ValueError(f"column {name!r} of the {what} has no value in row {row}. Fill or drop such rows.")
     if len(columns) == 1 and is_list(columns[0].type):
         return _unpack_lists(columns[0], names[0], what)
+    if texts and len(columns) == 1 and is_text(columns[0].type):
+        return np.array(columns[0].to_pylist(), dtype=object)
     for name, column in zip(names, columns, strict=True):
         if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
             raise ValueError(
@@ -59,6 +131,13 @@ def check_text(schema: pa.Schema, names: Sequence[str | None]) -> None:
         at = -1 if name is None else schema.get_field_index(name)
         if at >= 0 and (pa.types.is_binary(schema.types[at]) or pa.types.is_large_binary(schema.types[at])):
             raise ValueError(f"column {name!r} does not hold text in UTF-8. Save the table in that encoding.")
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a column holds texts."""
+    import pyarrow as pa
+
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def is_list(kind: pa.DataType) -> bool:

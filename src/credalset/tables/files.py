@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv as plain_csv
-import glob
 import io
 import json
 import math
@@ -12,10 +11,12 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from credalset._files import staged
+from credalset.annotations.readers.files import STANDARD_STREAM, find_paths
 from credalset.exceptions import need
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 BATCH_ROWS = 1 << 16
 JSON_BLOCK = 1 << 24  # bytes of JSON lines read at a time
 READ_BUFFER = 1 << 20  # bytes of a column that are read ahead, where Arrow would hold all of it
-STANDARD_STREAM = "-"
 PEEKED = 1 << 13  # bytes at the start of a text file that tell how its fields are split
 
 
@@ -59,34 +59,6 @@ def kind_of(path: str, format: str | None = None, option: str = "format") -> Kin
     return Kind(format, compression)
 
 
-def find_files(path: str, format: str | None = None) -> list[str]:
-    """Return the files that a path stands for: itself, those of a folder, or those that match a pattern, sorted."""
-    if path == STANDARD_STREAM:
-        return [path]
-    if Path(path).is_dir():
-        found = sorted(str(file) for file in Path(path).rglob("*") if file.is_file() and not _is_hidden(file, path))
-        found = [file for file in found if format is not None or _has_format(file)]
-    elif any(mark in path for mark in "*?["):
-        found = sorted(glob.glob(path, recursive=True))
-    else:
-        found = [path] if Path(path).exists() else []
-    if not found:
-        raise FileNotFoundError(f"{path}: no such file, and no table in such a folder or pattern.")
-    return found
-
-
-def _is_hidden(file: Path, folder: str) -> bool:
-    return any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-
-
-def _has_format(file: str) -> bool:
-    try:
-        kind_of(file)
-    except ValueError:
-        return False
-    return True
-
-
 class Table(NamedTuple):
     """A table that is read as it is used: its schema, and its record batches."""
 
@@ -111,7 +83,7 @@ def read_table(
         Rows per batch, at most.
     """
     need("pyarrow", "Reading tables")
-    files = find_files(path, format)
+    files = [path] if path == STANDARD_STREAM else list(map(str, find_paths(path, any_suffix=format is not None)))
     streams = (_open_file(file, format, text, batch_rows) for file in files)
     first = next(streams)
 
@@ -129,30 +101,30 @@ def read_table(
 
 
 def _open_file(file: str, format: str | None, text: Sequence[str], batch_rows: int) -> Table:
-    import pyarrow as pa
-
     kind = kind_of(file, format)
     readers = {"parquet": _read_parquet, "jsonl": _read_jsonl, "csv": _read_csv, "tsv": _read_csv}
-    try:
+    with readable(file, kind.format):
         table = readers[kind.format](file, kind, text, batch_rows)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
-        raise ValueError(f"{file} is not a readable {kind.format} file: {_first_line(error)}") from None
-    return Table(table.schema, _named_errors(table.batches, file, kind.format))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with readable(file, kind.format):
+            yield from table.batches
+
+    return Table(table.schema, batches())
 
 
-def _named_errors(batches: Iterator[pa.RecordBatch], file: str, format: str) -> Iterator[pa.RecordBatch]:
+@contextmanager
+def readable(file: str, format: str) -> Iterator[None]:
+    """Name the file in errors of Arrow; those of the system do so themselves."""
     import pyarrow as pa
 
     try:
-        yield from batches
+        yield
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
-        raise ValueError(f"{file} is not a readable {format} file: {_first_line(error)}") from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:300] or type(error).__name__
+        what = str(error).strip().split("\n")[0][:300] or type(error).__name__
+        raise ValueError(f"{file} is not a readable {format} file: {what}") from None
 
 
 def _input(file: str, kind: Kind) -> Any:
@@ -173,13 +145,9 @@ def open_parquet(source: Any) -> Any:
 
 
 def _read_parquet(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -> Table:
-    source = _input(file, kind)
-    if file == STANDARD_STREAM:
-        source = io.BytesIO(source.read())  # the footer comes last: Parquet cannot be read as it arrives
-    elif kind.compression is None:
-        source.close()
-        source = file
-    parquet = open_parquet(source)
+    is_plain = file != STANDARD_STREAM and kind.compression is None
+    # The footer comes last: Parquet cannot be read as it arrives.
+    parquet = open_parquet(file if is_plain else io.BytesIO(_input(file, kind).read()))
     return Table(parquet.schema_arrow, parquet.iter_batches(batch_size=batch_rows))
 
 
@@ -232,16 +200,11 @@ def _read_jsonl(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -> 
     schema = _parse_json(first, None).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for block in _chain(first, blocks):
+        for block in chain([first], blocks):
             for batch in _parse_json(block, schema).to_batches():
                 yield from _slices(batch, batch_rows)
 
     return Table(schema, batches())
-
-
-def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 def _json_blocks(source: Any) -> Iterator[bytes]:
@@ -273,14 +236,14 @@ def table_writer(path: str, schema: pa.Schema, format: str | None = None) -> Ite
 
     kind = kind_of(path, format)
     if path == STANDARD_STREAM:
-        with _Sink(pa.PythonFile(sys.stdout.buffer, mode="w"), schema, kind.format) as sink:
-            yield sink.write
+        with _sink(pa.PythonFile(sys.stdout.buffer, mode="w"), schema, kind.format) as write:
+            yield write
         sys.stdout.buffer.flush()
         return
     with staged(Path(path)) as staging, _naming(staging), pa.OSFile(str(staging), "wb") as raw:
         stream = raw if kind.compression is None else pa.CompressedOutputStream(raw, kind.compression)
-        with stream, _Sink(stream, schema, kind.format) as sink:
-            yield sink.write
+        with stream, _sink(stream, schema, kind.format) as write:
+            yield write
 
 
 @contextmanager
@@ -294,38 +257,26 @@ def _naming(file: Path) -> Iterator[None]:
         raise OSError(error.errno, os.strerror(error.errno), str(file)) from None
 
 
-class _Sink:
-    """Record batches in, bytes of one format out."""
+@contextmanager
+def _sink(stream: Any, schema: pa.Schema, format: str) -> Iterator[Any]:
+    """Give a function that writes record batches as bytes of one format."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
 
-    def __init__(self, stream: Any, schema: pa.Schema, format: str) -> None:
-        self._stream, self._format = stream, format
-        self._writer: Any = None
-        if format == "parquet":
-            from pyarrow import parquet
+    if format == "parquet":
+        with parquet.ParquetWriter(stream, schema) as writer:
+            yield writer.write_batch
+    elif format == "jsonl":
+        yield lambda batch: stream.write(_json_lines(batch))
+    else:
+        options = csv.WriteOptions(delimiter="\t" if format == "tsv" else ",")
+        with csv.CSVWriter(stream, _flat(schema.empty_table()).schema, write_options=options) as writer:
+            yield lambda batch: writer.write(_flat(pa.Table.from_batches([batch])))
 
-            self._writer = parquet.ParquetWriter(stream, schema)
-        elif format != "jsonl":
-            from pyarrow import csv
 
-            options = csv.WriteOptions(delimiter="\t" if format == "tsv" else ",")
-            self._writer = csv.CSVWriter(stream, _flat_schema(schema), write_options=options)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write one batch."""
-        if self._format == "parquet":
-            self._writer.write_batch(batch)
-        elif self._format == "jsonl":
-            rows = (json.dumps({k: _plain(v) for k, v in row.items()}, ensure_ascii=False) for row in batch.to_pylist())
-            self._stream.write("".join(f"{row}\n" for row in rows).encode())
-        else:
-            self._writer.write_batch(_flat(batch))
-
-    def __enter__(self) -> _Sink:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
+def _json_lines(batch: pa.RecordBatch) -> bytes:
+    rows = ({name: _plain(value) for name, value in row.items()} for row in batch.to_pylist())
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode()
 
 
 def _plain(value: Any) -> Any:
@@ -335,19 +286,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _flat_schema(schema: pa.Schema) -> pa.Schema:
-    import pyarrow as pa
-
-    fields = [pa.field(f.name, pa.string()) if pa.types.is_list(f.type) else f for f in schema]
-    return pa.schema(fields)
-
-
-def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _flat(table: pa.Table) -> pa.Table:
     """CSV has no lists: their entries are joined by ``|``."""
     import pyarrow as pa
     from pyarrow import compute
 
-    columns = [
-        compute.binary_join(column, "|") if pa.types.is_list(column.type) else column for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=_flat_schema(batch.schema))
+    for i, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            table = table.set_column(i, field.name, compute.binary_join(table.column(i), "|"))
+    return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,23 +12,33 @@ from scipy.special import softmax
 
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.annotations import Annotations
+from credalset.annotations.labels import shown
+from credalset.annotations.table import positions
 from credalset.exceptions import need
-from credalset.tables.arrow import PREDICTION, check_text, is_list, matrix, name_in, prediction_columns
+from credalset.tables.arrow import (
+    PREDICTION,
+    check_text,
+    is_list,
+    is_text,
+    matrix,
+    number_columns,
+    prediction_columns,
+    text_column,
+    unrounded,
+)
 from credalset.tables.files import read_table
-
-SHOWN = 5  # names in a message
 
 
 @dataclass(frozen=True)
 class NumberTable:
-    """Items with numbers: predictions, one column per class, or features.
+    """Items with numbers: predictions, one column per class, or features; or with a text each.
 
     Attributes
     ----------
     items : tuple of str
         Names of the rows.
-    values : ndarray of shape (n, number of columns)
-        The numbers.
+    values : ndarray of shape (n, number of columns), or of n str
+        The numbers, or the texts.
     names : tuple of str or None
         Names of the columns; None if they came as lists.
     extra : dict of arrays (n,)
@@ -42,9 +53,15 @@ class NumberTable:
     def __len__(self) -> int:
         return len(self.items)
 
+    @property
+    def probabilities(self) -> FloatArray:
+        """The numbers as probabilities of classes, which may have been rounded in their file."""
+        return unrounded(self.values)
+
     def features(self) -> Any:
-        """Return what a model is trained on and asked about: a frame with the names of items and columns."""
-        return self.values if self.names is None else named_frame(self.values, self.names, self.items)
+        """Return what a model is trained on and asked about: a frame with the names of items and columns, or texts."""
+        plain = self.names is None or self.values.ndim == 1
+        return self.values if plain else named_frame(self.values, self.names or (), self.items)
 
 
 def named_frame(values: FloatArray, names: Sequence[Any], items: Sequence[Any] | None = None) -> Any:
@@ -63,20 +80,22 @@ def read_numbers(
     text: Sequence[str] = (),
     classes: Sequence[Hashable] | None = None,
     what: str = "predictions",
+    texts: bool | None = False,
 ) -> NumberTable:
     """Read a table of items with one numeric column per class (or feature), or one column of lists, into memory.
 
     Of a table that ``predict`` wrote, the columns ``prediction_…`` are read; where the ``classes`` of a calibration
     are known, theirs, in their order. Columns named in ``text`` are text even where they look like numbers.
+    With ``texts``, one column of texts is read: for a model that reads them; None if there is nothing else.
     """
     table = read_table(path, format, text=[id, *text])
     names = table.schema.names
-    written = prediction_columns(names)
-    rest = written or [name for name in names if name not in {id, *extra}]
-    named = [name_in(names, str(label)) for label in classes or ()]
-    if named and (len(rest) != 1 or rest == named):
-        rest = named
-    wanted = rest if columns is None else list(columns)
+    wanted = list(columns or number_columns(names, classes, {id, *extra}))
+    if texts is None:
+        texts = all(is_text(table.schema.field(name).type) for name in wanted if names.count(name) == 1)
+    if columns is None and texts:
+        found = text_column(table.schema, id, extra)
+        wanted = wanted if found is None else [found]
     for name in [id, *extra, *wanted]:
         if table.schema.get_field_index(name) < 0:
             seen = "no column" if name not in names else f"{names.count(name)} columns"
@@ -95,12 +114,13 @@ def read_numbers(
         if ids.null_count:
             raise ValueError(f"{path} has rows without an id in the column {id!r}. Every item needs a name.")
         items += map(str, ids.to_pylist())
-        blocks.append(matrix(batch, wanted, what))
+        blocks.append(matrix(batch, wanted, what, texts=bool(texts)))
         for name in extra:
             kept[name] += batch.column(batch.schema.get_field_index(name)).to_pylist()
     if not items:
         raise ValueError(f"{path} has no rows.")
     _check_distinct(items, path, id)
+    written = prediction_columns(names)
     lists = len(wanted) == 1 and is_list(table.schema.field(wanted[0]).type)
     values = np.concatenate(blocks)
     return NumberTable(
@@ -112,14 +132,12 @@ def read_numbers(
 
 
 def _check_distinct(items: list[str], path: str, id: str) -> None:
-    if len(set(items)) == len(items):
-        return
-    seen: set[str] = set()
-    twice = list(dict.fromkeys(item for item in items if item in seen or seen.add(item)))  # type: ignore[func-returns-value]
-    raise ValueError(
-        f"{path} names {len(twice)} items more than once in the column {id!r} (first: {_few(twice)}). "
-        "Each item needs one row."
-    )
+    twice = [item for item, n in Counter(items).items() if n > 1]
+    if twice:
+        raise ValueError(
+            f"{path} names {len(twice)} items more than once in the column {id!r} (first: {shown(twice)}). "
+            "Each item needs one row."
+        )
 
 
 @dataclass(frozen=True)
@@ -148,23 +166,25 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
     """
     votes = votes.drop_empty()
     votes = replace(votes, items=tuple(map(str, votes.items)))
-    known = {item: row for row, item in enumerate(votes.items)}
-    rows = np.array([known.get(item, -1) for item in table.items])
+    rows = positions(table.items, votes.items)
     here = rows >= 0
     notes = []
     if not here.all():
         without = [item for item, found in zip(table.items, here, strict=True) if not found]
         fate = "yet" if keep_unvoted else "left out"
-        notes.append(f"{_count(len(without), 'item')} without votes {fate} (first: {_few(without)}).")
+        notes.append(f"{_count(len(without), 'item')} without votes {fate} (first: {shown(without)}).")
     asked = set(table.items)
     idle = [item for item in votes.items if item not in asked]
     if idle:
-        notes.append(f"{_count(len(idle), 'voted item')} without a row left out (first: {_few(idle)}).")
+        notes.append(f"{_count(len(idle), 'voted item')} without a row left out (first: {shown(idle)}).")
     if not here.any():
-        raise ValueError(
-            f"no item is in both tables: {_count(len(table), 'row')} such as {_few(table.items[:2])}, votes on "
-            f"{_count(len(votes), 'item')} such as {_few(votes.items[:2])}. Check the columns that name the items."
+        nothing = (
+            f"no item is in both tables: {_count(len(table), 'row')} such as {shown(table.items[:2])}, votes on "
+            f"{_count(len(votes), 'item')} such as {shown(votes.items[:2])}. Check the columns that name the items"
         )
+        if not keep_unvoted:
+            raise ValueError(f"{nothing}.")
+        notes = [f"{nothing}, unless all of them are new."]
     chosen = np.arange(len(table)) if keep_unvoted else np.flatnonzero(here)
     extra = {name: values[chosen] for name, values in table.extra.items()}
     items = tuple(table.items[i] for i in chosen)
@@ -191,23 +211,18 @@ def _as_predicted(votes: Annotations, table: NumberTable) -> Annotations:
         if len(own) != table.values.shape[1]:
             raise ValueError(
                 f"predictions come as lists of {table.values.shape[1]} numbers, but votes name {len(own)} classes "
-                f"({_few(own)}). Give one column per class, so that they can be matched by name."
+                f"({shown(own)}). Give one column per class, so that they can be matched by name."
             )
         return votes
     unknown = [name for name in own if name not in names]
     if unknown:
         raise ValueError(
             f"votes name {_count(len(unknown), 'class', 'classes')} that the predictions have no column for "
-            f"({_few(unknown)}); the predictions have {_few(list(map(str, names)))}. Rename the columns or the labels."
+            f"({shown(unknown)}); the predictions have {shown(names)}. Rename the columns or the labels."
         )
     counts: IntArray = np.zeros((len(votes), len(names)), dtype=np.int64)
-    position = {name: k for k, name in enumerate(names)}
-    counts[:, [position[name] for name in own]] = votes.counts
+    counts[:, positions(own, names)] = votes.counts
     return Annotations.from_counts(counts, classes=names, items=votes.items)
-
-
-def _few(names: Sequence[Any]) -> str:
-    return ", ".join(repr(name) for name in names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
 
 
 def _count(n: int, singular: str, plural: str | None = None) -> str:

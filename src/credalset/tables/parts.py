@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from credalset._files import UNFINISHED, write_file
+from credalset.annotations.readers.files import find_paths
 from credalset.exceptions import need
-from credalset.tables.files import BATCH_ROWS, find_files, open_parquet, table_writer
+from credalset.tables.files import BATCH_ROWS, open_parquet, readable, table_writer
 from credalset.tables.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -109,11 +110,9 @@ def list_parts(source: str, folder: Path) -> list[Part]:
     from pyarrow import parquet
 
     groups: list[tuple[str, int, int]] = []
-    for file in find_files(source, "parquet" if not Path(source).is_dir() else None):
-        try:
+    for file in map(str, find_paths(source)):
+        with readable(file, "Parquet"):
             metadata = parquet.ParquetFile(file).metadata
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{file} is not a readable Parquet file: {str(error).splitlines()[0]}") from None
         groups += [(file, i, metadata.row_group(i).num_rows) for i in range(metadata.num_row_groups)]
     if not groups:
         raise ValueError(f"{source} holds no rows.")
@@ -153,19 +152,10 @@ def _run_on(client: Any, parts: list[Part], scorer: Scorer) -> Iterator[Part]:
 
 def _plan(parts: list[Part], scorer: Scorer) -> dict[str, Any]:
     """Describe the job: equal for equal jobs, whenever and wherever they run."""
-    calibration = scorer.calibration
-    questions = {
-        "alpha": scorer.alpha,
-        "ask": list(scorer.ask),
-        "id": scorer.id,
-        "columns": None if scorer.columns is None else list(scorer.columns),
-        "logits": scorer.logits,
-        "groups": scorer.groups,
-        "weights": scorer.weights,
-        "keep": list(scorer.keep),
-        "calibration": repr(calibration),
-        "scores": hashlib.sha256(calibration.scores.tobytes()).hexdigest(),
-    }
+    asked = {each.name: getattr(scorer, each.name) for each in fields(scorer) if each.name not in ("loaded", "carried")}
+    questions = {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
+    questions["calibration"] = repr(scorer.calibration)
+    questions["scores"] = hashlib.sha256(scorer.calibration.scores.tobytes()).hexdigest()
     listed = [[Path(p.source).name, Path(p.source).stat().st_size, *p[2:4], Path(p.target).name] for p in parts]
     plan = {"scorer": questions, "parts": listed}
     return {"job": hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest(), **plan}

@@ -17,13 +17,23 @@ from credalset.calibration import Calibration
 from credalset.exceptions import CredalSetWarning, need
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.sets.credal_set import CredalSet
-from credalset.tables.arrow import check_text, matrix, name_in
+from credalset.tables.arrow import check_text, matrix, number_columns, text_column, unrounded
 from credalset.tables.matching import as_calibrated, named_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 DEFAULT_ASK = ("lower", "upper", "entropy", "labels")
+
+
+def reads_texts(model: Any) -> bool:
+    """Tell whether a model takes texts: a calibration takes predictions, and other models know their features."""
+    return not isinstance(model, Calibration) and not hasattr(model, "n_features_in_")
+
+
+def calibration_of(model: Any) -> Any:
+    """Return a calibration, also that of a classifier."""
+    return model if isinstance(model, Calibration) else model._calibrated()
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class Scorer:
     Parameters
     ----------
     loaded : Calibration, ConformalCredalClassifier, or path of a folder that ``save`` wrote
-        With a classifier, batches hold features instead of predictions.
+        With a classifier, batches hold features instead of predictions, or the texts that it reads.
     alpha : float
         Miscoverage rate in (0, 1).
     ask : sequence of str
@@ -106,7 +116,7 @@ class Scorer:
     @property
     def calibration(self) -> Any:
         """The calibration, also that of a classifier."""
-        return self.model if isinstance(self.model, Calibration) else self.model._calibrated()
+        return calibration_of(self.model)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -138,8 +148,7 @@ class Scorer:
         }
         if "groups" in options:
             options["groups"] = as_calibrated(options["groups"], self.calibration)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredalSetWarning)  # empty sets have a column of their own
+        with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
             sets = self.model.predict_set(prediction, alpha=self.alpha, **options)
         return self._table([batch.column(i) for i in self._carried(batch.schema)], sets)
 
@@ -162,23 +171,22 @@ class Scorer:
     def _input(self, batch: pa.RecordBatch) -> Any:
         """Read predictions or features."""
         names = self.columns_of(batch.schema)
-        values = matrix(batch, names)
+        values = matrix(batch, names, texts=reads_texts(self.model))
         if getattr(self.model, "feature_names_in_", None) is not None:
             return named_frame(values, names)
-        return softmax(values, axis=1) if self.logits else values
+        if self.logits:
+            return softmax(values, axis=1)
+        return unrounded(values) if isinstance(self.model, Calibration) else values
 
     def columns_of(self, schema: pa.Schema) -> list[str]:
         """Return the columns that predictions or features are read from, in the order of the classes."""
-        if self.columns is not None:
-            return self._present(schema, self.columns)
-        classes = self.calibration.classes if isinstance(self.model, Calibration) else None
-        names = [str(name) for name in classes or ()]
-        names = [name_in(schema.names, name) for name in names]
-        rest = [name for name in schema.names if name not in {self.id, self.groups, self.weights, *self.keep}]
-        if names and (len(rest) != 1 or rest == names):
-            return self._present(schema, names)
-        features = getattr(self.model, "feature_names_in_", None)
-        return rest if features is None else self._present(schema, list(features))
+        wanted = self.columns if self.columns is not None else getattr(self.model, "feature_names_in_", None)
+        if wanted is None:
+            classes = self.calibration.classes if isinstance(self.model, Calibration) else None
+            others = {self.id, self.groups, self.weights, *self.keep}
+            text = text_column(schema, self.id, others) if reads_texts(self.model) else None
+            wanted = number_columns(schema.names, classes, others) if text is None else [text]
+        return self._present(schema, list(wanted))
 
     def _present(self, schema: pa.Schema, names: Sequence[str]) -> list[str]:
         missing = [name for name in names if schema.get_field_index(name) < 0]

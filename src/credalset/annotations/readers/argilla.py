@@ -11,22 +11,13 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from credalset.annotations.readers.common import (
-    Guess,
-    Log,
-    OneQuestion,
-    Reader,
-    Vote,
-    Wanted,
-    as_name,
-    in_batches,
-    task_of,
-)
+from credalset.annotations.readers.common import Export, Guess, OneQuestion, Reader, Vote, as_name
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
 ENDING = ".responses"
 PARTS = {"user_id", "value"}
+CHOICES = ("label_selection", "multi_label_selection", "rating")  # types of questions whose options are labels
 Response = tuple[Any, Any, Any]  # user, value, status
 
 
@@ -42,22 +33,20 @@ def recognise(source: Source) -> Guess | None:
     return None
 
 
-@in_batches
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
+def read(export: Export) -> Iterator[Vote]:
     """Yield a vote per submitted response; drafts and discarded ones are left out, suggestions ignored."""
-    question = OneQuestion(wanted.label, "questions", source.name)
-    _declare(source, wanted, log)
-    for _, number, row in source.records():
-        task = task_of(row, wanted, number, "id", "external_id")
-        yield Vote(task, None, None)
+    question = OneQuestion(export)
+    _declare(export)
+    for _, _, task, row in export.records("id", "external_id"):
+        yield Vote(task)
         for name, responses in _questions(row):
             if not responses or not question(name):
                 continue
             for user, value, status in responses:
                 if status is not None and str(status).lower() != "submitted":
-                    log.left_out[str(status).lower()] += 1
+                    export.log.left_out[str(status).lower()] += 1
                 else:
-                    yield Vote(task, as_name(user), _checked(value, name, source))
+                    yield Vote(task, as_name(user), _checked(value, name, export.source))
 
 
 def _checked(value: Any, name: str, source: Source) -> Any:
@@ -102,22 +91,20 @@ def _aligned(users: Any, values: Any, statuses: Any) -> list[Response]:
     return list(zip_longest(users or [], values or [], statuses or []))[: len(values or [])]
 
 
-def _declare(source: Source, wanted: Wanted, log: Log) -> None:
+def _declare(export: Export) -> None:
     """Note the options of the question from the settings beside the data, where a folder holds them."""
-    settings = Path(source.path) / ".argilla" / "settings.json"
+    settings = Path(export.source.path) / ".argilla" / "settings.json"
     if not settings.is_file():
         return
     try:
         questions = json.loads(settings.read_text(encoding="utf-8")).get("questions", [])
-        kinds = [
-            q for q in questions if q["settings"]["type"] in ("label_selection", "multi_label_selection", "rating")
-        ]
-        chosen = [q for q in kinds if wanted.label in (None, q["name"])]
+        kinds = [q for q in questions if q["settings"]["type"] in CHOICES]
+        chosen = [q for q in kinds if export.wanted.label in (None, q["name"])]
         if len(chosen) == 1:
-            log.declare(option["value"] for option in chosen[0]["settings"]["options"])
-            log.ordered = chosen[0]["settings"]["type"] == "rating"
+            export.log.declare(option["value"] for option in chosen[0]["settings"]["options"])
+            export.log.ordered = chosen[0]["settings"]["type"] == "rating"
     except (ValueError, KeyError, TypeError, AttributeError):
-        log.notes.append("settings.json could not be understood, so labels that nobody chose are not known")
+        export.log.notes.append("settings.json could not be understood, so labels that nobody chose are not known")
 
 
-READER = Reader("argilla", "Argilla records (Hugging Face dataset or JSON)", recognise, read, ("task", "label"))
+READER = Reader("argilla", recognise, read, ("task", "label"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from credalset.annotations.readers.files import File
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.source import BATCH, Source
 
@@ -16,8 +17,8 @@ class Vote(NamedTuple):
     """One vote. Without a label, it says that the item is there; a list of labels means that several were chosen."""
 
     task: Any
-    worker: Any
-    label: Any
+    worker: Any = None
+    label: Any = None
     time: Any = None
 
 
@@ -57,17 +58,58 @@ class Log:
 
 
 @dataclass(frozen=True)
+class Export:
+    """A file that is being read: its records, what the user asked for, and the log to write in."""
+
+    source: Source
+    wanted: Wanted
+    log: Log
+
+    def records(self, *usual: str) -> Iterator[tuple[File, int, Any, dict[str, Any]]]:
+        """Yield the file, number, item and fields of every record.
+
+        The item is called by the field that was asked for as its task, by the first usual one that is there, or by the
+        number of the record.
+        """
+        for file, number, record in self.source.records():
+            yield file, number, self.task_of(record, number, *usual), record
+
+    def task_of(self, record: dict[str, Any], number: int, *usual: str) -> Any:
+        """Return what the item of a record is called."""
+        value = self.field(record, "task", *usual)
+        if value is None and self.wanted.task is not None:
+            raise ValueError(
+                f"Record {number} has no field {self.wanted.task!r}, only {list(record)}. Name another: task=..."
+            )
+        return as_name(number if value is None else value)
+
+    def field(self, record: dict[str, Any], role: str, *usual: str) -> Any:
+        """Return the field that was asked for in a role, else the first of the usual ones that is there."""
+        wanted = getattr(self.wanted, role)
+        if wanted is not None:
+            return dig(record, wanted)
+        return next((record[name] for name in usual if record.get(name) is not None), None)
+
+    def worker(self, record: dict[str, Any], *usual: str) -> Any:
+        """Return who voted: a name or a number, or that of an object; None if that is not known."""
+        who = self.field(record, "worker", *usual)
+        if isinstance(who, dict):
+            who = next((who[key] for key in ("id", "email", "username") if who.get(key) is not None), None)
+        return as_name(who)
+
+
+@dataclass(frozen=True)
 class Reader:
     """A kind of file: how to recognise it and how to read it.
 
     Parameters
     ----------
-    kind, title : str
-        Name for ``kind=...``, and for people.
+    kind : str
+        Name for ``kind=...``.
     recognise : callable
         Source to Guess, or None if it is certainly something else.
     read : callable
-        Source, Wanted and Log to batches of columns task, worker, label, and if known time and weight.
+        Export to votes, or to batches of columns task, worker, label, and if known time and weight.
     takes : tuple of str
         What a user may name: of task, worker, label, time, weight.
     missing : str
@@ -75,24 +117,20 @@ class Reader:
     """
 
     kind: str
-    title: str
     recognise: Callable[[Source], Guess | None]
-    read: Callable[[Source, Wanted, Log], Iterator[Batch]]
+    read: Callable[[Export], Iterator[Vote] | Iterator[Batch]]
     takes: tuple[str, ...]
     missing: str = "drop"
 
-
-def in_batches(
-    votes: Callable[[Source, Wanted, Log], Iterator[Vote]],
-) -> Callable[[Source, Wanted, Log], Iterator[Batch]]:
-    """Turn a reader of single votes into one of batches."""
-
-    def batches(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
-        found = votes(source, wanted, log)
-        while rows := list(islice(found, BATCH)):
+    def batches(self, export: Export) -> Iterator[Batch]:
+        """Read a file in batches of columns."""
+        found = self.read(export)
+        while rows := list(islice(found, 1)):
+            if isinstance(rows[0], dict):
+                yield rows[0]
+                continue
+            rows += islice(found, BATCH - 1)
             yield {name: list(column) for name, column in zip(Vote._fields, zip(*rows, strict=True), strict=True)}
-
-    return batches
 
 
 def dig(record: Any, path: Hashable) -> Any:
@@ -111,21 +149,6 @@ def dig(record: Any, path: Hashable) -> Any:
     return dig(record.get(head), rest) if rest else None
 
 
-def chosen_field(record: dict[str, Any], wanted: Hashable | None, *usual: str) -> Any:
-    """Return the field that was asked for, else the first of the usual ones that is there."""
-    if wanted is not None:
-        return dig(record, wanted)
-    return next((record[name] for name in usual if record.get(name) is not None), None)
-
-
-def task_of(record: dict[str, Any], wanted: Wanted, number: int, *usual: str) -> Any:
-    """Return the name of the item: the field that was asked for, a usual one, or else its number."""
-    value = chosen_field(record, wanted.task, *usual)
-    if value is None and wanted.task is not None:
-        raise ValueError(f"Record {number} has no field {wanted.task!r}, only {list(record)}. Name another: task=...")
-    return as_name(number if value is None else value)
-
-
 def as_name(value: Any) -> Any:
     """Return a value that can name a task or a worker; objects and lists cannot, and become text."""
     return value if value is None or isinstance(value, str | int | float | bool) else repr(value)
@@ -134,8 +157,9 @@ def as_name(value: Any) -> Any:
 class OneQuestion:
     """Settles which of several questions in an export is read: the one asked for, or the only one there is."""
 
-    def __init__(self, wanted: Hashable | None, what: str, name: str) -> None:
-        self.wanted, self.what, self.name = wanted, what, name
+    def __init__(self, export: Export, role: str = "label", several: str = "has several questions") -> None:
+        self.wanted, self.role = getattr(export.wanted, role), role
+        self.several = f"{export.source.name} {several}"
         self.only: str | None = None
 
     def __call__(self, question: str) -> bool:
@@ -146,7 +170,7 @@ class OneQuestion:
             self.only = question
         if question != self.only:
             raise ValueError(
-                f"{self.name} has several {self.what}, such as {self.only!r} and {question!r}. "
-                f"Read one at a time: label={self.only!r}."
+                f"{self.several}, such as {self.only!r} and {question!r}. "
+                f"Read one at a time: {self.role}={self.only!r}."
             )
         return True

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from credalset.annotations.building import Building, warn_of_variants
-from credalset.annotations.counting import as_seconds, check_options, count_votes
+from credalset.annotations.counting import Rules, count_votes, drop_unreadable_times
 from credalset.annotations.readers.reading import ROLES, VoteFile
 from credalset.annotations.readers.types import ColumnType
+from credalset.annotations.scale import find_positions
 from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import Column, GrowingColumn, Names, default_classes, is_missing
 from credalset.exceptions import warn
@@ -30,9 +31,8 @@ def count_file(
     unknown: str,
 ) -> A:
     """Read and count the votes of a file; see `Annotations.read`."""
-    check_options(duplicates, unknown, votes.missing)
-    if votes.wanted.one_vs_rest is not None and classes is not None:
-        raise ValueError("one_vs_rest sets the two classes itself: leave classes out.")
+    rules = Rules(duplicates, unknown, votes.missing)
+    single = SingleLabels(votes.wanted.one_vs_rest, classes)
     names = {"label": None if classes is None else list(classes), "task": None if items is None else list(items)}
     columns, tasks = _collect(votes)
     more = {"label": votes.log.classes, "task": tasks}
@@ -41,26 +41,23 @@ def count_file(
         for role, column in columns.items()
     }
     columns = {
-        role: column if role == "label" and votes.wanted.one_vs_rest is not None else _retyped(column, kinds[role])
+        role: column if role == "label" and single.classes else _retyped(column, kinds[role])
         for role, column in columns.items()
     }
-    _drop_unreadable_times(columns, votes)
-    wanted = SingleLabels(votes.wanted.one_vs_rest).classes or names["label"]
-    counted = count_votes(
-        columns,
-        _classes(columns["label"], votes, kinds["label"]) if wanted is None else wanted,
-        list(dict.fromkeys(map(kinds["task"], tasks))) if names["task"] is None else names["task"],
-        duplicates=duplicates,
-        unknown=unknown,
-        missing=votes.missing,
-    )
+    if votes.wanted.time is None and drop_unreadable_times(columns):
+        votes.log.notes.append("times were not understood: of several votes on one task, the last in the file counts")
+    wanted = single.classes or names["label"]
+    known = _classes(columns["label"], votes, kinds["label"]) if wanted is None else wanted
+    every = list(dict.fromkeys(map(kinds["task"], tasks))) if names["task"] is None else names["task"]
+    counted = count_votes(columns, known, every, rules)
     if counted.overruled:
         votes.log.left_out[f"{'later' if duplicates == 'first' else 'earlier'} by the same worker"] += counted.overruled
     if wanted is None:
         warn_of_variants(counted.classes)
         _warn_of_blanks(counted.classes, votes)
-    inferred = votes.log.ordered and votes.wanted.one_vs_rest is None
-    return cls._counted(counted, "weight" in columns, ordered, positions, inferred, votes.describe())
+    inferred = votes.log.ordered and single.classes is None
+    places = find_positions(counted.classes, ordered, positions, inferred)
+    return cls._counted(counted, "weight" in columns, places, votes.describe())
 
 
 def _warn_of_blanks(classes: Sequence[Any], votes: VoteFile) -> None:
@@ -114,14 +111,3 @@ def _classes(labels: Column, votes: VoteFile, kind: ColumnType) -> list[Any]:
     declared = list(dict.fromkeys(map(kind, votes.log.classes)))
     every = declared + [label for label in seen if label not in declared]
     return default_classes(None, Column.encode("label", every)) if kind.name in ("int", "float") else every
-
-
-def _drop_unreadable_times(columns: dict[str, Column], votes: VoteFile) -> None:
-    """Go by the order of the file if times that nobody asked for cannot be understood."""
-    if "time" not in columns or votes.wanted.time is not None:
-        return
-    try:
-        as_seconds(columns["time"])
-    except ValueError:
-        del columns["time"]
-        votes.log.notes.append("times were not understood: of several votes on one task, the last in the file counts")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from credalset.annotations.readers import long_table
-from credalset.annotations.readers.common import Guess, Log, Reader, Wanted
+from credalset.annotations.readers.common import Export, Guess, Reader
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.source import Source
 
@@ -22,8 +22,9 @@ def recognise(source: Source) -> Guess | None:
     return None
 
 
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
+def read(export: Export) -> Iterator[Batch]:
     """Yield the columns of the convention."""
+    source, wanted = export.source, export.wanted
     if {"left", "right"} <= set(source.columns):
         raise ValueError(
             f"{source.name} compares pairs: its label is the better of 'left' and 'right', which differ from task to "
@@ -31,7 +32,7 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
         )
     worker = "worker" if "worker" in source.columns else "performer"
     usual = replace(wanted, task=wanted.task or "task", worker=wanted.worker or worker, label=wanted.label or "label")
-    yield from long_table.read(source, usual, log)
+    yield from long_table.read(replace(export, wanted=usual))
 
 
-READER = Reader("crowd-kit", "crowd-kit table", recognise, read, long_table.TAKES, missing="error")
+READER = Reader("crowd-kit", recognise, read, long_table.TAKES, missing="error")

@@ -8,17 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.readers.common import (
-    Guess,
-    Log,
-    Reader,
-    Vote,
-    Wanted,
-    as_name,
-    chosen_field,
-    in_batches,
-    task_of,
-)
+from credalset.annotations.readers.common import Export, Guess, Reader, Vote
 from credalset.annotations.readers.files import File
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
@@ -52,25 +42,24 @@ def _are(values: Any, kind: type) -> bool:
     return isinstance(values, list) and all(isinstance(value, kind) for value in values)
 
 
-@in_batches
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
+def read(export: Export) -> Iterator[Vote]:
     """Yield a vote per document and annotator: the name of the file is that of the annotator."""
-    log.no_workers = wanted.worker is None and [file.stem for file in source.files] == [SHARED]
-    for file, number, row in source.records():
-        task = task_of(row, wanted, number, "id")
-        labels = chosen_field(row, wanted.label, *LABELS)
-        if isinstance(labels, str) and source.is_text:
+    files, wanted = export.source.files, export.wanted
+    export.log.no_workers = wanted.worker is None and [file.stem for file in files] == [SHARED]
+    for file, _, task, row in export.records("id"):
+        labels = export.field(row, "label", *LABELS)
+        if isinstance(labels, str) and export.source.is_text:
             labels = labels.split("#")  # the CSV export joins the labels of a document
         labels = labels if isinstance(labels, list) else [] if labels is None else [labels]
-        yield Vote(task, None, None)
+        yield Vote(task)
         if any(isinstance(label, dict) for label in labels):
             yield from _old_votes(task, labels, file)
             continue
         if any(isinstance(label, list) for label in labels):
             raise FileFormatError(f"{file.name} holds spans of text, not labels of documents: {labels[0]!r}.")
-        if len(labels) > 1 and len(source.files) == 1 and wanted.one_vs_rest is None:
+        if len(labels) > 1 and len(files) == 1 and wanted.one_vs_rest is None:
             raise ValueError(_who_chose_which(file, task, labels))
-        worker = file.stem if wanted.worker is None else as_name(chosen_field(row, wanted.worker))
+        worker = file.stem if wanted.worker is None else export.worker(row)
         yield Vote(task, worker, labels or None)  # documents that nobody has looked at have an empty list
 
 
@@ -93,4 +82,4 @@ def _old_votes(task: Any, annotations: list[Any], file: File) -> Iterator[Vote]:
         yield Vote(task, file.stem if user is None else user, labels)
 
 
-READER = Reader("doccano", "doccano JSONL, JSON or CSV", recognise, read, ("task", "worker", "label"))
+READER = Reader("doccano", recognise, read, ("task", "worker", "label"))

@@ -8,24 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.readers.common import (
-    Guess,
-    Log,
-    OneQuestion,
-    Reader,
-    Vote,
-    Wanted,
-    as_name,
-    chosen_field,
-    dig,
-    in_batches,
-    task_of,
-)
+from credalset.annotations.readers.common import Export, Guess, Log, OneQuestion, Reader, Vote
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
-#: types of answers that are votes, and the key of their value
-ANSWERS = {"choices": "choices", "rating": "rating", "taxonomy": "taxonomy"}
+#: types of answers that are votes, each also the key of its value
+ANSWERS = ("choices", "rating", "taxonomy")
 
 
 def recognise(source: Source) -> Guess | None:
@@ -44,29 +32,26 @@ def annotations_of(task: dict[str, Any]) -> Any:
     return task.get("annotations", task.get("completions"))
 
 
-@in_batches
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
+def read(export: Export) -> Iterator[Vote]:
     """Yield a vote per annotation; cancelled and ground-truth ones are left out, predictions and drafts ignored."""
-    question = OneQuestion(wanted.label, "questions", source.name)
+    name, log = export.source.name, export.log
+    question = OneQuestion(export)
     seen: set[Any] = set()
-    for _, number, task in source.records():
-        found = annotations_of(task)
+    for _, number, task, record in export.records("id"):
+        found = annotations_of(record)
         if not isinstance(found, list):
-            raise FileFormatError(f"{source.name}: task {number} has no list of annotations, only {list(task)}.")
-        name = task_of(task, wanted, number, "id")
-        yield Vote(name, None, None)
+            raise FileFormatError(f"{name}: task {number} has no list of annotations, only {list(record)}.")
+        yield Vote(task)
         for annotation in found:
             if not isinstance(annotation, dict):
-                raise FileFormatError(f"{source.name} holds annotations as ids only. Export complete annotations.")
-            identity = annotation.get("id")
+                raise FileFormatError(f"{name} holds annotations as ids only. Export complete annotations.")
             if reason := why_not(annotation, seen):
                 log.left_out[reason] += 1
                 continue
-            if identity is not None:
-                seen.add(identity)
+            seen.add(annotation.get("id"))
             label = answer(annotation.get("result") or [], question, log)
-            time = chosen_field(annotation, wanted.time, "updated_at", "created_at")
-            yield Vote(name, worker_of(annotation, wanted), label, time)
+            time = export.field(annotation, "time", "updated_at", "created_at")
+            yield Vote(task, export.worker(annotation, "completed_by"), label, time)
 
 
 def why_not(annotation: dict[str, Any], seen: set[Any]) -> str:
@@ -76,15 +61,8 @@ def why_not(annotation: dict[str, Any], seen: set[Any]) -> str:
     if annotation.get("ground_truth"):
         return "ground truth"
     # Exports with several annotations per task have listed the task once per annotation, with all of them each time.
-    return "listed again" if annotation.get("id") in seen else ""
-
-
-def worker_of(annotation: dict[str, Any], wanted: Wanted) -> Any:
-    """Return who annotated: a number, or the number in an object; None if the user is no longer known."""
-    who = dig(annotation, "completed_by" if wanted.worker is None else wanted.worker)
-    if isinstance(who, dict):
-        who = next((who[key] for key in ("id", "email", "username") if who.get(key) is not None), None)
-    return as_name(who)
+    identity = annotation.get("id")
+    return "listed again" if identity is not None and identity in seen else ""
 
 
 def answer(results: list[Any], question: OneQuestion, log: Log) -> Any:
@@ -92,22 +70,25 @@ def answer(results: list[Any], question: OneQuestion, log: Log) -> Any:
     chosen: list[Any] | None = None
     for result in results:
         value = result.get("value") if isinstance(result, dict) else None
-        key = ANSWERS.get(str(result.get("type")).lower()) if isinstance(value, dict) else None
-        if value is None or key is None or key not in value:
+        key = str(result.get("type")).lower() if isinstance(value, dict) else ""
+        if value is None or key not in ANSWERS or key not in value:
             continue
         if set(value) - {key}:
             log.left_out["about a part of the item"] += 1
         elif question(str(result.get("from_name"))):
+            given = chosen_in(value, key, log)
             if key == "rating":
-                log.ordered = True
-                return value[key]
-            chosen = (chosen or []) + [leaf(choice) for choice in value[key] or []]
+                return given
+            chosen = (chosen or []) + given
     return chosen
 
 
-def leaf(choice: Any) -> Any:
-    """Return a choice; one in a taxonomy is the path to it."""
-    return " / ".join(map(str, choice)) if isinstance(choice, list) else choice
+def chosen_in(value: dict[str, Any], key: str, log: Log) -> Any:
+    """Return the rating, or the list of choices, that a value holds; a choice in a taxonomy is the path to it."""
+    if key == "rating":
+        log.ordered = True
+        return value[key]
+    return [" / ".join(map(str, choice)) if isinstance(choice, list) else choice for choice in value[key] or []]
 
 
-READER = Reader("label-studio", "Label Studio JSON", recognise, read, ("task", "worker", "label", "time"))
+READER = Reader("label-studio", recognise, read, ("task", "worker", "label", "time"))

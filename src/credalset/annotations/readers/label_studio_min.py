@@ -9,22 +9,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.readers.common import (
-    Guess,
-    Log,
-    Reader,
-    Vote,
-    Wanted,
-    as_name,
-    chosen_field,
-    in_batches,
-    task_of,
-)
-from credalset.annotations.readers.label_studio import leaf
+from credalset.annotations.readers.common import Export, Guess, Log, Reader, Vote
+from credalset.annotations.readers.label_studio import ANSWERS, chosen_in
 from credalset.annotations.readers.source import Source
 
 MARKS = {"annotator", "annotation_id", "lead_time"}
-KEYS = ("choices", "rating", "taxonomy")
 
 
 def recognise(source: Source) -> Guess | None:
@@ -34,24 +23,20 @@ def recognise(source: Source) -> Guess | None:
     return None
 
 
-@in_batches
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
+def read(export: Export) -> Iterator[Vote]:
     """Yield a vote per row. Cancelled annotations are not in such a file; ground truth cannot be told apart in it."""
-    label = wanted.label if wanted.label is not None else _only_answer(source)
+    log, wanted = export.log, export.wanted.label
+    label = wanted if wanted is not None else _only_answer(export.source)
     log.notes.append(f"answers from {label!r}; ground truth cannot be told apart in this kind of export")
     seen: set[Any] = set()
-    for _, number, row in source.records():
-        name = task_of(row, wanted, number, "id")
+    for _, _, task, row in export.records("id"):
         identity = row.get("annotation_id")
         if identity is not None and identity in seen:
             log.left_out["listed again"] += 1
             continue
         seen.add(identity)
-        worker = chosen_field(row, wanted.worker, "annotator")
-        if isinstance(worker, dict):
-            worker = worker.get("id", worker.get("email"))
-        time = chosen_field(row, wanted.time, "updated_at", "created_at")
-        yield Vote(name, as_name(worker), _answer(row.get(str(label)), log), time)
+        time = export.field(row, "time", "updated_at", "created_at")
+        yield Vote(task, export.worker(row, "annotator"), _answer(row.get(str(label)), log), time)
 
 
 def _only_answer(source: Source) -> str:
@@ -83,15 +68,8 @@ def _answer(value: Any, log: Log) -> Any:
         return answers[0] if len(answers) == 1 else answers or None
     if not isinstance(value, dict):
         return value
-    key = next((key for key in KEYS if set(value) <= {key, "type"} and key in value), None)
-    if key is None:
-        return None
-    if key == "rating":
-        log.ordered = True
-        return value[key]
-    return [leaf(choice) for choice in value[key] or []]
+    key = next((key for key in ANSWERS if set(value) <= {key, "type"} and key in value), None)
+    return None if key is None else chosen_in(value, key, log)
 
 
-READER = Reader(
-    "label-studio-min", "Label Studio JSON-MIN or CSV", recognise, read, ("task", "worker", "label", "time")
-)
+READER = Reader("label-studio-min", recognise, read, ("task", "worker", "label", "time"))

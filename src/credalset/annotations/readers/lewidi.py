@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.readers.common import Guess, Log, Reader, Vote, Wanted, in_batches, task_of
+from credalset.annotations.readers.common import Export, Guess, Reader, Vote
 from credalset.annotations.readers.source import Source
 from credalset.annotations.table import NUMBER_TEXT
 from credalset.exceptions import FileFormatError
@@ -33,9 +33,9 @@ def _items(document: Any) -> Iterator[tuple[Any, Any]]:
         yield from document.items()
 
 
-@in_batches
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
+def read(export: Export) -> Iterator[Vote]:
     """Yield a vote per annotation; the levels of the soft label stay, whether anybody chose them or not."""
+    source, log = export.source, export.log
     log.number_texts = frozenset({"label"})
     number = 0
     levels: set[str] = set()
@@ -43,16 +43,17 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
         for identity, item in _items(document):
             if not isinstance(item, dict) or "annotations" not in item:
                 raise FileFormatError(f"{source.name}: item {identity!r} has no annotations.")
-            task = identity if wanted.task is None and identity is not None else task_of(item, wanted, number)
+            named = export.wanted.task is None and identity is not None
+            task = identity if named else export.task_of(item, number)
             number += 1
             soft = item["soft_label"] if isinstance(item.get("soft_label"), dict) else {}
             log.declare(soft)
             levels.update(soft)
             several = any(isinstance(share, dict) for share in soft.values())
-            yield Vote(task, None, None)
+            yield Vote(task)
             for worker, label in _annotations(item, identity, source):
                 if label in ("", "nan", None):
-                    yield Vote(task, worker, None)
+                    yield Vote(task, worker)
                 else:
                     levels.add(label)
                     yield Vote(task, worker, [one.strip() for one in label.split(",")] if several else label)
@@ -72,4 +73,4 @@ def _annotations(item: dict[str, Any], identity: Any, source: Source) -> list[tu
     return list(zip(workers, labels, strict=False))
 
 
-READER = Reader("lewidi", "LeWiDi JSON", recognise, read, ("task",))
+READER = Reader("lewidi", recognise, read, ("task",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from credalset.annotations.naming import guess_columns
-from credalset.annotations.readers.common import Guess, Log, Reader, Wanted
+from credalset.annotations.readers.common import Export, Guess, Reader
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
@@ -24,20 +24,22 @@ def recognise(source: Source) -> Guess | None:
         isinstance(row.get(name), dict) for row in rows for name in roles.values()
     ):
         return None
-    listed = any(isinstance(row.get(roles["label"]), list) for row in rows)
-    sure = (0.8 if "worker" in roles else 0.6) - (0.3 if listed else 0.0)
+    labels = [row[roles["label"]] for row in rows if row.get(roles["label"]) is not None]
+    listed = any(isinstance(label, list) for label in labels)
+    differ = "worker" not in roles and len(labels) > 3 and len(set(map(str, labels))) == len(labels)
+    sure = (0.8 if "worker" in roles else 0.6) - (0.3 if listed or differ else 0.0)
     return Guess(sure, "its columns have names of tasks and labels" + (", and of workers" if "worker" in roles else ""))
 
 
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
+def read(export: Export) -> Iterator[Batch]:
     """Yield the columns that were asked for or guessed."""
-    given = {role: getattr(wanted, role) for role in TAKES}
+    source, given = export.source, {role: getattr(export.wanted, role) for role in TAKES}
     try:
         roles = guess_columns(source.columns, given)
     except ValueError as error:
         raise type(error)(f"{source.name}: {error}") from None
     names = [str(name) for name in roles.values()]
-    log.notes.append(", ".join(f"{role} from {name!r}" for role, name in zip(roles, names, strict=True)))
+    export.log.notes.append(", ".join(f"{role} from {name!r}" for role, name in zip(roles, names, strict=True)))
     for batch in source.batches(names):
         for name, column in batch.items():
             kinds = set(map(type, column))
@@ -48,4 +50,4 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
         yield {role: batch[name] for role, name in zip(roles, names, strict=True)}
 
 
-READER = Reader("long", "a table with a row per vote", recognise, read, TAKES, missing="error")
+READER = Reader("long", recognise, read, TAKES, missing="error")

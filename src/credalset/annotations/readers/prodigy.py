@@ -7,19 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from credalset.annotations.readers.common import (
-    Guess,
-    Log,
-    Reader,
-    Vote,
-    Wanted,
-    as_name,
-    chosen_field,
-    in_batches,
-    task_of,
-)
+from credalset.annotations.readers.common import Export, Guess, OneQuestion, Reader, Vote
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
@@ -37,17 +26,16 @@ def recognise(source: Source) -> Guess | None:
     return None
 
 
-@in_batches
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
+def read(export: Export) -> Iterator[Vote]:
     """Yield a vote per answer: the options accepted, or accept and reject of the label in question."""
-    question = _Question(wanted, source.name)
+    log, wanted = export.log, export.wanted.one_vs_rest
+    question = OneQuestion(export, "one_vs_rest", "asks yes-or-no questions about several labels")
     named = False
-    for _, number, row in source.records():
-        name = task_of(row, wanted, number, "_input_hash", "_task_hash", "text")
-        worker = as_name(chosen_field(row, wanted.worker, "_annotator_id", "_session_id"))
-        time = chosen_field(row, wanted.time, "_timestamp")
+    for _, number, task, row in export.records("_input_hash", "_task_hash", "text"):
+        worker = export.worker(row, "_annotator_id", "_session_id")
+        time = export.field(row, "time", "_timestamp")
         named = named or not UNNAMED.match(str(worker))
-        yield Vote(name, None, None)
+        yield Vote(task)
         answer = row.get("answer")
         if answer not in ("accept", "reject"):
             log.left_out["ignored" if answer == "ignore" else "without an answer"] += 1
@@ -58,46 +46,20 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
             if answer == "reject":
                 log.left_out["rejected"] += 1
                 continue
-            yield Vote(name, worker, row.get("accept") or [], time)
+            yield Vote(task, worker, row.get("accept") or [], time)
         elif isinstance(row.get("label"), str):
-            if question.asks(row["label"]):
-                yield Vote(name, worker, question.votes(answer == "accept"), time)
+            if question(row["label"]):
+                no = f"not {row['label']}" if wanted is None else []  # with one_vs_rest, what was chosen is a list
+                yield Vote(task, worker, row["label"] if answer == "accept" else no, time)
         else:
             raise FileFormatError(
-                f"{source.name}: line {number + 1} has neither options nor a label, only {list(row)}: spans of text "
-                "are no labels of items."
+                f"{export.source.name}: line {number + 1} has neither options nor a label, only {list(row)}: spans of "
+                "text are no labels of items."
             )
-    log.declare(question.answers)
+    if question.only is not None:
+        log.declare([f"not {question.only}", question.only])
     if not named:
         log.notes.append("sessions have no names, so that each of them counts as an annotator")
 
 
-class _Question:
-    """A yes-or-no question about one label; Prodigy's binary view asks one such question per line."""
-
-    def __init__(self, wanted: Wanted, name: str) -> None:
-        self.label = wanted.one_vs_rest
-        self.name = name
-        self.chosen = wanted.one_vs_rest is not None
-
-    def asks(self, label: str) -> bool:
-        if self.label is None:
-            self.label = label
-        if label != self.label and not self.chosen:
-            raise ValueError(
-                f"{self.name} asks yes-or-no questions about several labels, such as {self.label!r} and {label!r}. "
-                f"Read one at a time: one_vs_rest={self.label!r}."
-            )
-        return label == self.label
-
-    def votes(self, yes: bool) -> Any:
-        if self.chosen:
-            return [self.label] if yes else []
-        return self.label if yes else f"not {self.label}"
-
-    @property
-    def answers(self) -> list[Any]:
-        return [] if self.label is None or self.chosen else [f"not {self.label}", self.label]
-
-
-READER = Reader("prodigy", "Prodigy JSONL", recognise, read, ("task", "worker", "time"))
+READER = Reader("prodigy", recognise, read, ("task", "worker", "time"))

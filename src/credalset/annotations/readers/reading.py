@@ -10,15 +10,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from credalset.annotations.labels import shown
 from credalset.annotations.naming import tidied
-from credalset.annotations.readers.arrow import import_arrow
-from credalset.annotations.readers.common import Log, Reader, Wanted
+from credalset.annotations.readers.common import Export, Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
-from credalset.annotations.readers.registry import Recognition, find_reader, recognise
+from credalset.annotations.readers.registry import READERS, Recognition, recognise
 from credalset.annotations.readers.source import EMPTY, Source
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import check_option, is_missing
+from credalset.exceptions import need
 
 ROLES = ("task", "worker", "label", "time", "weight")
 
@@ -92,7 +93,9 @@ def open_votes(
     if kind is None and None not in (task, label) and {task, label} <= set(source.columns or ()):
         kind = "long"  # whoever names these columns has said what it is
     recognised = recognise(source) if kind is None else None
-    reader = find_reader(recognised.kind if recognised is not None else str(kind))
+    kind = kind if recognised is None else recognised.kind
+    check_option(kind, "kind", tuple(READERS))
+    reader = READERS[str(kind)]
     for role, name in zip(ROLES, (task, worker, label, time, weight), strict=True):
         if name is not None and role not in reader.takes:
             raise ValueError(f"{role}={name!r}: files of kind {reader.kind!r} have no choice of {role}. Leave it out.")
@@ -129,14 +132,20 @@ class VoteFile:
 
     def batches(self) -> Iterator[Batch]:
         """Yield columns task, worker, label, and time and weight where known: one label per row, as in the file."""
+        n_rows, gaps = 0, []
         for batch in self._labelled():
             complete = self.complete(batch)
-            if self.missing == "error" and len(complete["label"]) < len(batch["label"]):
-                raise ValueError(
-                    f"{self.source.name} has a vote without task, worker or label. Pass missing='drop' to leave it out."
-                )
-            if complete["label"]:
+            if self.missing == "error":
+                gaps += [n_rows + row for row in incomplete_rows(batch)]
+                n_rows += len(batch["label"])
+            if complete["label"] and not gaps:  # after a gap, what follows is only counted
                 yield complete
+        if gaps:
+            votes, them = ("1 vote", "it") if len(gaps) == 1 else (f"{len(gaps)} votes", "them")
+            raise ValueError(
+                f"{self.source.name} has {votes} without task, worker or label (in rows {shown(gaps)}; the first is 0)"
+                f". Pass missing='drop' to leave {them} out."
+            )
 
     def complete(self, batch: Batch) -> Batch:
         """Return the complete rows; those of a table in which none should be missing are counted as left out."""
@@ -152,7 +161,7 @@ class VoteFile:
         single = SingleLabels(self.wanted.one_vs_rest)
         found: set[str] = set()
         unknown = count(1)
-        for batch in self.reader.read(self.source, self.wanted, log):
+        for batch in self.reader.batches(Export(self.source, self.wanted, log)):
             labels = single(batch["label"], partial(self._where, batch))
             batch["label"] = labels = [tidied(label) for label in labels] if self.tidy else labels
             if log.no_workers:
@@ -200,13 +209,13 @@ class VoteFile:
     @property
     def schema(self) -> Any:
         """Schema of `record_batches`: whole numbers, numbers, truth values or texts. Reads the file once."""
-        pyarrow = import_arrow("Arrow batches", "or use VoteFile.batches")
+        pyarrow = need("pyarrow", "Arrow batches", "or use VoteFile.batches")
         names = {"int": pyarrow.int64(), "float": pyarrow.float64(), "bool": pyarrow.bool_(), "str": pyarrow.string()}
         return pyarrow.schema([(role, names[kind.name]) for role, kind in self.types.items()])
 
     def record_batches(self) -> Iterator[Any]:
         """Yield pyarrow record batches of one schema; memory does not grow with the file."""
-        pyarrow = import_arrow("Arrow batches", "or use VoteFile.batches")
+        pyarrow = need("pyarrow", "Arrow batches", "or use VoteFile.batches")
         types, schema = self.types, self.schema
         for batch in self.batches():
             arrays = [
@@ -218,8 +227,13 @@ class VoteFile:
 
 def complete_rows(batch: Batch) -> Batch:
     """Return the rows that have a task, a worker, a label and a weight, as far as there are such columns."""
-    gaps = [column for role, column in batch.items() if role != "time" and None in column]
+    gaps = set(incomplete_rows(batch))
     if not gaps:
         return batch
-    kept = [row for row in range(len(batch["label"])) if all(column[row] is not None for column in gaps)]
-    return {role: [column[row] for row in kept] for role, column in batch.items()}
+    return {role: [x for row, x in enumerate(column) if row not in gaps] for role, column in batch.items()}
+
+
+def incomplete_rows(batch: Batch) -> list[int]:
+    """Return the rows in which the task, the worker, the label or the weight is missing."""
+    columns = [column for role, column in batch.items() if role != "time" and None in column]
+    return sorted({row for column in columns for row, value in enumerate(column) if value is None})

@@ -53,13 +53,6 @@ class Recognition(NamedTuple):
         return f"{word} {self.kind}: {self.why}"
 
 
-def find_reader(kind: str) -> Reader:
-    """Return the reader of a kind."""
-    if kind not in READERS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, READERS))}, but is {kind!r}.")
-    return READERS[kind]
-
-
 def recognise(source: Source) -> Recognition:
     """Ask every reader for its opinion and take the surest; refuse a tie and what nobody knows."""
     opinions = [(reader.kind, reader.recognise(source)) for reader in READERS.values()]

@@ -6,17 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from credalset.annotations.naming import plain
-from credalset.annotations.readers.common import (
-    Guess,
-    Log,
-    Reader,
-    Vote,
-    Wanted,
-    as_name,
-    chosen_field,
-    in_batches,
-    task_of,
-)
+from credalset.annotations.readers.common import Export, Guess, Reader, Vote, as_name, dig
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
 
@@ -57,9 +47,9 @@ def _find(source: Source, names: list[str]) -> str | None:
     return None
 
 
-@in_batches
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
+def read(export: Export) -> Iterator[Vote]:
     """Yield a vote per element of the lists."""
+    source, wanted, log = export.source, export.wanted, export.log
     labels = wanted.label if wanted.label is not None else _find(source, LABELS)
     workers = wanted.worker if wanted.worker is not None else _find(source, WORKERS)
     if labels is None:
@@ -68,17 +58,16 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Vote]:
     log.notes.append(f"labels from {labels!r}" + (f", annotators from {workers!r}" if workers is not None else ""))
     log.declare(names or [])
     log.no_workers = workers is None
-    for _, number, row in source.records():
-        name = task_of(row, wanted, number, *IDS)
-        votes = _as_list(chosen_field(row, labels), labels, source)
-        who = _as_list(chosen_field(row, workers), workers, source) if workers is not None else [None] * len(votes)
+    for _, _, task, row in export.records(*IDS):
+        votes = _as_list(dig(row, labels), labels, source)
+        who = _as_list(dig(row, workers), workers, source) if workers is not None else [None] * len(votes)
         if len(who) != len(votes):
-            raise FileFormatError(f"{source.name}: task {name!r} has {len(votes)} labels, but {len(who)} annotators.")
-        yield Vote(name, None, None)
+            raise FileFormatError(f"{source.name}: task {task!r} has {len(votes)} labels, but {len(who)} annotators.")
+        yield Vote(task)
         for worker, label in zip(who, votes, strict=True):
             if names is not None and isinstance(label, int):
                 label = names[label] if label >= 0 else None  # -1 is "no label" in that library
-            yield Vote(name, as_name(worker), label)
+            yield Vote(task, as_name(worker), label)
 
 
 def _as_list(value: Any, column: Any, source: Source) -> list[Any]:
@@ -98,4 +87,4 @@ def _class_names(source: Source, column: str) -> list[str] | None:
     return names if isinstance(names, list) else None
 
 
-READER = Reader("lists", "rows with lists of labels and annotators", recognise, read, ("task", "worker", "label"))
+READER = Reader("lists", recognise, read, ("task", "worker", "label"))

@@ -11,14 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from credalset.annotations.readers.arrow import arrow_batches, arrow_schema
-from credalset.annotations.readers.files import File, find_files, guard, guarded
-from credalset.annotations.readers.parsing import (
-    Batch,
-    JsonStream,
-    as_text,
-    delimited_batches,
-    guess_delimiter,
-)
+from credalset.annotations.readers.files import File, find_files, guard
+from credalset.annotations.readers.parsing import Batch, JsonStream, as_text, delimited_batches, guess_delimiter
 from credalset.exceptions import FileFormatError
 
 BATCH = 1 << 14
@@ -71,7 +65,7 @@ class Source:
             keys = (key for record in self.sample if isinstance(record, dict) for key in record)
             return list(dict.fromkeys(keys))
         if self.format == "text":
-            return list(next(self._text_batches(self.files[0], 1)))
+            return list(next(self._text_batches(self.files[0])))
         return list(arrow_schema(self.files[0], self.format).names)
 
     @cached_property
@@ -88,11 +82,10 @@ class Source:
         for file in self.files:
             if self.format == "json":
                 yield from ((file, document) for document in self._json_documents(file))
-            else:
-                for batch in self._file_batches(file, None, BATCH):
-                    names = list(batch)
-                    rows = zip(*batch.values(), strict=True)
-                    yield from ((file, dict(zip(names, row, strict=True))) for row in rows)
+                continue
+            for batch in self._file_batches(file):
+                rows = zip(*batch.values(), strict=True)
+                yield from ((file, dict(zip(batch, row, strict=True))) for row in rows)
 
     def records(self) -> Iterator[tuple[File, int, dict[str, Any]]]:
         """Yield documents with their number, refusing those that are no objects."""
@@ -105,47 +98,46 @@ class Source:
 
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:
         """Yield some columns, a batch of rows at a time; empty cells are None."""
-        blank = set(self.empty)
         for file in self.files:
-            for batch in self._file_batches(file, names, BATCH):
-                if self.empty != EMPTY and not self.is_text:
-                    batch = {
-                        name: [None if as_mark(cell) in blank else cell for cell in column]
-                        for name, column in batch.items()
-                    }
-                yield batch
+            yield from self._file_batches(file, names)
 
-    def _file_batches(self, file: File, names: Sequence[str] | None, size: int) -> Iterator[Batch]:
+    def _file_batches(self, file: File, names: Sequence[str] | None = None) -> Iterator[Batch]:
         if self.format == "json":
-            yield from self._json_batches(file, names, size)
-        elif self.format == "text":
-            blank = set(self.empty)
-            for batch in self._text_batches(file, size):
-                missing = [name for name in names or () if name not in batch]
-                if missing:
-                    raise FileFormatError(f"{file.name} has no column {missing[0]!r}, only {list(batch)}.")
-                yield {name: [None if cell in blank else cell for cell in batch[name]] for name in names or list(batch)}
+            found = self._json_batches(file, names or self.columns)
         else:
-            yield from arrow_batches(file, self.format, names, size)
+            found = self._text_batches(file) if self.is_text else arrow_batches(file, self.format, names, BATCH)
+        for batch in found:
+            missing = [name for name in names or () if name not in batch]
+            if missing:
+                known = list(batch) if self.is_text else arrow_schema(file, self.format).names
+                raise FileFormatError(f"{file.name} has no column {missing[0]!r}, only {known}.")
+            yield {name: self._cells(batch[name]) for name in names or batch}
 
-    def _text_batches(self, file: File, size: int) -> Iterator[Batch]:
+    def _cells(self, column: list[Any]) -> list[Any]:
+        """Put None into empty cells."""
+        blank = set(self.empty)
+        if self.is_text:
+            return [None if cell in blank else cell for cell in column]
+        return column if self.empty == EMPTY else [None if as_mark(cell) in blank else cell for cell in column]
+
+    def _text_batches(self, file: File) -> Iterator[Batch]:
         delimiter = self.delimiter
         if delimiter is None:
             with guard(file.name), as_text(file.open(), self.encoding) as stream:
                 delimiter = guess_delimiter(stream.read(SAMPLE_BYTES), file.name)
-        with as_text(file.open(), self.encoding) as stream:
-            yield from guarded(file.name, delimited_batches(stream, file.name, delimiter, size))
+        with guard(file.name), as_text(file.open(), self.encoding) as stream:
+            yield from delimited_batches(stream, file.name, delimiter, BATCH)
 
     def _json_documents(self, file: File) -> Iterator[Any]:
-        with as_text(file.open(), self.encoding) as stream:
-            yield from guarded(file.name, iter(JsonStream(stream, file.name)))
+        with guard(file.name), as_text(file.open(), self.encoding) as stream:
+            yield from JsonStream(stream, file.name)
 
-    def _json_batches(self, file: File, names: Sequence[str] | None, size: int) -> Iterator[Batch]:
+    def _json_batches(self, file: File, names: Sequence[str]) -> Iterator[Batch]:
         documents = self._json_documents(file)
-        while records := list(islice(documents, size)):
+        while records := list(islice(documents, BATCH)):
             if not all(isinstance(record, dict) for record in records):
                 raise FileFormatError(f"{file.name} must hold objects, one per row.")
-            yield {name: [record.get(name) for record in records] for name in names or self.columns}
+            yield {name: [record.get(name) for record in records] for name in names}
 
 
 def as_mark(cell: Any) -> str | None:

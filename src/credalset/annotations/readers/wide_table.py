@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from credalset.annotations.naming import TASK_NAMES, candidates, plain
-from credalset.annotations.readers.common import Guess, Log, Reader, Wanted
+from credalset.annotations.naming import candidates, plain, tidied
+from credalset.annotations.readers.common import Export, Guess, Reader
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.source import Source
-from credalset.annotations.table import is_missing, is_number_text
-from credalset.annotations.wide import ANNOTATOR
+from credalset.annotations.table import is_number_text
+from credalset.annotations.wide import is_annotator, label_columns, votes_in
 
 INDEX_NAMES = {"", "unnamed_0", "index"}
-#: more distinct values than this, and more than every second row a new one, are texts rather than labels
-MOST_LABELS = 20
 
 
 def recognise(source: Source) -> Guess | None:
@@ -25,14 +23,14 @@ def recognise(source: Source) -> Guess | None:
     columns = _annotators(source, _task_column(source, None))
     if len(columns) < 2 or candidates(columns, "label"):
         return None
-    if all(ANNOTATOR.fullmatch(plain(name)) for name in columns):
+    if all(is_annotator(name) for name in columns):
         return Guess(0.9, f"its columns are annotators: {', '.join(map(repr, columns[:3]))}")
-    values = {name: {row[name] for row in source.sample if row.get(name) is not None} for name in columns}
+    values = {name: {tidied(row[name]) for row in source.sample if row.get(name) is not None} for name in columns}
     holders = Counter(value for distinct in values.values() for value in distinct)
     shared = {value for value, n in holders.items() if n > 1}
     empty = any(row.get(name) is None for row in source.sample for name in columns)
     texts = not all(isinstance(value, int | float) or is_number_text(value) for value in holders)
-    if all(distinct & shared for distinct in values.values()) and (texts or empty):
+    if sum(bool(distinct & shared) for distinct in values.values()) > 1 and (texts or empty):
         label = min(shared, key=str)
         return Guess(0.7, f"the columns {', '.join(map(repr, columns[:3]))} share labels such as {label!r}")
     return None
@@ -43,27 +41,19 @@ def _task_column(source: Source, wanted: Any) -> str | None:
         if wanted not in source.columns:
             raise ValueError(f"{source.name} has no column {wanted!r}, only {source.columns}. Name it: task=...")
         return str(wanted)
-    return next((name for name in source.columns if plain(name) in TASK_NAMES | INDEX_NAMES), None)
+    found = candidates(source.columns, "task") or [name for name in source.columns if plain(name) in INDEX_NAMES]
+    return str(found[0]) if found else None
 
 
 def _annotators(source: Source, task: str | None) -> list[str]:
-    """Return the columns that hold labels: few of them, and some in other columns too. Texts differ from row to row."""
+    """Return the columns that hold labels, as far as the first rows tell."""
     rows = [row for row in source.sample if isinstance(row, dict)]
-    cells = {name: [row[name] for row in rows if row.get(name) is not None] for name in source.columns if name != task}
-    plain_cells = {
-        name: values for name, values in cells.items() if not any(isinstance(value, list | dict) for value in values)
-    }
-    columns = Counter(value for values in plain_cells.values() for value in set(values))
-    return [
-        name
-        for name, values in plain_cells.items()
-        if len(set(values)) <= max(MOST_LABELS, len(values) // 2)
-        and (len(set(values)) < max(3, len(values)) or any(columns[value] > 1 for value in values))
-    ]
+    return label_columns({name: [row.get(name) for row in rows] for name in source.columns if name != task})
 
 
-def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
+def read(export: Export) -> Iterator[Batch]:
     """Yield a vote per filled cell."""
+    source, wanted = export.source, export.wanted
     task = _task_column(source, wanted.task)
     given = [wanted.worker] if isinstance(wanted.worker, str) else wanted.worker
     annotators = _annotators(source, task) if given is None else list(given)
@@ -72,17 +62,19 @@ def read(source: Source, wanted: Wanted, log: Log) -> Iterator[Batch]:
         fault = f"no column {unknown[0]!r}" if unknown else "no columns of labels"
         raise ValueError(f"{source.name} has {fault}, only {source.columns}. Name the annotators: worker=[...].")
     shown = ", ".join(map(repr, annotators[:5])) + (", …" if len(annotators) > 5 else "")
-    log.notes.append(f"annotators {shown}" + (f", items from {task!r}" if task is not None else ", items by number"))
+    others = [name for name in source.columns if name != task and name not in annotators]
+    export.log.notes.append(
+        f"annotators {shown}"
+        + (f", items from {task!r}" if task is not None else ", items by number: name their column with task=...")
+        + (f"; not read: {', '.join(map(repr, others[:5]))}" if others else "")
+    )
     done = 0
     for batch in source.batches([*annotators, *([] if task is None else [task])]):
         size = len(batch[annotators[0]])
         items = batch[task] if task is not None else list(range(done, done + size))
         done += size
         yield {"task": items, "worker": [None] * size, "label": [None] * size}
-        for name in annotators:
-            filled = [row for row, label in enumerate(batch[name]) if not is_missing(label)]
-            labels = [batch[name][row] for row in filled]
-            yield {"task": [items[row] for row in filled], "worker": [name] * len(filled), "label": labels}
+        yield votes_in({name: batch[name] for name in annotators}, items)
 
 
-READER = Reader("wide", "a table with a row per item and a column per annotator", recognise, read, ("task", "worker"))
+READER = Reader("wide", recognise, read, ("task", "worker"))

@@ -17,7 +17,7 @@ from itertools import permutations, product
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import comb, gammaln, xlogy
 
 from credalset._typing import FloatArray, IntArray
 
@@ -53,19 +53,8 @@ def thinned(counts: FloatArray, vectors: IntArray) -> FloatArray:
     array([[0.333, 0.667, 0.   ]])
     """
     d = vectors.sum(axis=1)[0]
-    ways = np.ones((len(counts), len(vectors)))
-    for k in range(vectors.shape[1]):
-        ways *= _choose(counts[:, k, None], vectors[None, :, k])
-    return ways / _choose(counts.sum(axis=1), d)[:, None]
-
-
-def _choose(n: FloatArray, k: IntArray) -> FloatArray:
-    """Binomial coefficients as products, zero where k > n; exact for the few votes they are used for."""
-    k = np.broadcast_to(k, np.broadcast_shapes(np.shape(n), np.shape(k)))
-    result = np.ones(k.shape)
-    for j in range(int(k.max(initial=0))):
-        result = np.where(j < k, result * np.maximum(n - j, 0.0) / (j + 1.0), result)
-    return result
+    ways = comb(counts[:, None], vectors).prod(axis=2)
+    return np.asarray(ways / comb(counts.sum(axis=1), d)[:, None])
 
 
 @cache

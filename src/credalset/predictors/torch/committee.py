@@ -24,9 +24,15 @@ class CommitteeEstimator(NetworkEstimator):
     #: tells `ConformalCredalClassifier` to pass on counts where it has them
     accepts_counts = True
 
+    hidden: Sequence[int] = (64, 64)
     _: KW_ONLY
     likelihood: str = "distributions"
     n_networks: int = 1
+    optimizer: str = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-2
+    batch_size: int = 32
+    epochs: int = 40
 
     def _targets(self, labels: Labels) -> FloatArray:
         if self.likelihood != "counts":

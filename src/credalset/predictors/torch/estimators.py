@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from credalset._typing import FloatArray
-from credalset._validation import as_finite, as_positive_int
+from credalset._validation import as_finite, as_positive_int, check_choice
 from credalset.predictors.torch.base import Job, TorchEstimator, as_device
 from credalset.predictors.torch.heads import Dirichlet, Head, Softmax
+from credalset.predictors.torch.losses import LINKS
 from credalset.predictors.torch.networks import ACTIVATIONS, StackedNetworks, build_network, initialise
 from credalset.predictors.torch.training import Trainee
 
@@ -34,9 +35,7 @@ class NetworkEstimator(TorchEstimator):
     def _empty_network(self, n_features: int, n_classes: int) -> nn.Sequential:
         """Build the network without its weights."""
         hidden = [as_positive_int(width, "each entry of hidden") for width in _as_sequence(self.hidden)]
-        if self.activation not in ACTIVATIONS:
-            known = ", ".join(map(repr, ACTIVATIONS))
-            raise ValueError(f"activation must be one of {known}, but is {self.activation!r}.")
+        check_choice(self.activation, "activation", ACTIVATIONS)
         if not 0.0 <= as_finite(self.dropout, "dropout") < 1.0:
             raise ValueError(f"dropout must be at least 0 and below 1, but is {self.dropout!r}.")
         n_outputs = self._head().n_outputs(n_classes)
@@ -193,8 +192,7 @@ class SecondOrderNetwork(NetworkEstimator):
     output_l2: float = 1e-4
 
     def _head(self) -> Head:
-        if self.link == "concentration":
-            raise ValueError("link must be one of 'relu', 'softplus', 'exp', but is 'concentration'.")
+        check_choice(self.link, "link", LINKS)
         return Dirichlet(self.link, self.label_clip, self.output_l2)
 
     def predict_concentration(self, X: Any) -> FloatArray:

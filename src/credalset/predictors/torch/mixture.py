@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from credalset.predictors.torch.committee import CommitteeEstimator
 from credalset.predictors.torch.heads import DirichletMixture, Head
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class DirichletMixtureNetwork(CommitteeEstimator):
     r"""Predict mixtures of Dirichlet densities over label distributions.
 
@@ -65,16 +64,9 @@ class DirichletMixtureNetwork(CommitteeEstimator):
     (2, 4, 4)
     """
 
-    hidden: Sequence[int] = (64, 64)
-    _: KW_ONLY
     n_components: int = 8
     pull: float = 1e-3
     likelihood: str = "density"
-    optimizer: str = "adamw"
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-2
-    batch_size: int = 32
-    epochs: int = 40
 
     def _head(self) -> Head:
         return DirichletMixture(self.n_components, self.pull, self.likelihood)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from credalset._typing import AnyArray
 from credalset._validation import as_positive_int
 from credalset.exceptions import FileFormatError, MissingExtraError
 from credalset.persistence.plain import is_whole, refusing, require
 from credalset.predictors.torch.base import TorchEstimator
 from credalset.predictors.torch.estimators import FirstOrderNetwork, NetworkEstimator, SecondOrderNetwork
+from credalset.predictors.torch.intervals import IntervalNetwork
 from credalset.predictors.torch.mixture import DirichletMixtureNetwork
 from credalset.predictors.torch.prototypes import PrototypeNetwork
 from credalset.predictors.torch.torch_predictor import TorchPredictor
@@ -22,9 +22,16 @@ from credalset.predictors.torch.torch_predictor import TorchPredictor
 #: estimators that can be saved; a new learner adds itself here
 SAVEABLE: dict[str, type[TorchEstimator]] = {
     kind.__name__: kind
-    for kind in (DirichletMixtureNetwork, FirstOrderNetwork, PrototypeNetwork, SecondOrderNetwork, TorchPredictor)
+    for kind in (
+        DirichletMixtureNetwork,
+        FirstOrderNetwork,
+        IntervalNetwork,
+        PrototypeNetwork,
+        SecondOrderNetwork,
+        TorchPredictor,
+    )
 }
-FLAGS = ("early_stopping", "warm_start", "verbose", "prefit", "offsets")
+CURVES = ("loss_curve", "validation_curve")
 
 
 def dump_network(estimator: TorchEstimator) -> tuple[dict[str, Any], bytes]:
@@ -36,7 +43,7 @@ def dump_network(estimator: TorchEstimator) -> tuple[dict[str, Any], bytes]:
             "Save the calibration alone with classifier.calibration_.save(path), and the weights by their own means."
         )
     values: dict[str, Any] = {"type": name, "params": plain_params(estimator)}
-    for curve in ("loss_curve", "validation_curve"):
+    for curve in CURVES:
         if hasattr(estimator, f"{curve}_"):
             values[curve] = [float(loss) for loss in getattr(estimator, f"{curve}_")]
     module = estimator.module if getattr(estimator, "prefit", False) else estimator.module_
@@ -44,31 +51,26 @@ def dump_network(estimator: TorchEstimator) -> tuple[dict[str, Any], bytes]:
 
 
 def load_network(
-    values: dict[str, Any], weights: bytes, fitted: dict[str, Any], module: nn.Module | None, path: str | Path
+    values: dict[str, Any], weights: bytes, fitted: dict[str, Any], module: nn.Module | None
 ) -> TorchEstimator:
     """Rebuild an estimator; ``fitted`` holds its checked classes and features."""
     name = values.get("type")
     is_known = isinstance(name, str) and name in SAVEABLE
-    require(is_known, f"{path} holds a network of type {name!r}, which is not known here.")
+    require(is_known, f"holds a network of type {name!r}, which is not known here.")
     kind = SAVEABLE[str(name)]
-    if (kind is TorchPredictor) != (module is not None):
-        if module is None:
-            raise ValueError(
-                f"{path} holds the weights of a module of your own. Pass an object of the same class to load them "
-                "into: credalset.load(path, module=...)."
-            )
-        raise ValueError(f"{path} holds a {kind.__name__}, which builds its own network. Load it without module.")
-    estimator = _build(kind, values.get("params"), module, path)
-    network = _load_into(estimator, load_weights(weights, path), fitted, path)
+    if kind is TorchPredictor and module is None:
+        raise ValueError(
+            "module is missing: what was saved are the weights of a module of your own. Pass an object of the same "
+            "class to load them into: credalset.load(path, module=...)."
+        )
+    if kind is not TorchPredictor and module is not None:
+        raise ValueError(f"module was given, but a {name} builds its own network. Load it without module.")
+    estimator = _build(kind, values.get("params"), module)
+    network = _load_into(estimator, load_weights(weights), fitted)
+    curves = {curve: _curve(values[curve]) for curve in CURVES if curve in values}
     if not getattr(estimator, "prefit", False):
-        estimator.module_ = network.eval()
-        estimator.n_iter_ = 0
-    for curve in ("loss_curve", "validation_curve"):
-        if curve in values:
-            setattr(estimator, f"{curve}_", _curve(values[curve], path))
-            if curve == "loss_curve":
-                estimator.n_iter_ = len(values[curve])
-    for name, value in fitted.items():
+        fitted = fitted | {"module_": network.eval(), "n_iter_": len(curves.get("loss_curve", ()))}
+    for name, value in (fitted | {f"{curve}_": losses for curve, losses in curves.items()}).items():
         setattr(estimator, name, value)
     return estimator
 
@@ -96,13 +98,13 @@ def dump_weights(module: nn.Module) -> bytes:
     )
 
 
-def load_weights(data: bytes, path: str | Path) -> dict[str, Tensor]:
+def load_weights(data: bytes) -> dict[str, Tensor]:
     """Read weights in safetensors format."""
     safetensors = _safetensors()
     try:
         weights: dict[str, Tensor] = safetensors.load(data)
     except Exception as error:  # whatever a damaged or forged file makes the reader trip over
-        raise FileFormatError(f"{path} has weights that cannot be read: {error}") from None
+        raise FileFormatError(f"has weights that cannot be read: {error}") from None
     return weights
 
 
@@ -118,16 +120,15 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _build(kind: type[TorchEstimator], params: Any, module: nn.Module | None, path: str | Path) -> TorchEstimator:
+def _build(kind: type[TorchEstimator], params: Any, module: nn.Module | None) -> TorchEstimator:
     own: dict[str, Any] = {} if module is None else {"module": module}
-    names = set(kind._get_param_names()) - {"module"}
-    has_all = isinstance(params, dict) and set(params) == names
-    require(has_all, f"{path} does not have the parameters of a {kind.__name__}.")
-    is_plain = all(isinstance(params[name], bool) for name in FLAGS if name in names)
+    has_all = isinstance(params, dict) and set(params) == set(kind._get_param_names()) - {"module"}
+    require(has_all, f"does not have the parameters of a {kind.__name__}.")
+    are_flags = all(isinstance(params[field.name], bool) for field in fields(kind) if field.type == "bool")
     seed, device = params["random_state"], params["device"]
-    is_possible = is_plain and (seed is None or is_whole(seed)) and isinstance(device, str)
-    require(is_possible, f"{path} has parameters that a {kind.__name__} cannot have.")
-    with refusing(f"{path} has unusable parameters for a {kind.__name__}"):
+    is_possible = are_flags and (seed is None or is_whole(seed)) and isinstance(device, str)
+    require(is_possible, f"has parameters that a {kind.__name__} cannot have.")
+    with refusing(f"has unusable parameters for a {kind.__name__}"):
         hidden = {"hidden": tuple(params["hidden"])} if "hidden" in params else {}
         estimator = kind(**{**params, **hidden, **own})
         estimator._head()
@@ -135,23 +136,20 @@ def _build(kind: type[TorchEstimator], params: Any, module: nn.Module | None, pa
     return estimator
 
 
-def _load_into(
-    estimator: TorchEstimator, weights: dict[str, Tensor], fitted: dict[str, Any], path: str | Path
-) -> nn.Module:
+def _load_into(estimator: TorchEstimator, weights: dict[str, Tensor], fitted: dict[str, Any]) -> nn.Module:
     """Check names and shapes before anything is allocated, then take the weights over."""
     if not isinstance(estimator, NetworkEstimator):
-        _check_fit(estimator.module.state_dict(), weights, f"the weights in {path} do not fit the module")
+        _check_fit(estimator.module.state_dict(), weights, "has weights that do not fit the module")
         estimator.module.load_state_dict(weights)
         return estimator.module
-    classes: AnyArray | None = fitted.get("classes_")
-    if classes is None or len(classes) < 2 or fitted.get("n_features_in_", 0) < 1:
-        raise FileFormatError(f"{path} does not say which classes and features its network has.")
-    with refusing(f"{path} describes a network that cannot be built"):
+    n_classes, n_features = len(fitted.get("classes_", ())), fitted.get("n_features_in_", 0)
+    require(n_classes >= 2 and n_features >= 1, "does not say which classes and features its network has.")
+    with refusing("describes a network that cannot be built"):
         n_networks = as_positive_int(getattr(estimator, "n_networks", 1), "n_networks")
         is_complete = len(weights) == 2 * (len(estimator.hidden) + 1) * n_networks
-        require(is_complete, f"{path} does not have the weights of {len(estimator.hidden)} hidden layers.")
-        network = estimator._empty_module(fitted["n_features_in_"], len(classes))
-    _check_fit(network.state_dict(), weights, f"{path} contradicts itself: its weights do not fit its network")
+        require(is_complete, f"does not have the weights of {len(estimator.hidden)} hidden layers.")
+        network = estimator._empty_module(n_features, n_classes)
+    _check_fit(network.state_dict(), weights, "contradicts itself: its weights do not fit its network")
     network.load_state_dict(weights, assign=True)
     return network
 
@@ -168,7 +166,7 @@ def _check_fit(expected: dict[str, Tensor], weights: dict[str, Tensor], sentence
         require(is_finite, f"{sentence}: {name!r} contains NaN or infinity.")
 
 
-def _curve(values: Any, path: str | Path) -> list[float]:
+def _curve(values: Any) -> list[float]:
     is_curve = isinstance(values, list) and all(isinstance(value, float) for value in values)
-    require(is_curve, f"{path} has no valid record of its training.")
+    require(is_curve, "has no valid record of its training.")
     return list(values)

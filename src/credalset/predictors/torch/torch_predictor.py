@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from credalset._typing import FloatArray
+from credalset._validation import check_choice
 from credalset.exceptions import CredalSetWarning
 from credalset.predictors.torch.base import Job, TorchEstimator, as_device, forward_in_blocks
 from credalset.predictors.torch.heads import Dirichlet, Head, Probabilities, Softmax
@@ -105,13 +105,8 @@ class TorchPredictor(TorchEstimator):
         return bool(self.prefit) or hasattr(self, "module_")
 
     def _head(self) -> Head:
-        if self.order not in OUTPUTS:
-            raise ValueError(f"order must be 'first' or 'second', but is {self.order!r}.")
-        if self.output not in OUTPUTS[self.order]:
-            known = ", ".join(map(repr, OUTPUTS[self.order]))
-            raise ValueError(
-                f"output must say what a module of {self.order} order puts out, one of {known}, but is {self.output!r}."
-            )
+        check_choice(self.order, "order", OUTPUTS)
+        check_choice(self.output, f"output of a module of {self.order} order", OUTPUTS[self.order])
         if self.order == "second":
             return Dirichlet(self.output, self.label_clip, self.output_l2)
         return Softmax() if self.output == "logits" else Probabilities()
@@ -127,7 +122,7 @@ class TorchPredictor(TorchEstimator):
         _as_module(self.module)
         job = super()._prepare(X, Y)
         job.module.to(as_device(self.device))
-        self._read(job.module, job.run.x[: job.options.batch_size], n_classes=len(job.classes))
+        self._read(job.module, job.run.x[: self.batch_size], n_classes=len(job.classes))
         return job
 
     def _key(self, job_shape: Hashable) -> Hashable:
@@ -137,13 +132,12 @@ class TorchPredictor(TorchEstimator):
         (job,) = jobs
         return ModuleTrainee(job.module, as_device(self.device), job.run.x)
 
-    @contextmanager
-    def _randomness(self, jobs: Sequence[Job]) -> Iterator[None]:
-        (job,) = jobs
+    def _train(self, jobs: Sequence[Job]) -> None:
+        """Train, with the global random state, from which modules draw, put back afterwards."""
         device = as_device(self.device)
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(job.seed)
-            yield
+            torch.manual_seed(jobs[0].seed)
+            super()._train(jobs)
 
     def _features(self, X: Any, *, reset: bool) -> Tensor:
         """Check features of any shape (n, …); tensors are taken as they are."""

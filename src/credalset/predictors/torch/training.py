@@ -17,7 +17,7 @@ from torch import Tensor
 
 from credalset._progress import progress
 from credalset._typing import RandomState
-from credalset._validation import as_finite, as_positive_int, as_probability
+from credalset._validation import as_finite, as_positive_int, as_probability, check_choice
 from credalset.predictors.torch.heads import Head
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
@@ -70,8 +70,7 @@ class TrainingOptions:
     verbose: bool = False
 
     def _check_options(self) -> None:
-        if self.optimizer not in OPTIMIZERS:
-            raise ValueError(f"optimizer must be one of {', '.join(map(repr, OPTIMIZERS))}, but is {self.optimizer!r}.")
+        check_choice(self.optimizer, "optimizer", OPTIMIZERS)
         if as_finite(self.learning_rate, "learning_rate") <= 0.0:
             raise ValueError(f"learning_rate must be positive, but is {self.learning_rate!r}.")
         as_finite(self.weight_decay, "weight_decay", minimum=0.0)

@@ -89,7 +89,7 @@ def max_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> t
         theta = np.maximum(np.expm1(-x), TINY)
         return relative_to(radius, *_max_entropy_curve(theta, m, largest, log_ratio)[1:])
 
-    start, tolerance = -0.5 * np.log(uniform[rows] / r), np.full_like(r, 1e-9)
+    start, tolerance = -np.log1p(1.75 * (np.sqrt(uniform[rows] / r) - 1.0)), np.full_like(r, 1e-7)
     x = newton(curve, (m, largest, log_ratio, r), -np.log1p(theta), np.zeros_like(r), start, tolerance)
     with np.errstate(all="ignore"):
         point[:, rows] = _max_entropy_curve(np.maximum(np.expm1(-x), TINY), m, largest, log_ratio)[0]
@@ -218,7 +218,7 @@ def _solve(
         miss, slope = relative_to(data[3], value, slope)
         return np.where(falling, -branch * np.inf, miss), np.where(falling, np.nan, slope)
 
-    return newton(curve, (*modes, radius), low, high, start, np.full_like(radius, 1e-9))
+    return newton(curve, (*modes, radius), low, high, start, np.full_like(radius, 1e-7))
 
 
 @in_blocks(lambda size: 2 * size)

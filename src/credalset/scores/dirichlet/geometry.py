@@ -13,9 +13,11 @@ so that sums over them run along memory.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import xlog1py
 
 from credalset._parallel import in_blocks
-from credalset._typing import BoolArray, FloatArray
+from credalset._typing import FloatArray
+from credalset.scores.pooling import pool
 from credalset.sets.roots import among, newton
 
 TINY = float(np.finfo(np.float64).tiny)  # a positive mass never rounds to zero: the point would leave the ball
@@ -153,7 +155,7 @@ def _support_on_positive(m: FloatArray, gap: FloatArray, radius: FloatArray) -> 
     spread = np.maximum((m * gap * gap).sum(axis=0) - mean * mean, 0.0)
     start = -np.log(np.maximum(np.sqrt(spread / (2.0 * radius)), 1e-300))
     low, high = 0.5 * np.log(8.0 * radius), np.full_like(radius, 690.0)
-    x = newton(curve, (m, gap, radius), low, high, start, np.full_like(radius, 1e-9))
+    x = newton(curve, (m, gap, radius), low, high, start, np.full_like(radius, 1e-7))
     return np.where(m > 0, np.maximum(_support_curve(np.exp(-x), m, gap)[0], TINY), 0.0)
 
 
@@ -239,21 +241,7 @@ def closest_with_top(center: FloatArray) -> FloatArray:
     mean t, as long as the next larger class exceeds t; all other classes keep m. Hence KL = Σ_pool m log(m/t).
     Masses are written m_max (1 − δ), so near-ties keep their relative accuracy.
     """
-    m = np.ascontiguousarray(center.T)
-    largest = m.max(axis=0)
-    deficit = (largest - m) / largest
-    ordered = np.sort(deficit, axis=0)
+    largest = center.max(axis=1, keepdims=True)
     with np.errstate(all="ignore"):
-        cost = np.where(deficit < 1, (1.0 - deficit) * np.log1p(-deficit), 0.0)
-        ordered_cost = np.where(ordered < 1, (1.0 - ordered) * np.log1p(-ordered), 0.0)
-    pooled_deficit, pooled_cost, size = deficit.copy(), cost, np.ones_like(m)
-    growing: BoolArray = np.ones(m.shape, dtype=bool)
-    for candidate, extra in zip(ordered, ordered_cost, strict=True):
-        growing = growing & (candidate < pooled_deficit / size)
-        if not growing.any():
-            break
-        pooled_deficit = np.where(growing, pooled_deficit + candidate, pooled_deficit)
-        pooled_cost = np.where(growing, pooled_cost + extra, pooled_cost)
-        size = np.where(growing, size + 1.0, size)
-    level = pooled_deficit / size
-    return np.maximum(largest * (pooled_cost - (size - pooled_deficit) * np.log1p(-level)), 0.0).T
+        size, kept, cost = pool((center - largest) / largest, np.positive, lambda x: xlog1py(1.0 + x, x))
+    return np.maximum(largest * (cost - (size + kept) * np.log1p(kept / size)), 0.0)

@@ -11,6 +11,7 @@ import numpy as np
 
 from credalset._parallel import in_blocks
 from credalset._typing import FloatArray, IntArray
+from credalset.scores.pooling import pool
 from credalset.sets.roots import newton
 
 WHOLE_SIMPLEX = 2.0  # any radius from 1 on contains every corner; larger ones would only overflow
@@ -193,15 +194,8 @@ def closest_with_top(center: FloatArray) -> FloatArray:
     -------
     ndarray of shape (N, K)
     """
-    g = np.ascontiguousarray(center.T)
-    mean, prefix = g.copy(), np.zeros(len(center))
-    for j, largest in enumerate(np.sort(center, axis=1).T[::-1], start=1):
-        prefix = prefix + largest
-        larger = np.maximum(mean, (g + prefix) / (j + 1))
-        if (larger == mean).all():  # the mean rises as long as the next class lies above it
-            break
-        mean = larger
-    return (1.0 - mean).T
+    size, total = pool(center, np.positive)
+    return 1.0 - total / size
 
 
 @in_blocks()

@@ -30,17 +30,17 @@ the others stay proportional to g, and the divergence is log C = −log(|P|·γ 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from credalset._parallel import in_blocks
 from credalset._typing import BoolArray, FloatArray
-from credalset.sets.roots import newton
+from credalset.sets.roots import among, newton
 from credalset.simplex import precise_entropy
 
-SMALL = 0.2  # ratio below which a power series replaces the logarithm
-SERIES = [1.0 / (2 * n + 3) for n in range(9)]
+SMALL = 0.05  # ratio below which a power series replaces the difference
+SERIES = [1.0 / (2 * n + 3) for n in range(5)]
 SMALL_RADIUS = 0.05  # below, tilts are measured from the mean advantage
 SMALLEST_RADIUS = 1e-280  # doubles hold its divergences; the ball is larger than the one asked for by less than 1e-140
 ROUNDING = 1e-14  # predictions may miss the sum one by more than this, and the geometry is exact about it
@@ -54,17 +54,21 @@ def bregman(mass: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray
     s = x/(2 + x), x = shift/mass, the logarithm is 2·artanh(s).
     """
     with np.errstate(all="ignore"):
-        ratio = shift / mass
-        s = ratio / (2.0 + ratio)
-        z = s * s
-        tail = np.full_like(z, SERIES[-1])
-        for coefficient in SERIES[-2::-1]:
-            tail *= z
-            tail += coefficient
+        ratio, total = shift / mass, mass + shift
+        logarithm = np.log1p(ratio)
+        excess = total * logarithm - shift
         small = np.abs(ratio) < SMALL
-        total = mass + shift
-        logarithm = np.where(small, 2.0 * s * (1.0 + z * tail), np.log(1.0 + ratio))
-        excess = np.where(small, mass * 2.0 * z * (1.0 + (1.0 + s) * s * tail) / (1.0 - s), total * logarithm - shift)
+        if small.any():
+            x = ratio[small]
+            s = x / (2.0 + x)
+            z = s * s
+            tail = np.full_like(z, SERIES[-1])
+            for coefficient in SERIES[-2::-1]:
+                tail *= z
+                tail += coefficient
+            excess[small] = (
+                np.broadcast_to(mass, ratio.shape)[small] * 2.0 * z * (1.0 + (1.0 + s) * s * tail) / (1.0 - s)
+            )
         unusual = ~((ratio > -1.0) & (ratio < 1e300))
         if unusual.any():
             logarithm = np.where(ratio >= 1e300, np.log(total) - np.log(mass), logarithm)
@@ -250,49 +254,6 @@ def envelope(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatA
     return (g - rise(rest, g, r)).T, upper.T
 
 
-@in_blocks(block_size=1 << 16)
-def by_kernel(
-    center: FloatArray, radius: FloatArray, *utility: FloatArray, kernel: Any, plain: Any, shape: int
-) -> tuple[FloatArray, FloatArray]:
-    """Let a compiled form answer, and the readable one where that gives up; the first answer has ``shape`` axes."""
-    g, r = np.array(normalised(center)), np.where(radius > 0, np.maximum(radius, SMALLEST_RADIUS), radius)
-    first, second = np.empty(center.shape[:shape]), np.empty(center.shape)
-    kernel(g, r, *map(np.array, utility), first, second)
-    odd = np.flatnonzero(np.isnan(first).any(axis=-1) | np.isnan(second).any(axis=-1) if shape > 1 else np.isnan(first))
-    if len(odd):
-        first[odd], second[odd] = plain(center[odd], radius[odd], *(rows[odd] for rows in utility))
-    return first, second
-
-
-def _tilted(
-    strength: FloatArray,
-    g: FloatArray,
-    advantage: FloatArray,
-    mean: FloatArray,
-    near_until: FloatArray,
-    lift: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """λ ∝ g·exp(strength·advantage), KL(λ‖g), and the mean advantage under λ.
-
-    Small divergences keep their digits if everything is measured from g: from its mean advantage, and as λ − g. Large
-    strengths, beyond ``near_until``, keep theirs if the best classes stay at zero; ``lift`` keeps masses in range.
-    """
-    near = strength <= near_until
-    origin, lift = np.where(near, mean, 0.0), np.where(near, 0.0, lift)
-    offset = advantage - origin
-    gain = strength * offset + lift
-    np.expm1(gain, out=gain, where=near)
-    np.exp(gain, out=gain, where=~near)
-    gain *= g
-    excess = gain.sum(axis=0)
-    whole = np.where(near, 1.0 + excess, excess)
-    point = np.where(near, g + gain, gain)
-    drift = np.where(near, (g * offset).sum(axis=0), 0.0)  # zero but for rounding
-    mean_offset = ((gain * offset).sum(axis=0) + drift) / whole
-    log_whole = np.where(near, np.log1p(excess), np.log(whole) - lift)
-    return point / whole, strength * mean_offset - log_whole, origin + mean_offset
-
-
 def _face(g: FloatArray, best: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mass of the best classes, mass of the others, and −log of the former: the radius that reaches their face."""
     top, rest = np.where(best, g, 0.0).sum(axis=0), np.where(best, 0.0, g).sum(axis=0)
@@ -304,71 +265,125 @@ def _progress(value: FloatArray, left: FloatArray, limit: FloatArray) -> FloatAr
     return np.where(value < 0.5 * limit, -np.log1p(-np.minimum(value / limit, 0.5)), -np.log(left / limit))
 
 
-def _strength_curve(
-    x: FloatArray,
-    g: FloatArray,
-    advantage: FloatArray,
-    mean: FloatArray,
-    near_until: FloatArray,
-    lift: FloatArray,
-    limit: FloatArray,
-    goal: FloatArray,
-    tolerance: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Logarithm of the progress towards the face, relative to the goal, and its slope in x = log strength."""
-    strength = np.exp(x)
-    point, value, average = _tilted(strength, g, advantage, mean, near_until, lift)
-    below = np.where(advantage < 0, point, 0.0).sum(axis=0)
-    variance = (point * (advantage - average) ** 2).sum(axis=0)
-    late = (value >= 0.5 * limit) & (below < 0.5)
-    left = np.where(late, -np.log1p(-np.minimum(below, 0.5)) - strength * average, limit - value)
-    level = _progress(value, left, limit)
-    miss, slope = np.log(level / goal), strength * strength * variance / (left * level)
-    # A short step counts only with a small miss: rounding can inflate a tiny variance.
-    return miss, np.where((np.abs(miss) <= tolerance * slope) & (np.abs(miss) > 1e3 * tolerance), np.nan, slope)
+class _Tilts(NamedTuple):
+    """What λ ∝ g·exp(strength·advantage) depends on, advantages being at most 0, and the divergence that is asked for.
+
+    Near g everything is measured from g: advantages from their mean, the origin, and masses by what they gain. Far from
+    it the origin is zero, and masses count in full, lifted into the range of doubles. The best classes stand apart.
+    """
+
+    others: FloatArray  # masses, (K, n), zero for the best classes
+    offset: FloatArray  # advantages less the origin, (K, n)
+    top: FloatArray  # mass of the best classes, (n,), as all that follows
+    rest: FloatArray  # mass of the others; zero, as the next two, where masses count in full
+    drift: FloatArray  # Σ g·offset, zero but for rounding
+    square: FloatArray  # Σ g·offset²
+    origin: FloatArray
+    lift: FloatArray
+    limit: FloatArray
+    goal: FloatArray
+    tolerance: FloatArray
+
+    def gains(self, strength: FloatArray, near: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return what the others (K, n) gain, or have, the sum of that, and what the best classes gain, or have."""
+        grow = np.expm1 if near else np.exp
+        gain = strength * self.offset
+        gain += self.lift
+        grow(gain, out=gain)
+        gain *= self.others
+        return gain, gain.sum(axis=0), self.top * grow(self.lift - strength * self.origin)
+
+    def curve(self, x: FloatArray, near: bool) -> tuple[FloatArray, FloatArray]:
+        """Logarithm of the progress towards the face, relative to the goal, and its slope in x = log strength."""
+        strength = np.exp(x)
+        gain, of_others, of_top = self.gains(strength, near)
+        total = of_others + of_top
+        whole, log_whole = (1.0 + total, np.log1p(total)) if near else (total, np.log(total) - self.lift)
+        below = np.minimum((self.rest + of_others) / whole, 0.5)
+        gain *= self.offset
+        mean = (gain.sum(axis=0) - of_top * self.origin + self.drift) / whole
+        gain *= self.offset
+        variance = (gain.sum(axis=0) + of_top * self.origin**2 + self.square) / whole - mean * mean
+        value = strength * mean - log_whole
+        late = (value >= 0.5 * self.limit) & (below < 0.5)
+        left = np.where(late, -np.log1p(-below) - strength * (mean + self.origin), self.limit - value)
+        level = _progress(value, left, self.limit)
+        miss, slope = np.log(level / self.goal), strength * strength * variance / (left * level)
+        # A short step counts only with a small miss: rounding can inflate a tiny variance.
+        short = (np.abs(miss) <= self.tolerance * slope) & (np.abs(miss) > 1e3 * self.tolerance)
+        return miss, np.where(short, np.nan, slope)
 
 
 def tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray, cap: FloatArray | float) -> FloatArray:
     """Return the members with the largest mean advantage, classes first.
 
     ``advantage`` lies in [−1, 0] with 0 for the best classes, −1 for those ruled out; ``cap`` bounds the strength.
-    The root is found by Newton's method between the logarithms of β and of −log(1 − D(β)/D(∞)), which is quadratic
-    in β at first and linear in the end. The bracket: D' = β·Var ≤ β/4, so D ≤ β²/8; and with d the smallest non-zero
-    |advantage| and βd ≥ 1, −log g(M) − D(β) ≤ (rest/top)·(1 + βd)·exp(−βd).
     """
     best = (advantage == 0) & (g > 0)
     top, rest, limit = _face(g, best)
     face = radius >= limit
     point = np.where(face, np.where(best, g, 0.0) / top, g)
-    rows = np.flatnonzero(~face & (radius > 0))
-    if not len(rows):
-        return point
-    g, advantage, best, radius = g[:, rows], advantage[:, rows], best[:, rows], radius[rows]
-    top, rest, limit, cap = top[rows], rest[rows], limit[rows], np.broadcast_to(cap, face.shape)[rows]
-    with np.errstate(all="ignore"):
-        mean = (g * advantage).sum(axis=0)
-        ahead = advantage - mean
-        # Where a class would grow beyond e times the whole, its difference from g says nothing any more.
-        near_until = np.where(ahead > 0, np.minimum(1.0 - np.log(g), 700.0) / ahead, np.inf).min(axis=0)
-        near_until = np.where(radius < SMALL_RADIUS, near_until, -1.0)
-        nearest = np.where(best | (g == 0), 1.0, -advantage).min(axis=0)
-        level = np.maximum(np.log(rest) - np.log(top) - np.log(limit - radius), 0.0)
-        decay = np.maximum(level + np.log1p(level + 2.0 * np.log1p(level) + 1.0), 1.0)
-        high = np.minimum(decay / nearest, cap)
-        low = np.minimum(np.sqrt(8.0 * radius), high)
-        start = np.sqrt(2.0 * radius) / np.sqrt((g * ahead * ahead).sum(axis=0))
-        goal = _progress(radius, limit - radius, limit)
-    tolerance = np.minimum(1e-8 + 2e-15 / np.sqrt(radius), 1e-4)  # rounding sets the latter part
-    lift = np.where(top < 1e-200, np.minimum(-np.log(top), 700.0), 0.0)
-    data = g, advantage, mean, near_until, lift, limit, goal, tolerance
-    x = newton(_strength_curve, data, np.log(low), np.log(high), np.log(np.clip(start, low, high)), tolerance)
-    with np.errstate(all="ignore"):
-        point[:, rows] = _tilted(np.exp(x), *data[:5])[0]
+    rows, data = np.flatnonzero(~face & (radius > 0)), (g, advantage, best, top, rest, limit, radius)
+    small = radius[rows] < SMALL_RADIUS
+    near = rows[small]
+    point[:, near], found = _tilt_some(*among(near, *data, np.broadcast_to(cap, face.shape)), near=True)
+    far = np.concatenate([rows[~small], near[~found]])
+    point[:, far], _ = _tilt_some(*among(far, *data, np.broadcast_to(cap, face.shape)), near=False)
     return point
 
 
+def _tilt_some(
+    g: FloatArray,
+    advantage: FloatArray,
+    best: BoolArray,
+    top: FloatArray,
+    rest: FloatArray,
+    limit: FloatArray,
+    radius: FloatArray,
+    cap: FloatArray,
+    *,
+    near: bool,
+) -> tuple[FloatArray, BoolArray]:
+    """Return the points, and whether they were found: near g, strengths end where differences from g say nothing.
+
+    The root is found by Newton's method between the logarithms of β and of −log(1 − D(β)/D(∞)), which is quadratic
+    in β at first and linear in the end. The bracket: D' = β·Var ≤ β/4, so D ≤ β²/8; and with d the smallest non-zero
+    |advantage| and βd ≥ 1, −log g(M) − D(β) ≤ (rest/top)·(1 + βd)·exp(−βd).
+    """
+    others, zero = np.where(best, 0.0, g), np.zeros_like(radius)
+    with np.errstate(all="ignore"):
+        mean = (g * advantage).sum(axis=0)
+        ahead = advantage - mean
+        square = (g * ahead * ahead).sum(axis=0)
+        nearest = np.where(others > 0, -advantage, 1.0).min(axis=0)
+        level = np.maximum(np.log(rest) - np.log(top) - np.log(limit - radius), 0.0)
+        decay = np.maximum(level + np.log1p(level + 2.0 * np.log1p(level) + 1.0), 1.0)
+        high, start = np.minimum(decay / nearest, cap), np.sqrt(2.0 * radius) / np.sqrt(square)
+        start /= 1.0 + np.maximum(start * (g * ahead * ahead * ahead).sum(axis=0) / (3.0 * square), -0.5)
+        goal = _progress(radius, limit - radius, limit)
+        tolerance = np.minimum(1e-7 + 2e-15 / np.sqrt(radius), 1e-4)  # rounding sets the latter part
+        if near:
+            # No class may grow beyond e times the whole.
+            until = np.where(ahead > 0, np.minimum(1.0 - np.log(g), 700.0) / ahead, np.inf).min(axis=0, initial=np.inf)
+            high, drift = np.minimum(high, until), (g * ahead).sum(axis=0)
+            tilts = _Tilts(others, ahead, top, rest, drift, square, mean, zero, limit, goal, tolerance)
+        else:
+            lift = np.where(top < 1e-200, np.minimum(-np.log(top), 700.0), 0.0)
+            tilts = _Tilts(others, advantage, top, zero, zero, zero, zero, lift, limit, goal, tolerance)
+        low = np.minimum(np.sqrt(8.0 * radius), high)
+        found = tilts.curve(np.log(high), near)[0] >= 0 if near else np.ones(len(radius), dtype=bool)
+    low, high, start = np.log(low), np.log(high), np.log(np.clip(start, low, high))
+    strength = np.exp(newton(lambda x, *data: _Tilts(*data).curve(x, near), tilts, low, high, start, tolerance))
+    with np.errstate(all="ignore"):
+        gain, of_others, of_top = tilts.gains(strength, near)
+        point = np.where(best, g * np.exp(tilts.lift - strength * tilts.origin), gain + others if near else gain)
+        return point / (of_others + of_top + (1.0 if near else 0.0)), found
+
+
 @in_blocks(lambda size: 2 * size)
-def support(center: FloatArray, radius: FloatArray, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
+def support(
+    center: FloatArray, radius: FloatArray, utility: FloatArray, *, attaining: bool
+) -> tuple[FloatArray, FloatArray | None]:
     """Largest expected utility and a member that attains it."""
     (g, r), u = _class_major(center, radius), utility.T
     possible = g > 0
@@ -378,7 +393,7 @@ def support(center: FloatArray, radius: FloatArray, utility: FloatArray) -> tupl
     advantage = np.where(possible, (0.5 * np.where(possible, u, 0.0) - 0.5 * best) / scale, -1.0)
     advantage = np.where(advantage < -TIE, advantage, 0.0)
     point = tilt(g, advantage, np.where(half_range > 0, r, 0.0), np.inf)
-    return best + 2.0 * half_range * (point * advantage).sum(axis=0), point.T
+    return best + 2.0 * half_range * (point * advantage).sum(axis=0), point.T if attaining else None
 
 
 def _log_range(g: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -390,7 +405,7 @@ def _log_range(g: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Float
 
 
 @in_blocks(lambda size: 2 * size)
-def max_entropy(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
+def max_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
     """Largest entropy and the member g^τ, 0 ≤ τ ≤ 1, that attains it."""
     g, r = _class_major(center, radius)
     logs, low, high, spread = _log_range(g)
@@ -398,7 +413,7 @@ def max_entropy(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, Flo
     uniform = np.where(g > 0, 1.0 / (g > 0).sum(axis=0), 0.0)
     flat = (high == low) | (r >= bregman(g, uniform - g)[0].sum(axis=0))
     point = np.where(flat, uniform, tilt(g, advantage, np.where(flat, 0.0, r), spread))
-    return precise_entropy(point), point.T
+    return precise_entropy(point), point.T if attaining else None
 
 
 @in_blocks(lambda size: 2 * size)

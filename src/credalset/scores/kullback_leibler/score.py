@@ -8,7 +8,6 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from credalset._compiled import kernels
 from credalset._typing import FloatArray
 from credalset._validation import as_finite
 from credalset.scores.base import Score
@@ -18,10 +17,6 @@ from credalset.sets.magnify import magnified
 from credalset.sets.sampling import sample_on_faces
 from credalset.sets.smallest_peak import capped_peak
 from credalset.simplex import divergence_terms
-
-KERNELS = "credalset.scores.kullback_leibler.kernels"
-COMPILE_FROM = 1 << 19  # numbers, 50 000 sets of ten classes, from which people ask again and compiling pays
-KERNELS_FROM = 1 << 15  # once compiled: NumPy takes as long as importing Numba and reading its cache
 
 
 @dataclass(frozen=True)
@@ -97,26 +92,17 @@ class KullbackLeiblerBall(CredalSet):
         return geometry.divergence(points, self.center)
 
     def _envelope(self) -> tuple[FloatArray, FloatArray]:
-        return self._ask("envelope", shape=2)
+        return geometry.envelope(self.center, self.radius)
 
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        value, point = self._ask("support", utility)
-        return value, point if attaining else None
+        return geometry.support(self.center, self.radius, utility, attaining=attaining)
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        value, point = self._ask("max_entropy")
-        return value, point if attaining else None
+        return geometry.max_entropy(self.center, self.radius, attaining=attaining)
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        least, point = self._ask("min_entropy")
+        least, point = geometry.min_entropy(self.center, self.radius)
         return least, least, point
-
-    def _ask(self, question: str, *utility: FloatArray, shape: int = 1) -> tuple[FloatArray, FloatArray]:
-        plain, module = getattr(geometry, question), kernels(KERNELS, self.center.size, COMPILE_FROM, KERNELS_FROM)
-        if module is None:
-            return plain(self.center, self.radius, *utility)
-        kernel = getattr(module, question)
-        return geometry.by_kernel(self.center, self.radius, *utility, kernel=kernel, plain=plain, shape=shape)
 
     def _closest_with_top(self) -> FloatArray:
         """For each class, the smallest radius at which some member gives it at least as much as any other: (N, K)."""

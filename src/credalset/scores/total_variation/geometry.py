@@ -25,6 +25,7 @@ import numpy as np
 
 from credalset._parallel import in_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
+from credalset.scores.pooling import pool
 from credalset.simplex import precise_entropy
 
 MAX_HARTLEY_CLASSES = 15  # the measure is a sum over all 2^K events
@@ -108,15 +109,8 @@ def closest_with_top(center: FloatArray) -> FloatArray:
     >>> closest_with_top(np.array([[0.5, 0.3, 0.2]])).round(3)
     array([[0.  , 0.1 , 0.15]])
     """
-    g = np.ascontiguousarray(center.T)
-    result, excess = np.zeros_like(g), np.zeros_like(g)
-    for j, largest in enumerate(np.sort(center, axis=1).T[:0:-1], start=1):
-        excess += largest - g
-        nearer = np.maximum(result, excess / (j + 1))
-        if (nearer == result).all():  # it rises while the next class stands above the level reached, then falls
-            break
-        result = nearer
-    return result.T
+    size, total = pool(center, np.positive)
+    return (total - size * center) / size
 
 
 @in_blocks(lambda size: 1 << size, block_size=1 << 16)

@@ -21,13 +21,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from credalset._typing import BoolArray, FloatArray
-from credalset.sets.rays import N_RAYS, Rays, log_incomplete_gamma, log_mean, log_terms
+from credalset.sets.rays import Rays, log_incomplete_gamma
 
 if TYPE_CHECKING:
     from credalset.sets.region import Region
-
-PILOT_RAYS = 64
-ELEMENTS_PER_BLOCK = 1 << 21
 
 
 class Losses(NamedTuple):
@@ -39,58 +36,19 @@ class Losses(NamedTuple):
     log_weights: FloatArray
 
 
-def estimate_log_volume(
-    sets: Region, generator: np.random.Generator, n_rays: int = N_RAYS
-) -> tuple[FloatArray, FloatArray]:
-    """Estimate log(fraction of the simplex) and its standard error.
+def weighted_rays(sets: Region, n_rays: int, generator: np.random.Generator) -> Rays:
+    """Rays in the shape of each ball; given who loses, the gains are uniform on their simplex.
 
-    Balls that fill most of the simplex are better met by rays toward uniform points, whose estimates never exceed
-    one; a pilot sample decides between the two, per ball.
+    They are drawn in units of the radius, which no radius is too small for; a member takes at most r from any class.
     """
-    n, k = sets.center.shape
-    log_volume, error = np.full(n, -np.inf), np.zeros(n)
-    proper = np.flatnonzero(sets.radius > 0)
-    step = max(1, ELEMENTS_PER_BLOCK // (n_rays * k))
-    for start in range(0, len(proper), step):
-        rows = proper[start : start + step]
-        use_uniform = _fills_the_simplex(sets[rows], generator)
-        for mine, draw in ((rows[use_uniform], _uniform_terms), (rows[~use_uniform], _tilted_terms)):
-            if len(mine):
-                log_volume[mine], error[mine] = log_mean(draw(sets[mine], n_rays, generator))
-    return log_volume, error
-
-
-def _fills_the_simplex(sets: Region, generator: np.random.Generator) -> BoolArray:
-    """Decide for uniform rays where they do well for certain: their terms are at most one and not small on average."""
-    log_fraction, uniform = log_mean(_uniform_terms(sets, PILOT_RAYS, generator))
-    tilted = log_mean(_tilted_terms(sets, PILOT_RAYS, generator))[1]
-    return (log_fraction > np.log(0.05)) & (uniform < tilted)
-
-
-def _tilted_terms(sets: Region, n_rays: int, generator: np.random.Generator) -> FloatArray:
-    return _tilted_rays(sets, n_rays, generator).log_weights
-
-
-def _tilted_rays(sets: Region, n_rays: int, generator: np.random.Generator) -> Losses:
-    """Draw in units of the radius, which no radius is too small for; a member takes at most r from any class."""
     radius = np.minimum(sets.radius, 1.0)
     mantissa, exponent = np.frexp(radius)
     mass = np.ldexp(np.minimum(sets.center, radius[:, None]), -exponent[:, None]) / mantissa[:, None]
-    rays = _draw(mass, *saddle_point(mass), n_rays, generator)
-    return rays._replace(log_weights=rays.log_weights + (sets.n_classes - 1) * np.log(radius)[:, None])
-
-
-def weighted_rays(sets: Region, n_rays: int, generator: np.random.Generator) -> Rays:
-    """Rays in the shape of each ball, for sampling: given who loses, the gains are uniform on their simplex."""
-    drawn = _tilted_rays(sets, n_rays, generator)
+    drawn = _draw(mass, *saddle_point(mass), n_rays, generator)
     gain = np.where(drawn.loses, 0.0, generator.standard_exponential(drawn.loss.shape))
     gained, lost = (np.maximum(side.sum(axis=-1, keepdims=True), np.finfo(float).tiny) for side in (gain, drawn.loss))
-    scale = np.minimum(sets.radius, 1.0)[:, None, None]
-    return Rays(scale * (gain / gained - drawn.loss / lost), drawn.reach, drawn.log_weights)
-
-
-def _uniform_terms(sets: Region, n_rays: int, generator: np.random.Generator) -> FloatArray:
-    return log_terms(sets, np.zeros(len(sets)), n_rays, generator)
+    directions = radius[:, None, None] * (gain / gained - drawn.loss / lost)
+    return Rays(directions, drawn.reach, drawn.log_weights + (sets.n_classes - 1) * np.log(radius)[:, None])
 
 
 def _log_loss_share(p: FloatArray, center: FloatArray) -> FloatArray:

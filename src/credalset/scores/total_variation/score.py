@@ -87,9 +87,6 @@ class TotalVariationBall(CredalSet):
             return None
         return volume.log_fraction(self.center, self.radius), np.zeros(len(self)), "exact"
 
-    def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
-        return total_variation_rays.estimate_log_volume(self, generator, n_rays)
-
     def _weighted_rays(self, n_rays: int, generator: np.random.Generator) -> Rays:
         return total_variation_rays.weighted_rays(self, n_rays, generator)
 

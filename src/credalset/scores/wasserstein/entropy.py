@@ -60,10 +60,15 @@ def max_entropy(
     off = np.cumsum(1.0 / n_classes - g, axis=0)[:-1]
     height = np.concatenate([np.cumsum((gaps[:, None] * np.sign(off))[::-1], axis=0)[::-1], zero[None]])
     cost, spread = (gaps[:, None] * np.abs(off)).sum(axis=0), height.var(axis=0)
-    with np.errstate(over="ignore"):
-        start = cost / np.maximum(spread, 1e-300) * (cost / r - 1.0)
-    start = np.log(np.clip(start, 1e-280, 1e280))
-    x = newton(curve, (g, r), zero - 700.0, zero + 700.0, start, zero + 1e-9)
+    with np.errstate(divide="ignore", over="ignore"):
+        start = np.log(cost / np.maximum(spread, 1e-300)) + np.log(cost / r - 1.0)
+        # The cost falls by at most a quarter per unit of price, and price times cost never exceeds what entropy gains.
+        low, high = (
+            np.log(4.0 * (cost - r)),
+            np.log(np.maximum(np.log(n_classes) - precise_entropy(g), 1e-16)) - np.log(r),
+        )
+    low, high = np.clip(low - 1e-9, -700.0, 700.0), np.clip(high + 1e-9, -700.0, 700.0)
+    x = newton(curve, (g, r), low, high, start, zero + 1e-7)
     found = smoothest(np.exp(x), g, gaps)[0].T
     points[rows] = found / found.sum(axis=1, keepdims=True)
     # Rounding must not carry a point out of the ball.

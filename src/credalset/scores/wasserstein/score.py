@@ -153,9 +153,6 @@ class WassersteinBall(CredalSet):
             return None
         return volume.log_fraction(self.center, self.radius, self.gaps), np.zeros(len(self)), "exact"
 
-    def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
-        return wasserstein_rays.estimate_log_volume(self, self.gaps, generator, n_rays)
-
     def _weighted_rays(self, n_rays: int, generator: np.random.Generator) -> Rays:
         return wasserstein_rays.weighted_rays(self, self.gaps, n_rays, generator)
 

@@ -23,6 +23,8 @@ from .saved_objects import forge
 
 #: what a cross-conformal calibration takes: every score, and mixtures, for which no enclosing balls are known
 CASES = [*SCORES, "mixture"]
+#: one score of each geometry: the others give the same sets at other thresholds
+REGIONS = [name for name in CASES if not name.startswith("normalized") and name != "kl-nats"]
 
 
 def predictions(name: str, n: int, rng: np.random.Generator, n_classes: int = 3) -> tuple[Score, np.ndarray]:
@@ -199,7 +201,7 @@ def test_exact_sets_are_the_definition(name: str) -> None:
         assert (ball.contains(candidates, broadcast=True) >= exact.contains(candidates, broadcast=True)).all()
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", REGIONS)
 def test_answers_of_exact_sets(name: str) -> None:
     """Bounds hold for every member; volumes and samples agree with the share of the simplex that is in the set."""
     rng = np.random.default_rng(6)

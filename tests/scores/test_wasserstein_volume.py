@@ -16,6 +16,7 @@ from credalset.sets import rays
 from credalset.simplex import sample_uniform
 from tests.scores.test_wasserstein import ball, special_balls, special_centers
 
+slow = pytest.mark.slow  # other sizes, which take the same ways
 RARE = 2e-3  # what a thousand rays may miss without any of them telling
 
 
@@ -64,7 +65,7 @@ def test_few_classes(n_classes, decades, always_tilted):
     assert error.max() < 0.04
 
 
-@pytest.mark.parametrize("n_classes", [5, 10, 30, 100])
+@pytest.mark.parametrize("n_classes", [5, pytest.param(10, marks=slow), 30, pytest.param(100, marks=slow)])
 @pytest.mark.parametrize("decades", [0.0, 3.0, 12.0])
 def test_one_hot_centres_make_half_spaces(n_classes, decades, always_tilted):
     """W₁ from a class is linear: Σ λ_k |x_k − x_class|. Half-spaces have exact volumes for any number of classes."""
@@ -127,7 +128,13 @@ def test_large_balls_by_counting(n_classes, always_tilted):
 
 @pytest.mark.parametrize(
     ("n_classes", "n", "decades"),
-    [(6, 100, 3.0), (10, 80, 0.0), (10, 80, 12.0), (30, 30, 3.0), pytest.param(100, 12, 3.0, marks=pytest.mark.slow)],
+    [
+        (6, 100, 3.0),
+        pytest.param(10, 80, 0.0, marks=slow),
+        (10, 80, 12.0),
+        (30, 30, 3.0),
+        pytest.param(100, 12, 3.0, marks=slow),
+    ],
 )
 def test_standard_errors_are_small_and_true(n_classes, n, decades):
     sets = mixed_balls(n, n_classes, n_classes, decades)

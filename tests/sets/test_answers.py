@@ -68,7 +68,7 @@ def test_uncertainty_is_not_off_by_more_than_it_says() -> None:
     assert not parts.aleatoric_gap.any()
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 4, 10])
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_brackets_hold_the_exact_value(n_classes: int) -> None:
     exact = hellinger(5, n_classes, 0.05)
     parts, truth = plain(exact).uncertainty(), exact.uncertainty()

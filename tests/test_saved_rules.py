@@ -26,11 +26,14 @@ NOISES: list[Noise] = [
     cs.UnbiasedVotes(),
     cs.UnbiasedVotes(s=0.1),
 ]
+TWINS = ("kl-nats", "normalized-ws", "normalized-inner", "normalized-brier")  # others go the same ways
 DATA = cs.datasets.make_synthetic(300, n_votes=10, random_state=0)
 
 
 @pytest.mark.parametrize("noise", [None, *NOISES], ids=repr)
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in TWINS else name for name in SCORES]
+)
 def test_calibrations_come_back(name: str, noise: Any, tmp_path: Path) -> None:
     score = SCORES[name]
     if isinstance(noise, cs.UnbiasedVotes) and not score.is_convex:

@@ -24,7 +24,7 @@ NOISES = [None, cs.BoundedNoise(0.05, 0.02), cs.AnnotatorSampling(), cs.Annotato
 
 def draw(score: Score, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     prediction = random_predictions(score, n, 3, rng)
-    shares = prediction / prediction.sum(axis=1, keepdims=True)
+    shares = score.mean(score.check_prediction(prediction))
     return prediction, rng.multinomial(10, 0.7 * shares + 0.1)
 
 

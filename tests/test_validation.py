@@ -75,7 +75,7 @@ def test_exact_rows_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("score", "message"),
     [
-        ("euclid", "score 'euclid' is unknown. Known names: brier, density, hellinger, inner, kl"),
+        ("euclid", "score 'euclid' is unknown. Known names: brier, density, hellinger, inner, intervals, kl"),
         (TotalVariation, "write TotalVariation()"),
     ],
 )

@@ -27,8 +27,7 @@ def envelope(sets: Region) -> tuple[FloatArray, FloatArray]:
     n, k = sets.center.shape
     lower, upper = np.empty((n, k)), np.empty((n, k))
     for c in range(k):
-        unit = np.zeros((n, k))
-        unit[:, c] = 1.0
+        unit = corners(np.full(n, c), k)
         upper[:, c] = sets._support(unit, False)[0]
         lower[:, c] = -sets._support(-unit, False)[0]
     return np.clip(lower, 0.0, 1.0) + 0.0, np.clip(upper, 0.0, 1.0)

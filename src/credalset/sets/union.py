@@ -15,11 +15,12 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray
+from credalset._parallel import row_blocks
+from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.results import Volume
-from credalset.sets.sampling import sample_members
-from credalset.simplex import entropy_of_valid
+from credalset.sets.sampling import accept_or_repeat, sample_members
+from credalset.simplex import entropy_of_valid, log_sum_exp
 
 ELEMENTS = 1 << 22  # numbers held at a time
 MAX_ROUNDS = 100  # of rejection, before a sample is filled up with the members found
@@ -141,26 +142,25 @@ class InUnion(CredalSet):
         flat = share.sum(axis=1) == 0  # no part has any volume: each that is there counts the same
         there = np.stack([~part.is_empty() for part in parts], axis=1)
         share[flat] = there[flat] / np.maximum(there[flat].sum(axis=1, keepdims=True), 1)
-        found: list[list[FloatArray]] = [[self.center[:0]] for _ in range(len(self))]
-        for _ in range(MAX_ROUNDS):
-            missing = np.array([sum(map(len, points)) < n for points in found])
-            open_rows = np.flatnonzero(missing & (share.sum(axis=1) > 0))
-            if len(open_rows) == 0:
-                break
-            numbers = generator.multinomial(4 * n, share[open_rows])
+
+        def propose(rows: IntArray) -> tuple[FloatArray, BoolArray]:
+            uniform, upto = generator.random((len(rows), 4 * n, 1)), np.cumsum(share[rows], axis=1)
+            chosen = (uniform > upto[:, None, :-1]).sum(axis=-1)
+            points = np.repeat(self.center[rows, None], 4 * n, axis=1)
             for c, part in enumerate(parts):
-                rows, own = open_rows[numbers[:, c] > 0], numbers[numbers[:, c] > 0, c]
-                if len(rows) == 0:
-                    continue
-                points = part[rows].sample(int(own.max()), generator)
-                accepted = generator.random(points.shape[:2]) < self[rows]._chances(points)
-                for i, row in enumerate(rows):
-                    found[row].append(points[i, : own[i]][accepted[i, : own[i]]])
-        return np.stack([_fill(np.concatenate(own), n, self.center[i], generator) for i, own in enumerate(found)])
+                mine = (chosen == c) & (share[rows, c, None] > 0)
+                some = np.flatnonzero(mine.any(axis=1))
+                if len(some):
+                    place = np.maximum(np.cumsum(mine[some], axis=1) - 1, 0)
+                    drawn = part[rows[some]].sample(int(place.max()) + 1, generator)
+                    drawn = np.take_along_axis(drawn, place[..., None], axis=1)
+                    points[some] = np.where(mine[some, :, None], drawn, points[some])
+            return points, generator.random(points.shape[:2]) < self[rows]._chances(points)
+
+        return accept_or_repeat(np.repeat(self.center[:, None], n, axis=1), propose, MAX_ROUNDS, generator)
 
     def _blocks(self, n_points: int) -> list[slice]:
-        step = max(1, ELEMENTS // (n_points * max(len(self._parts()), 1) * self.n_classes))
-        return [slice(start, start + step) for start in range(0, len(self), step)]
+        return row_blocks(len(self), n_points * len(self._parts()) * self.n_classes, ELEMENTS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -304,17 +304,5 @@ def largest_radius(parts: Sequence[CredalSet]) -> tuple[FloatArray, Any]:
 
 def _shares(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Turn log-volumes (N, C) into shares of their sum, and return the logarithm of that; zeros where all are."""
-    top = logs.max(axis=1)
-    scaled = np.exp(logs - np.where(np.isfinite(top), top, 0.0)[:, None])
-    total = scaled.sum(axis=1)
-    with np.errstate(divide="ignore"):
-        log_total = np.where(np.isfinite(top), top, 0.0) + np.log(total)
-    return scaled / np.maximum(total, np.finfo(float).tiny)[:, None], log_total
-
-
-def _fill(points: FloatArray, n: int, center: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Take n of the members found in random order; where they are too few, some again."""
-    pool = points if len(points) else center[None]
-    if len(pool) >= n:
-        return pool[generator.permutation(len(pool))[:n]]
-    return np.concatenate([pool, pool[generator.integers(len(pool), size=n - len(pool))]])
+    total = log_sum_exp(logs)
+    return np.exp(logs - np.where(np.isfinite(total), total, 0.0)[:, None]), total

@@ -21,7 +21,8 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from credalset._typing import FloatArray, IntArray
-from credalset.scores.density.mixture import Mixture, log_sum_exp, monomial_peak
+from credalset.scores.density.mixture import Mixture, monomial_peak
+from credalset.simplex import log_sum_exp
 
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)  # of each component's power, to choose from
 FLATTER = 0.25  # the power of each component's second copy, relative to the first

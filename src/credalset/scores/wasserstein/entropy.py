@@ -26,7 +26,7 @@ import numpy as np
 
 from credalset._parallel import in_blocks
 from credalset._typing import FloatArray
-from credalset.scores.wasserstein.geometry import divergence, within_reach
+from credalset.scores.wasserstein.geometry import transport_cost, within_reach
 from credalset.sets.roots import newton
 from credalset.simplex import precise_entropy
 
@@ -46,7 +46,7 @@ def max_entropy(
     length, n_classes = gaps.sum(), center.shape[1]
     budget, gaps = within_reach(radius, gaps) / length, gaps / length
     points = np.full_like(center, 1.0 / n_classes)
-    outside = divergence(center, gaps, points[:, None])[:, 0] > budget
+    outside = transport_cost(points - center, gaps) > budget
     points[outside & (budget == 0.0)] = center[outside & (budget == 0.0)]
     rows = np.flatnonzero(outside & (budget > 0.0))
     g, r, zero = np.ascontiguousarray(center[rows].T), budget[rows], np.zeros(len(rows))
@@ -72,7 +72,7 @@ def max_entropy(
     found = smoothest(np.exp(x), g, gaps)[0].T
     points[rows] = found / found.sum(axis=1, keepdims=True)
     # Rounding must not carry a point out of the ball.
-    cost, excess = divergence(center, gaps, points[:, None])[:, 0], np.zeros(len(center))
+    cost, excess = transport_cost(points - center, gaps), np.zeros(len(center))
     np.divide(cost - budget, cost, out=excess, where=cost > budget)
     points += excess[:, None] * (center - points)
     value = np.where(outside, precise_entropy(np.ascontiguousarray(points.T)), np.log(n_classes))

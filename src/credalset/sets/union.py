@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.results import Volume
-from credalset.sets.sampling import accept_or_repeat, sample_members
+from credalset.sets.sampling import accept_or_repeat
 from credalset.simplex import entropy_of_valid, log_sum_exp
 
 ELEMENTS = 1 << 22  # numbers held at a time
@@ -187,13 +187,16 @@ class UnionSet(InUnion):
     (array([[0.85, 0.85, 0.15]]), array([[ True,  True, False]]), array([False]))
     """
 
+    shape: ClassVar[str] = "union"
+
     parts: tuple[CredalSet, ...] = field(kw_only=True)
 
     @classmethod
-    def of(cls, *parts: CredalSet) -> UnionSet:
+    def of(cls, *parts: CredalSet) -> CredalSet:
         """Return the union, row by row, of batches of convex sets of the same length over the same classes.
 
-        ``score``, ``prediction`` and ``threshold`` of the result are those of the first.
+        ``score``, ``prediction`` and ``threshold`` of the result are those of the first; the union of one batch is
+        that batch.
         """
         if not parts:
             raise ValueError("a union needs at least one batch of sets.")
@@ -206,6 +209,8 @@ class UnionSet(InUnion):
                     f"the parts of a union must hold the same number of sets over the same classes, but one has "
                     f"{len(part)} sets over {part.n_classes} classes and another {len(first)} over {first.n_classes}."
                 )
+        if len(parts) == 1:
+            return first
         radius, largest = largest_radius(parts)
         fits = np.stack([part.score.best_fit(part.prediction) for part in parts], axis=1)
         center = fits[np.arange(len(first)), largest]
@@ -213,19 +218,9 @@ class UnionSet(InUnion):
         return replace(made, classes=first.classes, items=first.items)
 
     @property
-    def shape(self) -> str:  # type: ignore[override]
-        """What one such set is called; the union of one set is that set."""
-        return self.parts[0].shape if len(self.parts) == 1 else "union"
-
-    @property
     def tolerance(self) -> float:  # type: ignore[override]
         """That of the worst part."""
         return max(part.tolerance for part in self.parts)
-
-    @property
-    def exact_volume_up_to(self) -> float:  # type: ignore[override]
-        """Unions of intervals are added up."""
-        return self.parts[0].exact_volume_up_to if len(self.parts) == 1 else 2
 
     def __getitem__(self, rows: Any) -> Self:
         picked = super().__getitem__(rows)
@@ -258,16 +253,11 @@ class UnionSet(InUnion):
     def _has_exact_entropies(self) -> bool:
         return all(part._has_exact_entropies() for part in self.parts)
 
-    def _vertices(self) -> FloatArray:
-        return self.parts[0]._vertices() if len(self.parts) == 1 else super()._vertices()
-
     def _chances(self, points: FloatArray) -> FloatArray:
         holders = (self._excesses(points) <= 0.0).sum(axis=0)
         return np.where((holders > 0) & self._contains_pairs(points), 1.0 / np.maximum(holders, 1), 0.0)
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
-        if len(self.parts) == 1:
-            return self.parts[0]._log_volume(generator)
         return (self._log_length(), np.zeros(len(self)), "exact") if self.n_classes == 2 else None
 
     def _log_length(self) -> FloatArray:
@@ -282,16 +272,6 @@ class UnionSet(InUnion):
             reached = np.fmax(reached, high[:, c])
         with np.errstate(divide="ignore"):
             return np.log(length)
-
-    def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
-        if len(self.parts) == 1:
-            return self.parts[0]._estimate_log_volume(generator, n_rays)
-        return super()._estimate_log_volume(generator, n_rays)
-
-    def _sample(self, n: int, generator: np.random.Generator) -> FloatArray | None:
-        if len(self.parts) == 1:
-            return sample_members(self.parts[0], n, generator)
-        return super()._sample(n, generator)
 
 
 def largest_radius(parts: Sequence[CredalSet]) -> tuple[FloatArray, Any]:

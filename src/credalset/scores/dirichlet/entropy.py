@@ -232,7 +232,7 @@ def min_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> t
     low = -np.log1p(span / np.sqrt(8.0 * r))  # Hoeffding: log(λ/m) spans at most span/d_top
     with np.errstate(over="ignore"):
         high = np.minimum((r - np.log(modes.top)) / rest, 1e4)  # KL ≥ x Σ_rest m + log m_max
-    start, fold = _start(modes, r, rest), find_fold(modes)
+    start, fold = 0.5 * low, find_fold(modes)
     x = np.empty_like(r)
     for rising, end, branch in ((fold == 0, high, 0), (fold > 0, fold, -1)):
         x[rising] = _solve(modes.select(rising), r[rising], low[rising], end[rising], start[rising], branch)
@@ -245,17 +245,3 @@ def min_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> t
     point = point.copy()
     point[order, rows] = best
     return precise_entropy(point), point.T if attaining else None
-
-
-def _start(modes: Stationary, radius: FloatArray, rest: FloatArray) -> FloatArray:
-    """First guess of x: power law on the near side of the fork x = 0, square root or line on the far side."""
-    at_fork = stationary_point(np.zeros_like(radius), modes)[1]
-    mean = (modes.others * modes.log_ratio).sum(axis=0)
-    spread = (modes.others * modes.log_ratio**2).sum(axis=0) - mean**2
-    spare = np.maximum(radius - at_fork, 0.0)
-    with np.errstate(all="ignore"):
-        growth = np.sqrt(2.0 * at_fork / spread)
-        near = -np.log1p((np.sqrt(at_fork / radius) - 1.0) / growth)
-        far = np.maximum(np.sqrt(spare / (2.0 * modes.top * rest)), spare / rest)
-    start = np.where(radius < at_fork, near, far)
-    return np.where(np.isfinite(start), start, 0.0)

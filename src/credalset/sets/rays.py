@@ -25,6 +25,7 @@ from scipy.special import gammainc, gammaln
 from credalset._parallel import in_blocks, row_blocks
 from credalset._typing import AnyArray, BoolArray, FloatArray
 from credalset.sets.roots import among, bisect, newton
+from credalset.simplex import log_sum_exp
 
 if TYPE_CHECKING:
     from credalset.sets.region import Region
@@ -107,15 +108,10 @@ def estimate_log_volume(
 def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return log of the mean of exp(terms) over the last axis, and its standard error (relative, to first order)."""
     n = terms.shape[-1]
-    top = terms.max(axis=-1, keepdims=True)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    values = np.exp(terms - safe)
-    mean = values.mean(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = values.std(axis=-1, ddof=1) / (mean * np.sqrt(n))
-        logs = np.log(mean) + safe[..., 0]
-    # Rays that all have length zero mean a flat set, for certain.
-    return logs, np.where(mean > 0, relative, 0.0)
+    logs = log_sum_exp(terms) - np.log(n)
+    # Values of mean one; rays that all have length zero mean a flat set, for certain.
+    values = np.exp(terms - np.where(np.isfinite(logs), logs, 0.0)[..., None])
+    return logs, values.std(axis=-1, ddof=1) / np.sqrt(n)
 
 
 def log_incomplete_gamma(a: AnyArray, x: FloatArray) -> FloatArray:

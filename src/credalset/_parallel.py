@@ -40,6 +40,12 @@ if hasattr(os, "register_at_fork"):  # a forked child inherits the pool object b
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
+def row_blocks(n_rows: int, row_size: int, block_size: int = 1 << 16) -> list[slice]:
+    """Return consecutive slices that cover ``range(n_rows)``, each of about ``block_size`` elements."""
+    step = max(1, block_size // max(1, row_size))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
 def for_each_block(function: Callable[[slice], None], n_rows: int, row_size: int, block_size: int = 1 << 16) -> None:
     """Call ``function(rows)`` for consecutive slices that cover ``range(n_rows)``.
 
@@ -52,8 +58,7 @@ def for_each_block(function: Callable[[slice], None], n_rows: int, row_size: int
     block_size : int
         Elements a block may touch.
     """
-    step = max(1, block_size // max(1, row_size))
-    blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+    blocks = row_blocks(n_rows, row_size, block_size)
     # A block that itself works in blocks must not wait for the pool it runs on.
     workers = 1 if threading.current_thread().name.startswith(THREAD_NAME) else n_threads()
     if workers == 1 or len(blocks) < 2 or n_rows * row_size < PARALLEL_FROM:
@@ -68,6 +73,27 @@ def for_each_block(function: Callable[[slice], None], n_rows: int, row_size: int
             function(block)
 
     list(_pool(workers).map(one_run, runs))
+
+
+def gather_blocks(function: Callable[[slice], Any], n_rows: int, row_size: int, block_size: int = 1 << 16) -> Any:
+    """Return ``function(slice(0, n_rows))``, worked out for a block of rows at a time.
+
+    The function returns one or several arrays with one row per row, or None in place of one not asked for; the other
+    parameters are those of `for_each_block`.
+    """
+    blocks = row_blocks(n_rows, row_size, block_size)
+    if len(blocks) < 2:
+        return function(slice(0, n_rows))
+    parts: dict[int, Any] = {}
+
+    def one_block(rows: slice) -> None:
+        parts[rows.start] = function(rows)
+
+    for_each_block(one_block, n_rows, row_size, block_size)
+    answers = [parts[rows.start] for rows in blocks]
+    if not isinstance(answers[0], tuple):
+        return np.concatenate(answers)
+    return tuple(None if column[0] is None else np.concatenate(column) for column in zip(*answers, strict=True))
 
 
 def in_blocks(
@@ -89,21 +115,10 @@ def in_blocks(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def blockwise(*rows: Any, **shared: Any) -> Any:
-            n_rows, row_size = len(rows[0]), cells(math.prod(rows[0].shape[1:]))
-            if n_rows <= max(1, block_size // max(1, row_size)):
-                return function(*rows, **shared)
-            example = function(*(array[:1] for array in rows), **shared)
-            parts = example if isinstance(example, tuple) else (example,)
-            results = [None if part is None else np.empty((n_rows, *part.shape[1:]), part.dtype) for part in parts]
+            def one_block(block: slice) -> Any:
+                return function(*(array[block] for array in rows), **shared)
 
-            def one_block(block: slice) -> None:
-                answer = function(*(array[block] for array in rows), **shared)
-                for result, part in zip(results, answer if isinstance(answer, tuple) else (answer,), strict=True):
-                    if result is not None:
-                        result[block] = part
-
-            for_each_block(one_block, n_rows, row_size, block_size)
-            return tuple(results) if isinstance(example, tuple) else results[0]
+            return gather_blocks(one_block, len(rows[0]), cells(math.prod(rows[0].shape[1:])), block_size)
 
         return blockwise
 

@@ -15,6 +15,7 @@ import numpy as np
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.scores.density import DensitySet
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.roots import bisect
 
 if TYPE_CHECKING:
     from contourpy._contourpy import FillReturn_OuterOffset
@@ -216,11 +217,12 @@ def _bisect(
     function: Callable[[FloatArray], FloatArray], level: float, member: FloatArray, other: FloatArray
 ) -> FloatArray:
     """Return the last member on the way from members to others, (M, 3); members that are others stay."""
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (member + other)
-        good = (function(middle) <= level)[:, None]
-        member, other = np.where(good, middle, member), np.where(good, other, middle)
-    return member
+
+    def at(t: FloatArray) -> FloatArray:
+        return member + t[:, None] * (other - member)
+
+    ends = np.zeros(len(member)), np.ones(len(member))
+    return at(bisect(lambda t: function(at(t)) > level, *ends, BISECTIONS)[0])
 
 
 def _thin(loop: FloatArray) -> FloatArray:

@@ -10,8 +10,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from credalset._validation import check_choice
 from credalset.annotations.ballots import Ballots
-from credalset.annotations.table import Column, Names, as_names, check_option, is_missing, positions
+from credalset.annotations.table import Column, Names, as_names, is_missing, positions
 
 Duplicates = Literal["last", "first", "error", "keep"]
 Fault = Literal["error", "drop"]
@@ -43,9 +44,9 @@ class Rules:
     missing: str
 
     def __post_init__(self) -> None:
-        check_option(self.duplicates, "duplicates", get_args(Duplicates))
-        check_option(self.unknown, "unknown", get_args(Fault))
-        check_option(self.missing, "missing", get_args(Fault))
+        check_choice(self.duplicates, "duplicates", get_args(Duplicates))
+        check_choice(self.unknown, "unknown", get_args(Fault))
+        check_choice(self.missing, "missing", get_args(Fault))
 
 
 def count_votes(columns: dict[str, Column], classes: Names, items: Names | None, rules: Rules) -> Counted:

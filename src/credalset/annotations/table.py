@@ -80,12 +80,6 @@ class GrowingColumn:
         return Column(self.name, np.array(self.codes, dtype=np.int64), list(self.code))
 
 
-def check_option(value: object, name: str, options: tuple[str, ...]) -> None:
-    """Refuse a value that is not one of the options."""
-    if value not in options:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, but is {value!r}.")
-
-
 def find_columns(table: Any, names: dict[str, Hashable | None]) -> dict[str, Any]:
     """Pick columns by name: ``names`` says which one is the task, worker, label, time or weight; None is left out."""
     if isinstance(table, str | PathLike):

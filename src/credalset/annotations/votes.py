@@ -11,12 +11,13 @@ import numpy as np
 
 from credalset._guessing import Hinting, also_called
 from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
+from credalset._validation import check_choice
 from credalset.annotations.agreement import measure_agreement
 from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.building import Building
 from credalset.annotations.counting import Duplicates, Fault
 from credalset.annotations.doors import ATTRIBUTES, Doors, way_for
-from credalset.annotations.table import Names, as_names, check_option, is_text, rows_of
+from credalset.annotations.table import Names, as_names, is_text, rows_of
 from credalset.annotations.table import positions as places_of
 from credalset.exceptions import need
 
@@ -333,7 +334,7 @@ class Annotations(Hinting, Building, metaclass=Doors):
         >>> Annotations.from_counts([[3, 1]], classes=["no", "yes"], items=["a"]).to_dict()
         {'item': ['a'], 'no': [3], 'yes': [1]}
         """
-        check_option(values, "values", ("counts", "distributions"))
+        check_choice(values, "values", ("counts", "distributions"))
         if item in self.classes:
             raise ValueError(f"item={item!r} is also the name of a class. Choose another name for the item column.")
         matrix = self.counts if values == "counts" else self.distributions
@@ -355,7 +356,7 @@ class Annotations(Hinting, Building, metaclass=Doors):
         a      3    1
         b      0    2
         """
-        check_option(values or "counts", "values", ("counts", "distributions"))
+        check_choice(values or "counts", "values", ("counts", "distributions"))
         matrix, pandas = getattr(self, values or "_numbers"), need("pandas")
         # Tuples are names too, not levels of an index.
         index = pandas.Index(list(self.items), name="item", tupleize_cols=False)

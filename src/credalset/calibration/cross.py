@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from credalset._parallel import row_blocks
 from credalset._typing import ArrayLike, FloatArray, IntArray
 from credalset._validation import Checked, as_numbers
 from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
@@ -353,9 +354,8 @@ def _ball_thresholds(score: Score, models: Sequence[FloatArray], center: FloatAr
     result = np.empty(len(center))
     for i, own in ballot.rows_by_pool():
         folds = ballot.pools[i]
-        step = max(1, ELEMENTS // max(sum(map(len, folds)), 1))
-        for start in range(0, len(own), step):
-            rows = own[start : start + step]
+        for block in row_blocks(len(own), sum(map(len, folds)), ELEMENTS):
+            rows = own[block]
             radii = [
                 score.enclosing_threshold(model[rows], center[rows], fold.bounds[0][:, None])
                 for model, fold in zip(models, folds, strict=True)

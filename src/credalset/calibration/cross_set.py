@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from credalset._parallel import row_blocks
 from credalset._predictions import map_arrays, stacked
 from credalset._typing import BoolArray, FloatArray, IntArray, Prediction
 from credalset.calibration.part import Part
@@ -83,9 +84,8 @@ class Ballot:
         """Return for each new item the score that a member keeps to under at least one fold's model, (N,)."""
         result = np.empty(len(self.which))
         for i, rows in self.rows_by_pool():
-            step = max(1, ELEMENTS // max(sum(map(len, self.pools[i])), 1)) if self.is_weighted else len(rows)
-            for start in range(0, len(rows), step):
-                some = rows[start : start + step]
+            for block in row_blocks(len(rows), sum(map(len, self.pools[i])) if self.is_weighted else 0, ELEMENTS):
+                some = rows[block]
                 few = some if self.is_weighted else some[:1]
                 result[some] = self.reach([fold.bounds[0][:, None] for fold in self.pools[i]], i, few)
         return result

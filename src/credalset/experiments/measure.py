@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from credalset._parallel import for_each_block
+from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration
 from credalset.experiments.batch import READ, Row
@@ -86,15 +86,13 @@ def measure(
 def grid_shares(sets: CredalSet, thresholds: Sequence[float]) -> list[float]:
     """Return the mean of `CredalSet.efficiency` at several thresholds, scoring every grid point only once."""
     points = grid(sets.n_classes, GRID_STEP)[None]
-    inside = np.empty((len(thresholds), len(sets)))
 
-    def one_block(rows: slice) -> None:
+    def one_block(rows: slice) -> FloatArray:
         scores = sets.score.evaluate_pairs(sets.prediction[rows], points)
-        for k, threshold in enumerate(thresholds):
-            inside[k, rows] = (scores <= threshold).mean(axis=1)
+        return np.stack([(scores <= threshold).mean(axis=1) for threshold in thresholds], axis=1)
 
-    for_each_block(one_block, len(sets), points.shape[1], block_size=PAIRS_PER_BLOCK)
-    return [float(share) for share in inside.mean(axis=1)]
+    inside = gather_blocks(one_block, len(sets), points.shape[1], PAIRS_PER_BLOCK)
+    return [float(share) for share in inside.mean(axis=0)]
 
 
 def _volume(sets: CredalSet, max_sets: int, n_rays: int) -> Row:

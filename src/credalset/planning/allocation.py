@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credalset._parallel import for_each_block
+from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.exceptions import need
 from credalset.planning.crowd import Beliefs
@@ -44,19 +44,17 @@ class Widths:
 
     def __call__(self, counts: FloatArray) -> FloatArray:
         """Return the width after votes (N, K), which may be fractions; 0 where nothing is left, (N,)."""
-        result = np.empty(len(counts))
 
-        def one_block(rows: slice) -> None:
+        def one_block(rows: slice) -> FloatArray:
             some = counts[rows].sum(axis=1, keepdims=True) > 0
             votes = np.where(some, counts[rows], 1.0)
             radius = anytime_radius(votes, self.delta, self.center[rows])
             low, high = geometry.envelope(votes / votes.sum(axis=1, keepdims=True), radius)
             region = np.where(some, low, 0.0), np.where(some, high, 1.0)
             lower, upper = meet((self.lower[rows], self.upper[rows]), region)
-            result[rows] = 0.5 * np.nan_to_num(upper - lower).sum(axis=1)
+            return 0.5 * np.nan_to_num(upper - lower).sum(axis=1)
 
-        for_each_block(one_block, len(counts), counts.shape[1])
-        return result
+        return gather_blocks(one_block, len(counts), counts.shape[1])
 
 
 def sizes(most: int) -> IntArray:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, TypeGuard
 import numpy as np
 
 from credalset._compiled import kernels
-from credalset._parallel import for_each_block
+from credalset._parallel import for_each_block, gather_blocks
 from credalset._predictions import PredictionBatch, map_arrays, row_size
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import EXACT_SUM_TOLERANCE, as_concentrations, as_distributions, as_thresholds, is_exact
@@ -205,13 +205,11 @@ class Score(ABC):
     def label_scores(self, prediction: Prediction) -> FloatArray:
         """Return the score of each label, (N, K): that of the distribution in which it is certain; no checks."""
         n_classes = self.n_classes(prediction)
-        corners, result = np.eye(n_classes)[None], np.empty((len(prediction), n_classes))
 
-        def one_block(rows: slice) -> None:
-            result[rows] = self.evaluate_pairs(prediction[rows], corners)
+        def one_block(rows: slice) -> FloatArray:
+            return self.evaluate_pairs(prediction[rows], np.eye(n_classes)[None])
 
-        for_each_block(one_block, len(prediction), n_classes**2)
-        return result
+        return gather_blocks(one_block, len(prediction), n_classes**2)
 
     def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
         """Return numbers whose mean over votes drawn from λ is at least f(x, λ), whatever λ is; None if there are none.
@@ -261,13 +259,12 @@ class Score(ABC):
 
     def evaluate_rows(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
         """Score row against row, (N,), for predictions and distributions (N, K) that are already valid."""
-        result = np.empty(len(distribution))
 
-        def one_block(rows: slice) -> None:
-            result[rows] = self.evaluate_pairs(prediction[rows], distribution[rows, None])[:, 0]
+        def one_block(rows: slice) -> FloatArray:
+            return self.evaluate_pairs(prediction[rows], distribution[rows, None])[:, 0]
 
-        for_each_block(one_block, len(distribution), row_size(prediction), BLOCK_SIZE)
-        return self._without_nan(result, distribution)
+        scores = gather_blocks(one_block, len(distribution), row_size(prediction), BLOCK_SIZE)
+        return self._without_nan(scores, distribution)
 
     def evaluate_pairs(self, prediction: Prediction, points: FloatArray) -> FloatArray:
         """Score valid distributions (N, M, K), or (1, M, K) for all, against each of N valid predictions: (N, M).

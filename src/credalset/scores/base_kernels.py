@@ -7,6 +7,8 @@ time that checks and formula take in NumPy, and are read only for arrays of a mi
 
 from __future__ import annotations
 
+from functools import partial
+
 import numba as nb
 import numpy as np
 
@@ -15,69 +17,35 @@ from credalset._typing import FloatArray
 from credalset.simplex import SMALLEST_DIVISOR
 
 R1, R2, R3, R4, R5, R6, R7 = R
+HALF_DIFFERENCES, PRODUCTS, CUMULATIVE_DIFFERENCES = 0, 1, 2  # what is added up over the classes
 ROWS = 64  # whose logarithms are taken at a time
 LEAST_BITS, HIGHEST_BIT = np.float64(SMALLEST_DIVISOR).view(np.uint64), np.uint64(1 << 63)
 
 
 @nb.njit(cache=True, nogil=True)
-def tv(p: FloatArray, q: FloatArray, weights: FloatArray, tolerance: float, out: FloatArray) -> bool:
-    """½ Σ |q − p|."""
+def _one_pass(kind: int, p: FloatArray, q: FloatArray, weights: FloatArray, tolerance: float, out: FloatArray) -> bool:
+    """Σ |q − p| / 2, 1 − Σ p q, or Σ weights · |Q − P| over the cumulative sums, as the kind says."""
     unusual = False
     for i in range(p.shape[0]):
-        total = abs(q[i, 0] - p[i, 0])
-        sum_p, sum_q = p[i, 0], q[i, 0]
-        least = min(p[i, 0], q[i, 0])
-        for k in range(1, p.shape[1]):
-            x, y = p[i, k], q[i, k]
-            total += abs(y - x)
-            sum_p += x
-            sum_q += y
-            least = min(least, x, y)
-        out[i] = 0.5 * total
-        unusual |= not (least >= 0.0 and abs(sum_p - 1.0) <= tolerance and abs(sum_q - 1.0) <= tolerance)
-    return unusual
-
-
-@nb.njit(cache=True, nogil=True)
-def inner(p: FloatArray, q: FloatArray, weights: FloatArray, tolerance: float, out: FloatArray) -> bool:
-    """1 − Σ p q."""
-    unusual = False
-    for i in range(p.shape[0]):
-        total = p[i, 0] * q[i, 0]
-        sum_p, sum_q = p[i, 0], q[i, 0]
-        least = min(p[i, 0], q[i, 0])
-        for k in range(1, p.shape[1]):
-            x, y = p[i, k], q[i, k]
-            total += x * y
-            sum_p += x
-            sum_q += y
-            least = min(least, x, y)
-        out[i] = max(1.0 - total, 0.0)
-        unusual |= not (least >= 0.0 and abs(sum_p - 1.0) <= tolerance and abs(sum_q - 1.0) <= tolerance)
-    return unusual
-
-
-@nb.njit(cache=True, nogil=True)
-def ws(p: FloatArray, q: FloatArray, gaps: FloatArray, tolerance: float, out: FloatArray) -> bool:
-    """Σ gap_k |Q_k − P_k| over the cumulative sums."""
-    unusual = False
-    for i in range(p.shape[0]):
-        cumulative = 0.0
-        total = 0.0
-        sum_p = 0.0
-        sum_q = 0.0
-        least = np.inf
+        total, cumulative, sum_p, sum_q, least = 0.0, 0.0, 0.0, 0.0, np.inf
         for k in range(p.shape[1]):
             x, y = p[i, k], q[i, k]
             cumulative += y - x
-            if k < p.shape[1] - 1:
-                total += gaps[k] * abs(cumulative)
+            if kind == HALF_DIFFERENCES:
+                total += abs(y - x)
+            elif kind == PRODUCTS:
+                total += x * y
+            elif k < p.shape[1] - 1:
+                total += weights[k] * abs(cumulative)
             sum_p += x
             sum_q += y
             least = min(least, x, y)
-        out[i] = total
+        out[i] = 0.5 * total if kind == HALF_DIFFERENCES else max(1.0 - total, 0.0) if kind == PRODUCTS else total
         unusual |= not (least >= 0.0 and abs(sum_p - 1.0) <= tolerance and abs(sum_q - 1.0) <= tolerance)
     return unusual
+
+
+tv, inner, ws = (partial(_one_pass, kind) for kind in (HALF_DIFFERENCES, PRODUCTS, CUMULATIVE_DIFFERENCES))
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")

@@ -82,14 +82,14 @@ class HellingerBall(CredalSet):
         return 2.0 * np.arcsin(np.sqrt(0.5) * np.sqrt(np.minimum(self.radius, 1.0)))
 
     def _closest_with_top(self) -> FloatArray:
-        return self._in_blocks(lambda sets: [closest_with_top(sets.center)])[0]
+        return self._in_blocks(lambda sets: closest_with_top(sets.center))
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        point = self._in_blocks(lambda sets: [largest_entropy(sets.center, sets.radius)])[0]
+        point = self._in_blocks(lambda sets: largest_entropy(sets.center, sets.radius))
         return precise_entropy(point.T), point
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        point = self._in_blocks(lambda sets: [least_entropy(sets.center, sets.radius)])[0]
+        point = self._in_blocks(lambda sets: least_entropy(sets.center, sets.radius))
         least = precise_entropy(point.T)
         return least, least, point
 

@@ -184,7 +184,7 @@ class Prototypes(Score):
         costs = [self._cost(prediction, c, values) for c, values in enumerate(raw)]
         return np.stack(fits, axis=1), np.stack(raw, axis=1), np.stack(costs, axis=1)
 
-    def _region(self, prediction: Prediction, threshold: FloatArray) -> PrototypeSet:
+    def _region(self, prediction: Prediction, threshold: FloatArray) -> CredalSet:
         fits, raw, costs = self._fits(prediction)
         parts = []
         for c in range(prediction.n_components):
@@ -194,6 +194,8 @@ class Prototypes(Score):
             there = costs[:, c] <= threshold
             within = np.where(there, np.maximum(within, raw[:, c]), np.minimum(within, np.nextafter(raw[:, c], -1e308)))
             parts.append(self.distance._region(_part(prediction, c), within))
+        if len(parts) == 1:
+            return parts[0].rescored(self, threshold, prediction)
         center = fits[np.arange(len(fits)), costs.argmin(axis=1)]
         radius = largest_radius(parts)[0]
         return PrototypeSet(self, prediction, threshold, center=center, radius=radius, parts=tuple(parts))

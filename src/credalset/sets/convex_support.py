@@ -21,8 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
+from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets import box
+from credalset.sets.rays import edge_distance
+from credalset.sets.roots import false_position
 
 if TYPE_CHECKING:
     from credalset.sets.level_set import LevelSet
@@ -52,25 +55,6 @@ class Outline(NamedTuple):
     def select(self, rows: Any) -> Outline:
         """Return what holds some of the sets."""
         return Outline(*(array[rows] for array in self))
-
-
-class Cut(NamedTuple):
-    """f(λ) ≥ value + Σ_k min(low_k (λ_k − at_k), high_k (λ_k − at_k)), members having f ≤ limit; (N, K) and (N,)."""
-
-    at: FloatArray
-    value: FloatArray
-    low: FloatArray
-    high: FloatArray
-    limit: FloatArray
-
-    def plane(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return G (N, K) and b (N,) with ⟨G, λ⟩ ≤ b for every member in the box: chords replace what is concave."""
-        middle, half = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
-        left, right = -half * np.abs(lower - self.at), -half * np.abs(upper - self.at)
-        width = upper - lower
-        slope = np.divide(right - left, width, out=np.zeros_like(width), where=width > 0)
-        constant = self.value + (left - middle * self.at - slope * lower).sum(axis=1)
-        return middle + slope, self.limit - constant
 
 
 def support(sets: LevelSet, around: Outline, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -140,9 +124,7 @@ def search(sets: LevelSet, utility: FloatArray, allowed: BoolArray) -> FloatArra
     """Search for members with the largest expectation of utilities between 0 and 1, (N, K)."""
     n, k = utility.shape
     result = np.empty((n, k))
-    step = max(1, ELEMENTS // (k**3 + 4 * SECTIONS * k))
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
+    for rows in row_blocks(n, k**3 + 4 * SECTIONS * k, ELEMENTS):
         part, best = sets[rows], np.eye(k)[np.where(allowed[rows], utility[rows], -1.0).argmax(axis=1)]
         result[rows] = best  # where the best corner is a member nothing is better
         outside = np.flatnonzero(part._divergence(best[:, None])[:, 0] > part.radius)
@@ -227,34 +209,25 @@ def _derivatives(sets: LevelSet, x: FloatArray, moves: FloatArray) -> tuple[Floa
 def _to_boundary(sets: LevelSet, targets: FloatArray, limit: FloatArray, rounds: int) -> FloatArray:
     """Return the last points inside on the way from the centres toward targets (N, M, K) and beyond.
 
-    Sections bracket the end of each way; chords of f, which lie above it, close in on it from inside.
+    Sections bracket the end of each way; chords of f close in on it.
     """
-    n, m, k = targets.shape
+    n, _, k = targets.shape
     origin, step = sets.center[:, None], targets - sets.center[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        edge = np.where(step < 0, origin / -step, np.inf).min(axis=-1)
 
     def excess(t: FloatArray) -> FloatArray:
         points = np.maximum(origin[:, :, None] + t[..., None] * step[:, :, None], 0.0).reshape(n, -1, k)
         return sets._divergence(points).reshape(t.shape) - limit[:, None, None]
 
-    ends = np.stack([np.zeros((n, m)), np.where(np.isfinite(edge), edge, 1.0)], axis=-1)
-    values = np.concatenate([np.broadcast_to(-limit[:, None, None], (n, m, 1)), excess(ends[..., 1:])], axis=-1)
+    high = edge_distance(origin, step)
+    low = np.zeros_like(high)
     for turn in range(rounds):
         # The first time at every scale, then between neighbours.
         parts = 0.1 ** np.arange(SECTIONS, 0, -1.0) if turn == 0 else np.arange(1, SECTIONS + 1) / (SECTIONS + 1)
-        t = ends[..., :1] + (ends[..., 1:] - ends[..., :1]) * parts
-        t, found = np.concatenate([t, ends[..., 1:]], axis=-1), np.concatenate([excess(t), values[..., 1:]], axis=-1)
-        last = np.where((found <= 0).all(axis=-1), SECTIONS, (found <= 0).argmin(axis=-1))[..., None] + [0, 1]
-        ends = np.take_along_axis(np.concatenate([ends[..., :1], t], axis=-1), last, axis=-1)
-        values = np.take_along_axis(np.concatenate([values[..., :1], found], axis=-1), last, axis=-1)
-    for _ in range(CHORDS):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(np.isfinite(values[..., 1]), values[..., 0] / (values[..., 0] - values[..., 1]), 0.0)
-        t = ends[..., 0] + np.nan_to_num(share).clip(0.0, 1.0) * (ends[..., 1] - ends[..., 0])
-        found = excess(t[..., None])[..., 0]
-        ends[..., 0], values[..., 0] = np.where(found <= 0, (t, found), (ends[..., 0], values[..., 0]))
-    done = np.where(values[..., 1] <= 0, ends[..., 1], ends[..., 0])
+        t = low[..., None] + (high - low)[..., None] * parts
+        n_inside = np.logical_and.accumulate(excess(t) <= 0, axis=-1).sum(axis=-1, keepdims=True)
+        ends = np.concatenate([low[..., None], t, high[..., None]], axis=-1)
+        low, high = np.moveaxis(np.take_along_axis(ends, n_inside + np.arange(2), axis=-1), -1, 0)
+    done = false_position(lambda t: excess(t[..., None])[..., 0], low, high, CHORDS)
     points = np.maximum(origin + done[..., None] * step, 0.0)
     return points / points.sum(axis=-1, keepdims=True)
 
@@ -283,7 +256,13 @@ def make_cuts(
     size = np.where(idle, 1.0, size)
     low, high = (here - behind - 2.0 * noise) / size, (ahead - here + 2.0 * noise) / size
     low, high = np.where(idle, 0.0, low), np.where(idle, 0.0, high)
-    return Cut(at, (here - noise)[:, 0], low, high, limit).plane(around.lower, around.upper)
+    # f(λ) ≥ here + Σ_k min(low_k (λ_k − at_k), high_k (λ_k − at_k)): chords over the box replace what is concave.
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    left, right = -half * np.abs(around.lower - at), -half * np.abs(around.upper - at)
+    width = around.upper - around.lower
+    slope = np.divide(right - left, width, out=np.zeros_like(width), where=width > 0)
+    constant = (here - noise)[:, 0] + (left - middle * at - slope * around.lower).sum(axis=1)
+    return middle + slope, limit - constant
 
 
 def _chords(sets: LevelSet, at: FloatArray, size: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

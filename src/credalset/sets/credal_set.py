@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 
 from credalset._guessing import Hinting
-from credalset._parallel import for_each_block
+from credalset._parallel import gather_blocks
 from credalset._typing import AnyArray, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers, refuse_texts
 from credalset.annotations.labels import Labels
@@ -200,13 +200,11 @@ class CredalSet(Hinting, Questions):
 
     def _contains_pairs(self, candidates: FloatArray) -> BoolArray:
         """Membership of (N or 1, M, K) candidates, a bounded number of pairs at a time."""
-        result = np.empty((len(self), candidates.shape[1]), dtype=bool)
 
-        def one_block(rows: slice) -> None:
-            result[rows] = self._membership(rows, candidates if len(candidates) == 1 else candidates[rows])
+        def one_block(rows: slice) -> BoolArray:
+            return self._membership(rows, candidates if len(candidates) == 1 else candidates[rows])
 
-        for_each_block(one_block, len(self), candidates.shape[1], block_size=PAIRS_PER_BLOCK)
-        return result
+        return gather_blocks(one_block, len(self), candidates.shape[1], PAIRS_PER_BLOCK)
 
     def _membership(self, rows: slice, candidates: FloatArray) -> BoolArray:
         scores = self.score.evaluate_pairs(self.prediction[rows], candidates)
@@ -232,13 +230,11 @@ class CredalSet(Hinting, Questions):
         array([0.2537])
         """
         points = grid(self.n_classes, resolution)[None]
-        result = np.empty(len(self))
 
-        def one_block(rows: slice) -> None:
-            result[rows] = self._membership(rows, points).mean(axis=1)
+        def one_block(rows: slice) -> FloatArray:
+            return self._membership(rows, points).mean(axis=1)
 
-        for_each_block(one_block, len(self), points.shape[1], block_size=PAIRS_PER_BLOCK)
-        return result
+        return gather_blocks(one_block, len(self), points.shape[1], PAIRS_PER_BLOCK)
 
     def update(self, votes: Any, delta: float = 0.01) -> UpdatedSet:
         r"""Return what the sets become when votes of their items arrive: what also lies in the region of the votes.

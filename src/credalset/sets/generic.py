@@ -27,8 +27,7 @@ def envelope(sets: Region) -> tuple[FloatArray, FloatArray]:
     n, k = sets.center.shape
     lower, upper = np.empty((n, k)), np.empty((n, k))
     for c in range(k):
-        unit = np.zeros((n, k))
-        unit[:, c] = 1.0
+        unit = corners(np.full(n, c), k)
         upper[:, c] = sets._support(unit, False)[0]
         lower[:, c] = -sets._support(-unit, False)[0]
     return np.clip(lower, 0.0, 1.0) + 0.0, np.clip(upper, 0.0, 1.0)
@@ -126,30 +125,20 @@ def majorization_bound(lower: FloatArray, upper: FloatArray) -> FloatArray:
 def entropy_of_sums(sums: FloatArray) -> FloatArray:
     """Return a lower bound on the entropy of distributions whose j largest entries add up to at most sums[:, j − 1]."""
     sums = np.maximum.accumulate(np.maximum(sums, 0.0), axis=1)
-    return entropy_of_valid(_falling(np.diff(sums, axis=1, prepend=0.0)))
+    return entropy_of_valid(_falling(sums))
 
 
-def _falling(steps: FloatArray) -> FloatArray:
-    """Return the increments of the least concave majorant of the sums of steps ≥ 0: neighbours that rise are pooled."""
-    n, k = steps.shape
-    rows = np.arange(n)
-    total, size, last = np.zeros((n, k)), np.zeros((n, k)), np.full(n, -1)
-    for j in range(k):
-        last += 1
-        total[rows, last], size[rows, last] = steps[:, j], 1.0
-        while True:
-            before = np.maximum(last - 1, 0)
-            rises = (last > 0) & (total[rows, last] * size[rows, before] > total[rows, before] * size[rows, last])
-            if not rises.any():
-                break
-            some, to, of = rows[rises], before[rises], last[rises]
-            total[some, to] += total[some, of]
-            size[some, to] += size[some, of]
-            last[rises] -= 1
-    filled = np.arange(k) <= last[:, None]
-    counts = np.where(filled, size, 0.0).astype(np.int64)
-    means = np.where(filled, total, 0.0) / np.maximum(counts, 1)
-    return np.repeat(means.ravel(), counts.ravel()).reshape(n, k)
+def _falling(sums: FloatArray) -> FloatArray:
+    """Return the increments of the least concave majorant of sums (N, K), from zero: steepest chords, one by one."""
+    n, k = sums.shape
+    upto, rows = np.column_stack([np.zeros(n), sums]), np.arange(n)
+    at, steps = np.zeros(n, dtype=np.int64), np.zeros((n, k))
+    while (at < k).any():
+        ahead = np.arange(k + 1) - at[:, None]
+        slope = np.where(ahead > 0, (upto - upto[rows, at, None]) / np.maximum(ahead, 1), -np.inf)
+        steps = np.where(ahead[:, 1:] > 0, slope.max(axis=1, keepdims=True), steps)
+        at = k - slope[:, ::-1].argmax(axis=1)  # the furthest end of the steepest chord
+    return steps
 
 
 def _descend(sets: Region) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credalset._typing import FloatArray
+from credalset._typing import BoolArray, FloatArray
+from credalset.sets.rays import edge_distance
+from credalset.sets.roots import bisect
+from credalset.sets.sampling import middle
 from credalset.simplex import grid
 
 if TYPE_CHECKING:
@@ -107,18 +110,17 @@ def _triangle(one: CredalSet, mean: FloatArray) -> str:
 def _boundary(one: CredalSet) -> FloatArray:
     """Ends of rays from inside a convex set, (R, 3), by bisection of membership."""
     flat = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
-    center = np.mean([one.upper_expectation(u, return_distribution=True)[1][0] for u in np.eye(3)], axis=0)  # a member
+    center = middle(one)
     to_corners = np.arctan2(*((np.eye(3) - center) @ flat.T).T[::-1])
     angle = np.sort(np.concatenate([2.0 * np.pi * np.arange(RAYS) / RAYS - np.pi, to_corners]))
     direction = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ flat
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.where(direction < 0.0, -center / direction, np.inf).min(axis=1)  # to the edge of the simplex
-    inside, outside = np.zeros(len(angle)), reach
-    for step in range(BISECTIONS):
-        middle = outside if step == 0 else 0.5 * (inside + outside)
-        points = np.maximum(center + middle[:, None] * direction, 0.0)
-        is_member = one.contains(points / points.sum(axis=1, keepdims=True), broadcast=True)[0]
-        inside, outside = np.where(is_member, middle, inside), np.where(is_member, outside, middle)
+    edge = edge_distance(center, direction)
+
+    def is_outside(t: FloatArray) -> BoolArray:
+        points = np.maximum(center + t[:, None] * direction, 0.0)
+        return ~one.contains(points / points.sum(axis=1, keepdims=True), broadcast=True)[0]
+
+    inside, _ = bisect(is_outside, np.where(is_outside(edge), 0.0, edge), edge, BISECTIONS)
     return np.maximum(center + inside[:, None] * direction, 0.0)
 
 

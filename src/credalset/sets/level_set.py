@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from credalset._parallel import for_each_block
+from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray, Prediction
 from credalset.sets import convex_support
 from credalset.sets.credal_set import PAIRS_PER_BLOCK, CredalSet
@@ -60,13 +60,11 @@ class LevelSet(CredalSet):
         return 1.0 + np.abs(self._lowest)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
-        result = np.empty(points.shape[:2])
 
-        def one_block(rows: slice) -> None:
-            result[rows] = self.score.evaluate_pairs(self.prediction[rows], points[rows]) - self._lowest[rows, None]
+        def one_block(rows: slice) -> FloatArray:
+            return self.score.evaluate_pairs(self.prediction[rows], points[rows]) - self._lowest[rows, None]
 
-        for_each_block(one_block, len(self), points.shape[1], block_size=PAIRS_PER_BLOCK)
-        return result
+        return gather_blocks(one_block, len(self), points.shape[1], PAIRS_PER_BLOCK)
 
     def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
         return convex_support.support(self, self._outline(), utility)

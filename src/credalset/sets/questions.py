@@ -13,7 +13,7 @@ from credalset.sets.region import Region
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
 from credalset.sets.sampling import sample_members
 from credalset.sets.uncertainty import uncertainty
-from credalset.simplex import corners, log_base, sample_uniform
+from credalset.simplex import corners, log_base, log_sum_exp, sample_uniform
 
 ELEMENTS = 1 << 22  # numbers that the rays of one set take by default, and twice what they take at a time
 MIN_RAYS = 256
@@ -275,13 +275,10 @@ class Questions(Region):
         if len(estimates) == 1:
             return estimates[0]
         logs, errors = (np.stack(column) for column in zip(*estimates, strict=True))
-        share = np.array(numbers)[:, None] / sum(numbers)
-        top = np.where(np.isfinite(logs.max(axis=0)), logs.max(axis=0), 0.0)
-        parts = share * np.exp(logs - top)
-        total = parts.sum(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            relative = np.sqrt(((parts * errors) ** 2).sum(axis=0)) / total
-            return top + np.log(total), np.where(total > 0, relative, 0.0)
+        parts = logs + np.log(np.array(numbers) / sum(numbers))[:, None]
+        total = log_sum_exp(parts.T)
+        weights = np.exp(parts - np.where(np.isfinite(total), total, 0.0))
+        return total, np.sqrt(((weights * errors) ** 2).sum(axis=0))
 
     def volume(
         self, return_error: bool = False, random_state: RandomState = 0, n_rays: int | None = None

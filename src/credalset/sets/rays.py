@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import gammainc, gammaln
 
-from credalset._parallel import in_blocks
+from credalset._parallel import in_blocks, row_blocks
 from credalset._typing import AnyArray, BoolArray, FloatArray
 from credalset.sets.roots import among, bisect, newton
+from credalset.simplex import log_sum_exp
 
 if TYPE_CHECKING:
     from credalset.sets.region import Region
@@ -53,9 +54,23 @@ def edge_distance(origin: FloatArray, directions: FloatArray) -> FloatArray:
 
     Zero for the direction zero.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(directions < 0, origin / -directions, np.inf).min(axis=-1)
+    ratio = _to_edge(origin, directions)
     return np.where(np.isinf(ratio), 0.0, ratio)  # a direction without a negative entry is no direction at all
+
+
+def _to_edge(origin: FloatArray, directions: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(directions < 0, origin / -directions, np.inf).min(axis=-1)
+
+
+def ray_length_in_norm(center: FloatArray, radius: FloatArray, speed: FloatArray, directions: FloatArray) -> FloatArray:
+    """Return sup{t : centre + t·direction in ball ∩ simplex} for the ball of a norm, directions having norm ``speed``.
+
+    Infinite for the direction zero.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        to_surface = np.where(speed > 0, radius[:, None] / speed, np.inf)
+    return np.minimum(to_surface, _to_edge(center[:, None], directions))
 
 
 def ray_length(sets: Region, directions: FloatArray) -> FloatArray:
@@ -81,9 +96,8 @@ def estimate_log_volume(
     n, k = sets.center.shape
     log_volume, error = np.full(n, -np.inf), np.zeros(n)
     proper = np.flatnonzero(sets.radius > 0)  # a single point has no volume, and no doubt about it
-    step = max(1, ELEMENTS_PER_BLOCK // (n_rays * k))
-    for start in range(0, len(proper), step):
-        rows = proper[start : start + step]
+    for block in row_blocks(len(proper), n_rays * k, ELEMENTS_PER_BLOCK):
+        rows = proper[block]
         large = log_mean(_uniform_rays(sets[rows], PILOT_RAYS, generator).log_weights)[0] > np.log(UNIFORM_FROM)
         for mine, draw in ((rows[large], _uniform_rays), (rows[~large], type(sets)._weighted_rays)):
             if len(mine):
@@ -94,15 +108,10 @@ def estimate_log_volume(
 def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return log of the mean of exp(terms) over the last axis, and its standard error (relative, to first order)."""
     n = terms.shape[-1]
-    top = terms.max(axis=-1, keepdims=True)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    values = np.exp(terms - safe)
-    mean = values.mean(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = values.std(axis=-1, ddof=1) / (mean * np.sqrt(n))
-        logs = np.log(mean) + safe[..., 0]
-    # Rays that all have length zero mean a flat set, for certain.
-    return logs, np.where(mean > 0, relative, 0.0)
+    logs = log_sum_exp(terms) - np.log(n)
+    # Values of mean one; rays that all have length zero mean a flat set, for certain.
+    values = np.exp(terms - np.where(np.isfinite(logs), logs, 0.0)[..., None])
+    return logs, values.std(axis=-1, ddof=1) / np.sqrt(n)
 
 
 def log_incomplete_gamma(a: AnyArray, x: FloatArray) -> FloatArray:

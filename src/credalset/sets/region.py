@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from credalset._parallel import for_each_block
+from credalset._parallel import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets import generic
 from credalset.sets.max_min import max_min_of_each
 from credalset.sets.rays import Rays, choose_sharpness, draw_rays, estimate_log_volume, ray_length
 from credalset.simplex import entropy_of_valid
+
+T = TypeVar("T")
 
 # Ties are common (symmetric predictions, sets that touch a decision boundary) and belong to the closed side.
 TIE = 1e-10
@@ -81,16 +83,13 @@ class Region(ABC):
         """Largest expectation of utilities (N, K), and a member that attains it."""
 
     def _envelope(self) -> tuple[FloatArray, FloatArray]:
-        lower, upper = self._in_blocks(generic.envelope)
-        return lower, upper
+        return self._in_blocks(generic.envelope)
 
     def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        value, point = self._in_blocks(generic.max_entropy)
-        return value, point
+        return self._in_blocks(generic.max_entropy)
 
     def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        low, high, point = self._in_blocks(generic.min_entropy)
-        return low, high, point
+        return self._in_blocks(generic.min_entropy)
 
     def _bounded_max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         """As `_max_entropy`, with the entropy of the best member known, which is less where that is only a bound."""
@@ -111,23 +110,17 @@ class Region(ABC):
         """Some members of each set, (N, M, K), asked of sets with a ``hull``: how far its answers may be off."""
         raise NotImplementedError
 
-    def _in_blocks(self, answer: Callable[[Self], Sequence[FloatArray]]) -> list[FloatArray]:
+    def _in_blocks(self, answer: Callable[[Self], T]) -> T:
         """Ask a block of sets at a time: the defaults hold many arrays of their batch's size."""
-        parts: dict[int, Sequence[FloatArray]] = {}
-
-        def one_block(rows: slice) -> None:
-            parts[rows.start] = answer(self[rows])
-
-        for_each_block(one_block, len(self), self.n_classes)
-        return [np.concatenate(column) for column in zip(*(parts[start] for start in sorted(parts)), strict=True)]
+        return gather_blocks(lambda rows: answer(self[rows]), len(self), self.n_classes)
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
         if self.n_classes > 2:
             return None
-        lower, upper = self._envelope()
-        rare = self.center.argmin(axis=1), np.arange(len(self))  # small numbers keep their digits
+        # An interval: lengths to both sides keep the digits that differences of its ends lose.
+        both_ways = np.broadcast_to([[1.0, -1.0], [-1.0, 1.0]], (len(self), 2, 2))
         with np.errstate(divide="ignore"):
-            return np.log(upper.T[rare] - lower.T[rare]), np.zeros(len(self)), "exact"
+            return np.log(self._ray_length(both_ways).sum(axis=1)), np.zeros(len(self)), "exact"
 
     def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
         return estimate_log_volume(self, generator, n_rays)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.sets.rays import Rays, edge_distance
 from credalset.sets.roots import false_position
@@ -48,11 +49,8 @@ def sample_members(sets: Region, n: int, generator: np.random.Generator) -> Floa
     """Draw n members of each set, (N, n, K)."""
     result = np.empty((len(sets), n, sets.n_classes))
     work = max(PROPOSALS * min(n, DRAWS_PER_CHUNK), PILOT_POINTS)
-    step = max(1, ELEMENTS_PER_BLOCK // (work * sets.n_classes))
-    for start in range(0, len(sets), step):
-        rows = slice(start, min(start + step, len(sets)))
-        for first in range(0, n, DRAWS_PER_CHUNK):
-            draws = slice(first, min(first + DRAWS_PER_CHUNK, n))
+    for rows in row_blocks(len(sets), work * sets.n_classes, ELEMENTS_PER_BLOCK):
+        for draws in row_blocks(n, 1, DRAWS_PER_CHUNK):
             result[rows, draws] = _sample_block(sets[rows], draws.stop - draws.start, generator)
     return result
 
@@ -124,7 +122,7 @@ def _sample_triangle(sets: Region, n: int, generator: np.random.Generator) -> Fl
         points = np.concatenate([two, 1.0 - two.sum(axis=-1, keepdims=True)], axis=-1)
         return np.take_along_axis(points, back[rows, None, :], axis=2)
 
-    return _fill(sets, n, propose)
+    return _members_among(sets, n, propose)
 
 
 def _sample_by_rejection(sets: Region, n: int, generator: np.random.Generator) -> FloatArray | None:
@@ -133,23 +131,48 @@ def _sample_by_rejection(sets: Region, n: int, generator: np.random.Generator) -
     def propose(rows: IntArray) -> FloatArray:
         return _uniform_points((len(rows), PROPOSALS * n, sets.n_classes), generator)
 
-    return _fill(sets, n, propose)
+    return _members_among(sets, n, propose)
 
 
-def _fill(sets: Region, n: int, propose: Callable[[IntArray], FloatArray]) -> FloatArray | None:
-    """Take members among the proposals for the rows still open until each has n; None if that takes too long."""
-    result, filled = np.empty((len(sets), n, sets.n_classes)), np.zeros(len(sets), dtype=int)
-    for _ in range(MAX_REJECTIONS):
+def _members_among(sets: Region, n: int, propose: Callable[[IntArray], FloatArray]) -> FloatArray | None:
+    """Take n members of each set among the proposals; None if that takes too long."""
+
+    def judge(rows: IntArray) -> tuple[FloatArray, BoolArray]:
+        points = propose(rows)
+        return points, (points >= 0).all(axis=-1) & _inside(sets[rows], np.maximum(points, 0.0))
+
+    result = np.empty((len(sets), n, sets.n_classes))
+    return result if (accept(result, judge, MAX_REJECTIONS) == n).all() else None
+
+
+def accept(result: FloatArray, propose: Callable[[IntArray], tuple[FloatArray, BoolArray]], rounds: int) -> IntArray:
+    """Fill the rows of a result (N, n, K) with accepted proposals, and return how many each has got.
+
+    ``propose`` draws points for the rows still open, (R, M, K), and tells which of them are accepted, (R, M).
+    """
+    n, filled = result.shape[1], np.zeros(len(result), dtype=np.int64)
+    for _ in range(rounds):
         open_rows = np.flatnonzero(filled < n)
         if len(open_rows) == 0:
-            return result
-        points = propose(open_rows)
-        good = (points >= 0).all(axis=-1) & _inside(sets[open_rows], np.maximum(points, 0.0))
-        for i, row in enumerate(open_rows):
-            found = points[i, good[i]][: n - filled[row]]
+            break
+        for row, points, good in zip(open_rows, *propose(open_rows), strict=True):
+            found = points[good][: n - filled[row]]
             result[row, filled[row] : filled[row] + len(found)] = found
             filled[row] += len(found)
-    return None
+    return filled
+
+
+def accept_or_repeat(
+    result: FloatArray,
+    propose: Callable[[IntArray], tuple[FloatArray, BoolArray]],
+    rounds: int,
+    generator: np.random.Generator,
+) -> FloatArray:
+    """Do the same, and fill rows that have too few with some of theirs again; a row without any stays as it is."""
+    filled, n = accept(result, propose, rounds), result.shape[1]
+    for row in np.flatnonzero((filled > 0) & (filled < n)):
+        result[row, filled[row] :] = result[row, generator.integers(filled[row], size=n - filled[row])]
+    return result
 
 
 def _uniform_points(shape: tuple[int, int, int], generator: np.random.Generator) -> FloatArray:
@@ -183,13 +206,18 @@ def _sample_by_rays(sets: Region, n: int, generator: np.random.Generator) -> Flo
     return result
 
 
-def _cut_rays(sets: Region, rays: Rays, weights: FloatArray, n: int, generator: np.random.Generator) -> FloatArray:
-    """Choose n rays per set by weight, systematically, and cut each at U^{1/(K−1)} of its length, (N, n, K)."""
+def choose_by_weight(weights: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
+    """Choose n columns of each row of weights (N, M), systematically: one of share w is taken ⌊nw⌋ or ⌈nw⌉ times."""
     total = np.cumsum(weights, axis=1)
     total /= total[:, -1:]
-    ticks = np.floor(n * total + generator.random((len(sets), 1)))
+    ticks = np.floor(n * total + generator.random((len(weights), 1)))
     copies = np.diff(ticks, axis=1, prepend=0.0).astype(np.int64)
-    chosen = np.repeat(np.tile(np.arange(weights.shape[1]), len(sets)), copies.ravel()).reshape(len(sets), n)
+    return np.repeat(np.tile(np.arange(weights.shape[1]), len(weights)), copies.ravel()).reshape(-1, n)
+
+
+def _cut_rays(sets: Region, rays: Rays, weights: FloatArray, n: int, generator: np.random.Generator) -> FloatArray:
+    """Choose n rays per set by weight, and cut each at U^{1/(K−1)} of its length, (N, n, K)."""
+    chosen = choose_by_weight(weights, n, generator)
     length = np.take_along_axis(rays.reach, chosen, axis=1)
     length = length * generator.random(length.shape) ** (1.0 / (sets.n_classes - 1))
     step = length[..., None] * np.take_along_axis(rays.directions, chosen[..., None], axis=1)
@@ -209,7 +237,7 @@ def _cut_rays(sets: Region, rays: Rays, weights: FloatArray, n: int, generator: 
 
 def _from_the_middle(sets: Region, n: int, generator: np.random.Generator) -> FloatArray:
     """Run chains from a point inside: for sets so thin, or flat, that no ray finds any room."""
-    start = np.repeat(_interior_point(sets)[:, None, :], min(n, MAX_CHAINS), axis=1)
+    start = np.repeat(middle(sets)[:, None, :], min(n, MAX_CHAINS), axis=1)
     return _hit_and_run(sets, start, start, n, STEPS_FROM_THE_MIDDLE, generator)
 
 
@@ -269,14 +297,8 @@ def _chord(sets: Region, state: FloatArray, direction: FloatArray) -> FloatArray
     return false_position(excess, np.zeros_like(edge), edge, steps=16)
 
 
-def _interior_point(sets: Region) -> FloatArray:
+def middle(sets: Any) -> FloatArray:
     """Average the members with the largest probability of each class, (N, K): inside, away from flat faces."""
-    n, k = sets.center.shape
-    total = np.zeros((n, k))
-    for c in range(k):
-        unit = np.zeros((n, k))
-        unit[:, c] = 1.0
-        point = sets._support(unit, True)[1]
-        assert point is not None
-        total += point
-    return total / k
+    return np.mean(
+        [sets.upper_expectation(unit, return_distribution=True)[1] for unit in np.eye(sets.n_classes)], axis=0
+    )

@@ -11,15 +11,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray
+from credalset._parallel import row_blocks
+from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.results import Volume
-from credalset.sets.sampling import sample_members
-from credalset.simplex import entropy_of_valid
+from credalset.sets.sampling import accept_or_repeat
+from credalset.simplex import entropy_of_valid, log_sum_exp
 
 ELEMENTS = 1 << 22  # numbers held at a time
 MAX_ROUNDS = 100  # of rejection, before a sample is filled up with the members found
@@ -141,26 +142,25 @@ class InUnion(CredalSet):
         flat = share.sum(axis=1) == 0  # no part has any volume: each that is there counts the same
         there = np.stack([~part.is_empty() for part in parts], axis=1)
         share[flat] = there[flat] / np.maximum(there[flat].sum(axis=1, keepdims=True), 1)
-        found: list[list[FloatArray]] = [[self.center[:0]] for _ in range(len(self))]
-        for _ in range(MAX_ROUNDS):
-            missing = np.array([sum(map(len, points)) < n for points in found])
-            open_rows = np.flatnonzero(missing & (share.sum(axis=1) > 0))
-            if len(open_rows) == 0:
-                break
-            numbers = generator.multinomial(4 * n, share[open_rows])
+
+        def propose(rows: IntArray) -> tuple[FloatArray, BoolArray]:
+            uniform, upto = generator.random((len(rows), 4 * n, 1)), np.cumsum(share[rows], axis=1)
+            chosen = (uniform > upto[:, None, :-1]).sum(axis=-1)
+            points = np.repeat(self.center[rows, None], 4 * n, axis=1)
             for c, part in enumerate(parts):
-                rows, own = open_rows[numbers[:, c] > 0], numbers[numbers[:, c] > 0, c]
-                if len(rows) == 0:
-                    continue
-                points = part[rows].sample(int(own.max()), generator)
-                accepted = generator.random(points.shape[:2]) < self[rows]._chances(points)
-                for i, row in enumerate(rows):
-                    found[row].append(points[i, : own[i]][accepted[i, : own[i]]])
-        return np.stack([_fill(np.concatenate(own), n, self.center[i], generator) for i, own in enumerate(found)])
+                mine = (chosen == c) & (share[rows, c, None] > 0)
+                some = np.flatnonzero(mine.any(axis=1))
+                if len(some):
+                    place = np.maximum(np.cumsum(mine[some], axis=1) - 1, 0)
+                    drawn = part[rows[some]].sample(int(place.max()) + 1, generator)
+                    drawn = np.take_along_axis(drawn, place[..., None], axis=1)
+                    points[some] = np.where(mine[some, :, None], drawn, points[some])
+            return points, generator.random(points.shape[:2]) < self[rows]._chances(points)
+
+        return accept_or_repeat(np.repeat(self.center[:, None], n, axis=1), propose, MAX_ROUNDS, generator)
 
     def _blocks(self, n_points: int) -> list[slice]:
-        step = max(1, ELEMENTS // (n_points * max(len(self._parts()), 1) * self.n_classes))
-        return [slice(start, start + step) for start in range(0, len(self), step)]
+        return row_blocks(len(self), n_points * len(self._parts()) * self.n_classes, ELEMENTS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,13 +187,16 @@ class UnionSet(InUnion):
     (array([[0.85, 0.85, 0.15]]), array([[ True,  True, False]]), array([False]))
     """
 
+    shape: ClassVar[str] = "union"
+
     parts: tuple[CredalSet, ...] = field(kw_only=True)
 
     @classmethod
-    def of(cls, *parts: CredalSet) -> UnionSet:
+    def of(cls, *parts: CredalSet) -> CredalSet:
         """Return the union, row by row, of batches of convex sets of the same length over the same classes.
 
-        ``score``, ``prediction`` and ``threshold`` of the result are those of the first.
+        ``score``, ``prediction`` and ``threshold`` of the result are those of the first; the union of one batch is
+        that batch.
         """
         if not parts:
             raise ValueError("a union needs at least one batch of sets.")
@@ -206,6 +209,8 @@ class UnionSet(InUnion):
                     f"the parts of a union must hold the same number of sets over the same classes, but one has "
                     f"{len(part)} sets over {part.n_classes} classes and another {len(first)} over {first.n_classes}."
                 )
+        if len(parts) == 1:
+            return first
         radius, largest = largest_radius(parts)
         fits = np.stack([part.score.best_fit(part.prediction) for part in parts], axis=1)
         center = fits[np.arange(len(first)), largest]
@@ -213,19 +218,9 @@ class UnionSet(InUnion):
         return replace(made, classes=first.classes, items=first.items)
 
     @property
-    def shape(self) -> str:  # type: ignore[override]
-        """What one such set is called; the union of one set is that set."""
-        return self.parts[0].shape if len(self.parts) == 1 else "union"
-
-    @property
     def tolerance(self) -> float:  # type: ignore[override]
         """That of the worst part."""
         return max(part.tolerance for part in self.parts)
-
-    @property
-    def exact_volume_up_to(self) -> float:  # type: ignore[override]
-        """Unions of intervals are added up."""
-        return self.parts[0].exact_volume_up_to if len(self.parts) == 1 else 2
 
     def _take(self, rows: Any) -> Self:
         picked = super()._take(rows)
@@ -258,16 +253,11 @@ class UnionSet(InUnion):
     def _has_exact_entropies(self) -> bool:
         return all(part._has_exact_entropies() for part in self.parts)
 
-    def _vertices(self) -> FloatArray:
-        return self.parts[0]._vertices() if len(self.parts) == 1 else super()._vertices()
-
     def _chances(self, points: FloatArray) -> FloatArray:
         holders = (self._excesses(points) <= 0.0).sum(axis=0)
         return np.where((holders > 0) & self._contains_pairs(points), 1.0 / np.maximum(holders, 1), 0.0)
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
-        if len(self.parts) == 1:
-            return self.parts[0]._log_volume(generator)
         return (self._log_length(), np.zeros(len(self)), "exact") if self.n_classes == 2 else None
 
     def _log_length(self) -> FloatArray:
@@ -283,16 +273,6 @@ class UnionSet(InUnion):
         with np.errstate(divide="ignore"):
             return np.log(length)
 
-    def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
-        if len(self.parts) == 1:
-            return self.parts[0]._estimate_log_volume(generator, n_rays)
-        return super()._estimate_log_volume(generator, n_rays)
-
-    def _sample(self, n: int, generator: np.random.Generator) -> FloatArray | None:
-        if len(self.parts) == 1:
-            return sample_members(self.parts[0], n, generator)
-        return super()._sample(n, generator)
-
 
 def largest_radius(parts: Sequence[CredalSet]) -> tuple[FloatArray, Any]:
     """Return the radius of the largest part of each set, −1 where all are empty, and which part that is."""
@@ -304,17 +284,5 @@ def largest_radius(parts: Sequence[CredalSet]) -> tuple[FloatArray, Any]:
 
 def _shares(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Turn log-volumes (N, C) into shares of their sum, and return the logarithm of that; zeros where all are."""
-    top = logs.max(axis=1)
-    scaled = np.exp(logs - np.where(np.isfinite(top), top, 0.0)[:, None])
-    total = scaled.sum(axis=1)
-    with np.errstate(divide="ignore"):
-        log_total = np.where(np.isfinite(top), top, 0.0) + np.log(total)
-    return scaled / np.maximum(total, np.finfo(float).tiny)[:, None], log_total
-
-
-def _fill(points: FloatArray, n: int, center: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Take n of the members found in random order; where they are too few, some again."""
-    pool = points if len(points) else center[None]
-    if len(pool) >= n:
-        return pool[generator.permutation(len(pool))[:n]]
-    return np.concatenate([pool, pool[generator.integers(len(pool), size=n - len(pool))]])
+    total = log_sum_exp(logs)
+    return np.exp(logs - np.where(np.isfinite(total), total, 0.0)[:, None]), total

@@ -29,7 +29,8 @@ from credalset.sets.generic import majorization_bound
 from credalset.sets.region import TIE
 from credalset.sets.results import Volume
 from credalset.sets.roots import bisect
-from credalset.simplex import corners, entropy_of_valid
+from credalset.sets.sampling import accept_or_repeat, middle
+from credalset.simplex import entropy_of_valid
 
 MAX_STEPS = 200  # of the search for a member
 MAX_ROUNDS = 100  # of rejection, before a sample is filled up with the members found
@@ -151,9 +152,7 @@ def _approach(
     before: CredalSet, region: CredalSet, rows: IntArray, point: FloatArray, found: BoolArray, empty: BoolArray
 ) -> None:
     """Bring points of one set close to the votes, and note which became members and which never will."""
-    k = before.n_classes
-    tops = [before.upper_expectation(corners(np.full(len(rows), c), k), return_distribution=True)[1] for c in range(k)]
-    x = np.mean(tops, axis=0)
+    x = middle(before)
     active = np.arange(len(rows))
     for _ in range(MAX_STEPS):
         a, b, here = before[active], region[active], _on_simplex(x[active])
@@ -281,10 +280,7 @@ class UpdatedSet(CredalSet):
     def _estimate_log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray]:
         """Take the smaller of the two, and the share of its members that lie in the other."""
         small, logs, errors = self._smaller(generator)
-        hits = np.empty(len(self))
-        for first, rows in ((True, np.flatnonzero(small)), (False, np.flatnonzero(~small))):
-            if len(rows):
-                hits[rows] = self._draw(first, rows, n_rays, generator)[1].sum(axis=1)
+        hits = self._draw(small, np.arange(len(self)), n_rays, generator)[1].sum(axis=1)
         share = np.maximum(hits, 1.0) / n_rays  # one that just was not hit, where none was: the error says as much
         return logs + np.log(share), np.sqrt(errors**2 + (1.0 - share) / (share * n_rays))
 
@@ -299,31 +295,21 @@ class UpdatedSet(CredalSet):
         return small, logs, np.where(small, first.standard_error, second.standard_error)
 
     def _draw(
-        self, first: bool, rows: IntArray, n: int, generator: np.random.Generator
+        self, small: BoolArray, rows: IntArray, n: int, generator: np.random.Generator
     ) -> tuple[FloatArray, BoolArray]:
-        """Draw from one of the two, and tell which draws the other holds."""
-        one, other = (self.before, self.region) if first else (self.region, self.before)
-        points = one[rows].sample(n, generator)
-        return points, other[rows]._contains_pairs(points)
+        """Draw from the smaller of the two, and tell which draws the other holds."""
+        points, inside = np.empty((len(rows), n, self.n_classes)), np.empty((len(rows), n), dtype=bool)
+        for one, other, is_smaller in ((self.before, self.region, small), (self.region, self.before, ~small)):
+            some = np.flatnonzero(is_smaller[rows])
+            if len(some):
+                points[some] = one[rows[some]].sample(n, generator)
+                inside[some] = other[rows[some]]._contains_pairs(points[some])
+        return points, inside
 
     def _sample(self, n: int, generator: np.random.Generator) -> FloatArray:
-        result = np.repeat(self._known_members(), n, axis=1)
         small = self._smaller(generator)[0]
-        filled = np.zeros(len(self), dtype=np.int64)
-        for _ in range(MAX_ROUNDS):
-            for first in (True, False):
-                rows = np.flatnonzero((small == first) & (filled < n))
-                if len(rows) == 0:
-                    continue
-                for row, points, inside in zip(rows, *self._draw(first, rows, 4 * n, generator), strict=True):
-                    new = points[inside][: n - filled[row]]
-                    result[row, filled[row] : filled[row] + len(new)] = new
-                    filled[row] += len(new)
-            if (filled >= n).all():
-                break
-        for row in np.flatnonzero((filled > 0) & (filled < n)):  # some of those found again
-            result[row, filled[row] :] = result[row, generator.integers(filled[row], size=n - filled[row])]
-        return result
+        result = np.repeat(self._known_members(), n, axis=1)
+        return accept_or_repeat(result, lambda rows: self._draw(small, rows, 4 * n, generator), MAX_ROUNDS, generator)
 
 
 def _tightest(answers: list[Any], pick: Callable[..., Any]) -> tuple[FloatArray, FloatArray]:

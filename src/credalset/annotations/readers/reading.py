@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from credalset._validation import check_choice
 from credalset.annotations.labels import shown
 from credalset.annotations.naming import tidied
 from credalset.annotations.readers.common import Export, Log, Reader, Wanted
@@ -18,7 +19,7 @@ from credalset.annotations.readers.registry import READERS, Recognition, recogni
 from credalset.annotations.readers.source import EMPTY, Source
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
-from credalset.annotations.table import check_option, is_missing
+from credalset.annotations.table import is_missing
 from credalset.exceptions import need
 
 ROLES = ("task", "worker", "label", "time", "weight")
@@ -94,13 +95,13 @@ def open_votes(
         kind = "long"  # whoever names these columns has said what it is
     recognised = recognise(source) if kind is None else None
     kind = kind if recognised is None else recognised.kind
-    check_option(kind, "kind", tuple(READERS))
+    check_choice(kind, "kind", tuple(READERS))
     reader = READERS[str(kind)]
     for role, name in zip(ROLES, (task, worker, label, time, weight), strict=True):
         if name is not None and role not in reader.takes:
             raise ValueError(f"{role}={name!r}: files of kind {reader.kind!r} have no choice of {role}. Leave it out.")
     missing = reader.missing if missing is None else missing
-    check_option(missing, "missing", ("error", "drop"))
+    check_choice(missing, "missing", ("error", "drop"))
     wanted = Wanted(task, worker, label, time, weight, one_vs_rest)
     return VoteFile(source, reader, recognised, wanted, missing, tidy)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -18,16 +17,12 @@ from credalset._typing import FloatArray
 from credalset._validation import as_concentrations, as_distributions, as_finite, as_positive_int
 from credalset.predictors.torch import losses
 
-Order = Literal["first", "second"]
 LIKELIHOODS = ("density", "counts")
 MAX_LOG_CONCENTRATION = 9.0
 
 
 class Head(ABC):
     """The meaning of outputs of shape (…, batch, n_outputs). Leading axes are runs that are trained together."""
-
-    #: whether `read` gives distributions ("first") or Dirichlet concentrations ("second")
-    order: Order
 
     def n_outputs(self, n_classes: int) -> int:
         """Return how many numbers the network must put out for K classes."""
@@ -49,8 +44,6 @@ class Head(ABC):
 class Softmax(Head):
     """Outputs are logits; the loss is the cross-entropy against the label distribution."""
 
-    order: Order = "first"
-
     def item_loss(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy."""
         return losses.soft_cross_entropy(outputs, target)
@@ -62,8 +55,6 @@ class Softmax(Head):
 
 class Probabilities(Head):
     """Outputs are already distributions; that is checked."""
-
-    order: Order = "first"
 
     def item_loss(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy."""
@@ -93,8 +84,6 @@ class Dirichlet(Head):
     link: str = "relu"
     label_clip: float = 1e-6
     output_l2: float = 1e-4
-
-    order = "second"
 
     def __post_init__(self) -> None:
         if self.link != "concentration" and self.link not in losses.LINKS:
@@ -144,8 +133,6 @@ class DirichletMixture(Head):
     n_components: int = 8
     pull: float = 1e-3
     likelihood: str = "density"
-
-    order = "second"
 
     def __post_init__(self) -> None:
         as_positive_int(self.n_components, "n_components")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,8 +49,6 @@ class PrototypeHead(Head):
     floor: float = 1e-3
     width: float = 0.0
     labels: float = 0.0
-
-    order = "first"
 
     def __post_init__(self) -> None:
         as_positive_int(self.n_components, "n_components")
@@ -115,7 +112,7 @@ class PrototypeHead(Head):
         return torch.log_softmax(table[..., 0], dim=-1), precision, distribution
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrototypeNetwork(CommitteeEstimator):
     r"""Predict prototypes: label distributions that are likely for an item, and how closely they hold.
 
@@ -176,20 +173,12 @@ class PrototypeNetwork(CommitteeEstimator):
     (2, 1, 5)
     """
 
-    hidden: Sequence[int] = (64, 64)
-    _: KW_ONLY
     n_components: int = 1
     offsets: bool = False
-    likelihood: str = "distributions"
     max_precision: float = 3000.0
     floor: float = 1e-3
     width: float = 0.0
     labels: float = 0.0
-    optimizer: str = "adamw"
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-2
-    batch_size: int = 32
-    epochs: int = 40
 
     def _head(self) -> PrototypeHead:
         return PrototypeHead(

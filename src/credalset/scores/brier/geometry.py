@@ -29,14 +29,6 @@ def divergence(center: FloatArray, weights: FloatArray, points: FloatArray) -> F
     return (points - center[:, None]) ** 2 @ weights
 
 
-def ray_length(center: FloatArray, radius: FloatArray, weights: FloatArray, directions: FloatArray) -> FloatArray:
-    """Return sup {t : g + t·d ∈ ball ∩ Δ} for directions (N, M, K) that sum to zero; infinite for d = 0."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ball = np.sqrt(radius)[:, None] / np.sqrt(directions**2 @ weights)
-        to_face = np.where(directions < 0, center[:, None] / -directions, np.inf).min(axis=2)
-    return np.minimum(ball, to_face)
-
-
 def support(
     center: FloatArray, radius: FloatArray, weights: FloatArray, utility: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -90,13 +82,6 @@ def largest_sums(center: FloatArray, radius: FloatArray, weights: FloatArray) ->
     rank = np.argsort(np.argsort(-center, axis=1, kind="stable"), axis=1)
     sums = [support(center, radius, weights, (rank < j).astype(float))[0] for j in range(1, center.shape[1])]
     return np.column_stack([*sums, np.ones(len(center))])
-
-
-def log_width(center: FloatArray, radius: FloatArray, weights: FloatArray) -> FloatArray:
-    """Two classes: the logarithm of the share of the interval, whose small end keeps its digits."""
-    reach, rare = np.sqrt(radius) / np.sqrt(weights.sum()), center.min(axis=1)
-    with np.errstate(divide="ignore"):
-        return np.log(np.minimum(reach, rare) + np.minimum(reach, 1.0 - rare))
 
 
 def max_entropy(center: FloatArray, radius: FloatArray, weights: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from credalset.scores.base import Score
 from credalset.scores.brier import ellipse, geometry
 from credalset.sets import generic
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.rays import ray_length_in_norm
 from credalset.simplex import entropy_of_valid
 
 
@@ -152,10 +153,10 @@ class BrierBall(CredalSet):
         return self.weights[0] * geometry.closest_with_top(self.center) if equal else None
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
-        return geometry.ray_length(self.center, self.radius, self.weights, directions)
+        norm = np.sqrt(directions**2 @ self.weights)
+        return ray_length_in_norm(self.center, np.sqrt(self.radius), norm, directions)
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
-        if self.n_classes > 3:
-            return None
-        measure = ellipse.log_fraction if self.n_classes == 3 else geometry.log_width
-        return measure(self.center, self.radius, self.weights), np.zeros(len(self)), "exact"
+        if self.n_classes != 3:
+            return super()._log_volume(generator)
+        return ellipse.log_fraction(self.center, self.radius, self.weights), np.zeros(len(self)), "exact"

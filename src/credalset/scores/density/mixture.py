@@ -19,9 +19,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from credalset._typing import BoolArray, FloatArray
+from credalset.scores.pooling import pool
+from credalset.simplex import log_sum_exp
 
 MAX_ASCENTS = 60
 MAX_STARTS = 8  # components whose own peak an ascent starts from
@@ -71,14 +73,6 @@ class Mixture(NamedTuple):
     def log_density(self, y: FloatArray) -> FloatArray:
         """Log Σ_j w_j Dir(y | θ_j), (N, M)."""
         return log_sum_exp(self.component_logs(y))
-
-
-def log_sum_exp(logs: FloatArray) -> FloatArray:
-    """Log Σ exp over the last axis; −inf where every term is. SciPy's is 2 to 8 times slower on these short axes."""
-    top = logs.max(axis=-1, keepdims=True)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore", under="ignore"):
-        return np.log(np.exp(logs - safe).sum(axis=-1)) + safe[..., 0]
 
 
 def monomial_peak(powers: FloatArray, floor: float) -> FloatArray:
@@ -169,32 +163,19 @@ def reaches_with_top(mixture: Mixture, log_level: FloatArray) -> BoolArray:
     others share what is left in proportion to a, save that k and the classes with more than it are pooled: each
     takes the pool's average, which the pool grows to until no class outside has more.
     """
-    powers, (n, n_components, k) = mixture.theta - 1.0, mixture.theta.shape
-    positive, floor = np.maximum(powers, 0.0), mixture.floor
-    ranked = -np.sort(-positive, axis=-1)
-    total = positive.sum(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    powers, floor, k = mixture.theta - 1.0, mixture.floor, mixture.theta.shape[-1]
+    positive, is_idle = np.maximum(powers, 0.0), powers <= 0
+    total = positive.sum(axis=-1, keepdims=True)
+    pools = pool(positive.reshape(-1, k), np.positive, lambda a: xlogy(a, a))
+    size, pooled, in_pool = (array.reshape(powers.shape) for array in pools)
+    n_at_floor = is_idle.sum(axis=-1, keepdims=True) - is_idle  # besides the class itself
+    with np.errstate(divide="ignore"):
+        shared = xlogy(positive, positive).sum(axis=-1, keepdims=True) - in_pool + xlogy(pooled, pooled / size)
+        shared += xlogy(total, (1.0 - floor * n_at_floor) / total)
         idle = np.where(powers < 0, powers * (np.log(floor) if floor > 0 else 0.0), 0.0)
-        own = np.where(positive > 0, positive * np.log(positive), 0.0)
-    n_idle = (powers <= 0).sum(axis=-1)
-    before = np.cumsum(ranked, axis=-1) - ranked
-    logs = np.empty((n, k, n_components))
-    for c in range(k):
-        mine, is_idle = positive[..., c], powers[..., c] <= 0
-        # The pool takes in classes from the largest power down, until the next one is at most the average.
-        average = (mine[..., None] + before) / np.arange(1, k + 1)
-        joined = (ranked <= average).argmax(axis=-1)
-        pooled = mine + np.take_along_axis(before, joined[..., None], axis=-1)[..., 0]
-        size = 1.0 + joined
-        outside = np.where(positive * size[..., None] > pooled[..., None], 0.0, own)
-        outside[..., c] = 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shared = np.where(pooled > 0, pooled * (np.log(pooled) - np.log(size)), 0.0)
-            free = np.log(1.0 - floor * (n_idle - is_idle)) - np.log(total)
-            top = outside.sum(axis=-1) + shared + np.where(total > 0, total * free, 0.0)
-        at_floor = idle.sum(axis=-1) - idle[..., c] - np.minimum(powers[..., c], 0.0) * np.log(k)
-        logs[:, c] = mixture.log_norms() + top + at_floor
-    return np.asarray(log_sum_exp(logs) >= _with_slack(mixture, log_level)[:, None])
+    at_floor = idle.sum(axis=-1, keepdims=True) - idle - np.minimum(powers, 0.0) * np.log(k)
+    logs = mixture.log_norms()[..., None] + shared + at_floor
+    return np.asarray(log_sum_exp(np.moveaxis(logs, 1, 2)) >= _with_slack(mixture, log_level)[:, None])
 
 
 class _Slices(NamedTuple):
@@ -231,7 +212,7 @@ def _slice_peaks(mixture: Mixture, k: int) -> _Slices:
     total = positive.sum(axis=-1)
     any_positive = total > 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.where(positive > 0, positive * (np.log(positive) - np.log(total[..., None])), 0.0).sum(axis=-1)
+        shares = xlogy(positive, positive / total[..., None]).sum(axis=-1)
         log_floor = np.log(floor) if floor > 0 else -np.inf
         idle = np.minimum(others, 0.0)
         nearest = others.max(axis=-1)  # takes everything if no power is positive

@@ -3,7 +3,8 @@ r"""Importance sampling in level sets of mixtures of Dirichlets: volumes and uni
 A proposal raises each component of the mixture, and one more that touches it at its peak, to a power β, and draws
 distributions class by class, from the smallest concentration to the largest, each a share of what is left:
 
-* a class with θ < 1 from the density $\propto (\lambda + \epsilon)^{-\beta(1-\theta)}$ on [0, rest], a power law;
+* a class with θ < 1, which takes ε > 0, from the density $\propto (\lambda + \epsilon)^{-\beta(1-\theta)}$ on
+  [0, rest], a power law;
 * a class with θ ≥ 1 from the Beta density of a stick of $\mathrm{Dir}(1 + \beta(\theta - 1))$, or at times uniformly;
 * the last class takes what is left.
 
@@ -21,7 +22,8 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from credalset._typing import FloatArray, IntArray
-from credalset.scores.density.mixture import Mixture, log_sum_exp, monomial_peak
+from credalset.scores.density.mixture import Mixture, monomial_peak
+from credalset.simplex import log_sum_exp
 
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)  # of each component's power, to choose from
 FLATTER = 0.25  # the power of each component's second copy, relative to the first
@@ -118,7 +120,7 @@ def _draw_share(
     idle = own < 1.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         # log((λ + ε) / ε) has density ∝ e^(g v) on [0, log(1 + rest / ε)], with g = 1 − β (1 − θ).
-        top = np.log1p(rest / pull) if pull > 0 else np.zeros_like(rest)
+        top = np.log1p(rest / pull)
         g = 1.0 - beta * (1.0 - own)
         small = np.abs(g * top) < 1e-8
         grown = np.log1p(uniform * np.expm1(np.minimum(g * top, 700.0))) / np.where(small, 1.0, g)
@@ -145,12 +147,9 @@ def _log_density(points: FloatArray, theta: FloatArray, order: IntArray, power: 
                 np.log1p(-UNIFORM_SHARE) + ends - betaln(np.maximum(a, tiny), np.maximum(b, tiny)),
                 np.log(UNIFORM_SHARE),
             )
-            if pull > 0:
-                g, top = a, np.log1p(rest / pull)
-                spread = np.where(np.abs(g * top) < 1e-8, np.log(top), _log_expm1_ratio(g, top))
-                law = (g - 1.0) * np.log1p(ranked[..., i] / pull) - np.log(pull) - spread
-            else:
-                law = stick
+            top = np.log1p(rest / pull)
+            spread = np.where(np.abs(a * top) < 1e-8, np.log(top), _log_expm1_ratio(a, top))
+            law = (a - 1.0) * np.log1p(ranked[..., i] / pull) - np.log(pull) - spread
         total += np.where(own < 1.0, law, stick - np.log(rest))
     return total
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from credalset._parallel import for_each_block
+from credalset._parallel import gather_blocks, row_blocks
 from credalset._predictions import row_size
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_finite
@@ -23,7 +23,9 @@ from credalset.scores.dirichlet.score import DirichletScore, log_likelihood_drop
 from credalset.sets import box
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.generic import majorization_bound
-from credalset.simplex import entropy_of_valid
+from credalset.sets.rays import log_mean
+from credalset.sets.sampling import choose_by_weight
+from credalset.simplex import entropy_of_valid, log_sum_exp
 
 MIN_POOL = 512  # members that a sample is drawn from
 POOL_PER_DRAW = 8
@@ -95,14 +97,12 @@ class NegativeLogDensity(DirichletScore):
         """The mode; for mixtures, the highest point that a search finds."""
         if not isinstance(prediction, DirichletMixture):
             return super().best_fit(prediction)
-        result = np.empty((len(prediction), prediction.n_classes))
 
-        def one_block(rows: slice) -> None:
+        def one_block(rows: slice) -> FloatArray:
             mixture = self.mixture(prediction[rows])
-            result[rows] = mixture.released(geometry.highest_points(mixture)[0])
+            return mixture.released(geometry.highest_points(mixture)[0])
 
-        for_each_block(one_block, len(prediction), row_size(prediction) * geometry.MAX_STARTS)
-        return result
+        return gather_blocks(one_block, len(prediction), row_size(prediction) * geometry.MAX_STARTS)
 
     @property
     def has_convex_regions(self) -> bool:
@@ -155,7 +155,7 @@ class NegativeLogDensity(DirichletScore):
         after[..., :-1] = np.cumsum(below[..., ::-1], axis=-1)[..., -2::-1]
         rising = before + above + after
         smallest = mixture.log_norms() + rising.min(axis=-1) + falling.sum(axis=-1)
-        return -geometry.log_sum_exp(smallest)
+        return -log_sum_exp(smallest)
 
     def mixture(self, prediction: DirichletMixture) -> geometry.Mixture:
         """Return the mixtures as this score reads them, off the boundary."""
@@ -185,12 +185,7 @@ def _negative_log_mixture(prediction: DirichletMixture, distribution: FloatArray
         log_norm = gammaln(theta.sum(axis=-1)) - gammaln(theta).sum(axis=-1)
         powers = np.where(theta == 1.0, 0.0, (theta - 1.0) * logs)
         terms.append(np.log(prediction.weights[..., j]) + log_norm + powers.sum(axis=-1))
-    top = np.maximum.reduce(terms)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    total = np.zeros_like(top)
-    for term in terms:
-        total = total + np.exp(term - safe)
-    return -(safe + np.log(total))
+    return -log_sum_exp(np.stack(terms, axis=-1))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -226,12 +221,12 @@ class DensitySet(CredalSet):
     @cached_property
     def _bounds(self) -> tuple[FloatArray, FloatArray]:
         """The envelopes, which every expectation is found from."""
-        lower, upper = np.empty_like(self.center), np.empty_like(self.center)
 
-        def one_block(rows: slice) -> None:
-            lower[rows], upper[rows] = geometry.envelope(self._mixture.rows(rows), -self.threshold[rows])
+        def one_block(rows: slice) -> tuple[FloatArray, FloatArray]:
+            return geometry.envelope(self._mixture.rows(rows), -self.threshold[rows])
 
-        for_each_block(one_block, len(self), self.prediction.n_components * geometry.CELLS, block_size=1 << 18)
+        cells = self.prediction.n_components * geometry.CELLS
+        lower, upper = gather_blocks(one_block, len(self), cells, block_size=1 << 18)
         # The peak is a member: rounding must not shut it out.
         return np.minimum(lower, self.center), np.maximum(upper, self.center)
 
@@ -260,15 +255,14 @@ class DensitySet(CredalSet):
 
     def _can_be_top(self) -> BoolArray:
         """Rule out the classes that no point at which they are most probable has the density for."""
-        result = np.empty(self.center.shape, dtype=bool)
 
-        def one_block(rows: slice) -> None:
-            result[rows] = geometry.reaches_with_top(self._mixture.rows(rows), -self.threshold[rows])
+        def one_block(rows: slice) -> BoolArray:
+            return geometry.reaches_with_top(self._mixture.rows(rows), -self.threshold[rows])
 
-        for_each_block(one_block, len(self), row_size(self.prediction) * 4)
+        reaches = gather_blocks(one_block, len(self), row_size(self.prediction) * 4)
         lower, upper = self._envelope()
-        result &= upper >= lower.max(axis=1, keepdims=True)
-        return result | (self.center == self.center.max(axis=1, keepdims=True))
+        fits = reaches & (upper >= lower.max(axis=1, keepdims=True))
+        return fits | (self.center == self.center.max(axis=1, keepdims=True))
 
     def _smallest_peak(self) -> FloatArray:
         return box.most_even(*self._envelope()).max(axis=1)
@@ -282,10 +276,7 @@ class DensitySet(CredalSet):
         proper = np.flatnonzero(~whole)
         for rows in self._blocks(n_rays, len(proper)):
             logs = self[proper[rows]]._members(n_rays, generator)[1]
-            value[proper[rows]] = geometry.log_sum_exp(logs) - np.log(n_rays)
-            with np.errstate(divide="ignore"):
-                spread = 1.0 / proposals.effective_size(logs) - 1.0 / n_rays
-            error[proper[rows]] = np.sqrt(np.maximum(spread, 0.0))
+            value[proper[rows]], error[proper[rows]] = log_mean(logs)
         return value, error
 
     def _sample(self, n: int, generator: np.random.Generator) -> FloatArray:
@@ -315,11 +306,10 @@ class DensitySet(CredalSet):
         """Resample members by weight: one of weight w is taken ⌊nw⌋ or ⌈nw⌉ times."""
         points, logs = self._members(pool, generator)
         result = np.repeat(self.center[:, None, :], n, axis=1)
-        for i in np.flatnonzero(~np.isneginf(logs).all(axis=1)):
-            chances = np.exp(logs[i] - logs[i].max())
-            ticks = (np.arange(n) + generator.random()) / n * chances.sum()
-            chosen = np.minimum(np.searchsorted(np.cumsum(chances), ticks), len(chances) - 1)
-            result[i] = points[i, generator.permutation(chosen)]
+        hit = ~np.isneginf(logs).all(axis=1)
+        weights = np.exp(logs[hit] - logs[hit].max(axis=1, keepdims=True))
+        chosen = choose_by_weight(weights, n, generator)
+        result[hit] = np.take_along_axis(points[hit], generator.permuted(chosen, axis=1)[..., None], axis=1)
         return result, proposals.effective_size(logs)
 
     def _members(self, n: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -343,5 +333,4 @@ class DensitySet(CredalSet):
     def _blocks(self, n_points: int, n_rows: int) -> list[slice]:
         """Slices of rows whose proposals fit in memory."""
         per_row = n_points * max(self.prediction.n_components + 1, 2 * self.n_classes)
-        step = max(1, ELEMENTS_PER_BLOCK // per_row)
-        return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+        return row_blocks(n_rows, per_row, ELEMENTS_PER_BLOCK)

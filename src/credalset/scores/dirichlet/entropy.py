@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import wrightomega
 
 from credalset._parallel import in_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
@@ -25,25 +26,11 @@ def _log_ratios(m: FloatArray, largest: FloatArray) -> FloatArray:
     return np.where(np.isfinite(near), near, np.log(largest) - np.log(safe))
 
 
-def wright_omega(level: FloatArray) -> FloatArray:
-    """Return ω > 0 with ω + log ω = level: a guess, then two of Fritsch, Shafer and Crowley's fourth-order steps."""
-    low = np.exp(np.minimum(level, 0.0))
-    middle = 1.0 + 0.5 * (level - 1.0) + 0.0625 * (level - 1.0) ** 2
-    log_level = np.log(np.maximum(level, 1.0))
-    high = level - log_level + log_level / np.maximum(level, 1.0)
-    omega = np.where(level < -1.5, low / (1.0 + low), np.where(level < 4.0, middle, high))
-    for _ in range(2):
-        z = np.where(level < -40.0, 0.0, level - omega - np.log(np.maximum(omega, TINY)))
-        q = 2.0 * (1.0 + omega) * (1.0 + omega + 2.0 * z / 3.0)
-        omega = omega * (1.0 + z / (1.0 + omega) * (q - z) / (q - 2.0 * z))
-    return omega
-
-
 def _max_entropy_curve(
     theta: FloatArray, m: FloatArray, largest: FloatArray, log_ratio: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """λ, KL(m ‖ λ) and −dKL/d log(1 + θ) at the point where ω = θ for the largest class."""
-    omega = np.where(log_ratio > 0, wright_omega(theta + np.log(theta) - log_ratio), theta)
+    omega = np.where(log_ratio > 0, wrightomega(theta + np.log(theta) - log_ratio), theta)
     faint = (omega < 1e-3) | (m <= 0)
     omega = np.where(m > 0, omega, 0.0)
     safe = np.where(faint, 1.0, omega)
@@ -245,7 +232,7 @@ def min_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> t
     low = -np.log1p(span / np.sqrt(8.0 * r))  # Hoeffding: log(λ/m) spans at most span/d_top
     with np.errstate(over="ignore"):
         high = np.minimum((r - np.log(modes.top)) / rest, 1e4)  # KL ≥ x Σ_rest m + log m_max
-    start, fold = _start(modes, r, rest), find_fold(modes)
+    start, fold = 0.5 * low, find_fold(modes)
     x = np.empty_like(r)
     for rising, end, branch in ((fold == 0, high, 0), (fold > 0, fold, -1)):
         x[rising] = _solve(modes.select(rising), r[rising], low[rising], end[rising], start[rising], branch)
@@ -258,17 +245,3 @@ def min_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> t
     point = point.copy()
     point[order, rows] = best
     return precise_entropy(point), point.T if attaining else None
-
-
-def _start(modes: Stationary, radius: FloatArray, rest: FloatArray) -> FloatArray:
-    """First guess of x: power law on the near side of the fork x = 0, square root or line on the far side."""
-    at_fork = stationary_point(np.zeros_like(radius), modes)[1]
-    mean = (modes.others * modes.log_ratio).sum(axis=0)
-    spread = (modes.others * modes.log_ratio**2).sum(axis=0) - mean**2
-    spare = np.maximum(radius - at_fork, 0.0)
-    with np.errstate(all="ignore"):
-        growth = np.sqrt(2.0 * at_fork / spread)
-        near = -np.log1p((np.sqrt(at_fork / radius) - 1.0) / growth)
-        far = np.maximum(np.sqrt(spare / (2.0 * modes.top * rest)), spare / rest)
-    start = np.where(radius < at_fork, near, far)
-    return np.where(np.isfinite(start), start, 0.0)

@@ -151,11 +151,8 @@ def _support_on_positive(m: FloatArray, gap: FloatArray, radius: FloatArray) -> 
     def curve(x: FloatArray, m: FloatArray, gap: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
         return relative_to(radius, *_support_curve(np.exp(-x), m, gap)[1:])
 
-    mean = (m * gap).sum(axis=0)
-    spread = np.maximum((m * gap * gap).sum(axis=0) - mean * mean, 0.0)
-    start = -np.log(np.maximum(np.sqrt(spread / (2.0 * radius)), 1e-300))
     low, high = 0.5 * np.log(8.0 * radius), np.full_like(radius, 690.0)
-    x = newton(curve, (m, gap, radius), low, high, start, np.full_like(radius, 1e-7))
+    x = newton(curve, (m, gap, radius), low, high, low, np.full_like(radius, 1e-7))
     return np.where(m > 0, np.maximum(_support_curve(np.exp(-x), m, gap)[0], TINY), 0.0)
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from credalset._parallel import in_blocks
+from credalset._parallel import in_blocks, row_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.scores.inner_product.geometry import margins
 
@@ -123,10 +123,8 @@ def sample(center: FloatArray, radius: FloatArray, n: int, generator: np.random.
     """
     n_sets, n_classes = center.shape
     result = np.empty((n_sets, n, n_classes))
-    chunk = max(1, DRAWS_PER_CHUNK // max(1, n * n_classes))
-    for start in range(0, n_sets, chunk):
+    for rows in row_blocks(n_sets, n * n_classes, DRAWS_PER_CHUNK):
         # Random numbers are drawn here, in order, so that threads do not change the outcome.
-        rows = slice(start, min(start + chunk, n_sets))
         exponentials = generator.standard_exponential(result[rows].shape)
         uniforms = generator.random((len(exponentials), n, n_classes - 1))
         result[rows] = _sample(exponentials, uniforms, center[rows], radius[rows])

@@ -79,19 +79,6 @@ def max_entropy(center: FloatArray, radius: FloatArray, *, attaining: bool) -> t
     return np.minimum(value, np.log(n_classes)), center.clip(low[:, None], high[:, None]) if attaining else None
 
 
-def ray_length(center: FloatArray, radius: FloatArray, directions: FloatArray) -> FloatArray:
-    """How far one can go from the centre: sup {t ≥ 0 : g + t·d ∈ ball ∩ Δ}, directions (N, M, K) that sum to zero.
-
-    The ball ends at r / (½‖d‖₁), the simplex at the smallest g_k / −d_k with d_k < 0. Infinite for d = 0.
-    """
-    half_norm = np.abs(directions) @ np.full(center.shape[1], 0.5)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        ball = np.where(half_norm > 0.0, radius[:, None] / half_norm, np.inf)
-        to_face = np.full(directions.shape, np.inf)
-        np.divide(center[:, None], -directions, out=to_face, where=directions < 0.0)
-    return np.minimum(ball, to_face.min(axis=2))
-
-
 @in_blocks()
 def closest_with_top(center: FloatArray) -> FloatArray:
     """Smallest TV radius at which some λ gives class a at least as much as every other class, for each a.

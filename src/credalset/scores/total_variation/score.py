@@ -12,7 +12,7 @@ from credalset.scores.base import Score
 from credalset.scores.total_variation import geometry, volume
 from credalset.scores.total_variation import rays as total_variation_rays
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.rays import Rays
+from credalset.sets.rays import Rays, ray_length_in_norm
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ class TotalVariationBall(CredalSet):
         return total_variation_rays.weighted_rays(self, n_rays, generator)
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
-        return geometry.ray_length(self.center, self.radius, directions)
+        half_norm = np.abs(directions) @ np.full(self.n_classes, 0.5)
+        return ray_length_in_norm(self.center, self.radius, half_norm, directions)
 
     def _vertices(self) -> FloatArray:
         return geometry.vertices(self.center[0], float(self.radius[0]))

@@ -26,7 +26,7 @@ import numpy as np
 
 from credalset._parallel import in_blocks
 from credalset._typing import FloatArray
-from credalset.scores.wasserstein.geometry import divergence, within_reach
+from credalset.scores.wasserstein.geometry import transport_cost, within_reach
 from credalset.sets.roots import newton
 from credalset.simplex import precise_entropy
 
@@ -46,33 +46,29 @@ def max_entropy(
     length, n_classes = gaps.sum(), center.shape[1]
     budget, gaps = within_reach(radius, gaps) / length, gaps / length
     points = np.full_like(center, 1.0 / n_classes)
-    outside = divergence(center, gaps, points[:, None])[:, 0] > budget
+    outside = transport_cost(points - center, gaps) > budget
     points[outside & (budget == 0.0)] = center[outside & (budget == 0.0)]
     rows = np.flatnonzero(outside & (budget > 0.0))
-    g, r, zero = np.ascontiguousarray(center[rows].T), budget[rows], np.zeros(len(rows))
+    g, r = np.ascontiguousarray(center[rows].T), budget[rows]
 
     def curve(x: FloatArray, g: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray]:
         price = np.exp(x)
         _, cost, slope = smoothest(price, g, gaps)
         return np.log(r / cost), -price * slope / cost
 
-    # At price zero everything is uniform, and off the centre throughout.
-    off = np.cumsum(1.0 / n_classes - g, axis=0)[:-1]
-    height = np.concatenate([np.cumsum((gaps[:, None] * np.sign(off))[::-1], axis=0)[::-1], zero[None]])
-    cost, spread = (gaps[:, None] * np.abs(off)).sum(axis=0), height.var(axis=0)
+    cost = transport_cost(points[rows] - center[rows], gaps)  # of the uniform distribution, at price zero
     with np.errstate(divide="ignore", over="ignore"):
-        start = np.log(cost / np.maximum(spread, 1e-300)) + np.log(cost / r - 1.0)
         # The cost falls by at most a quarter per unit of price, and price times cost never exceeds what entropy gains.
         low, high = (
             np.log(4.0 * (cost - r)),
             np.log(np.maximum(np.log(n_classes) - precise_entropy(g), 1e-16)) - np.log(r),
         )
     low, high = np.clip(low - 1e-9, -700.0, 700.0), np.clip(high + 1e-9, -700.0, 700.0)
-    x = newton(curve, (g, r), low, high, start, zero + 1e-7)
+    x = newton(curve, (g, r), low, high, 0.5 * (low + high), np.full(len(rows), 1e-7))
     found = smoothest(np.exp(x), g, gaps)[0].T
     points[rows] = found / found.sum(axis=1, keepdims=True)
     # Rounding must not carry a point out of the ball.
-    cost, excess = divergence(center, gaps, points[:, None])[:, 0], np.zeros(len(center))
+    cost, excess = transport_cost(points - center, gaps), np.zeros(len(center))
     np.divide(cost - budget, cost, out=excess, where=cost > budget)
     points += excess[:, None] * (center - points)
     value = np.where(outside, precise_entropy(np.ascontiguousarray(points.T)), np.log(n_classes))

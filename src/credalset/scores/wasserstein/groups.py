@@ -32,7 +32,7 @@ from scipy.special import entr
 
 from credalset._parallel import in_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.scores.wasserstein.geometry import places, within_reach
+from credalset.scores.wasserstein.geometry import places, walk_frontier, within_reach
 from credalset.sets.roots import among
 from credalset.simplex import precise_entropy
 
@@ -181,36 +181,27 @@ def _gathered(balls: Balls) -> tuple[FloatArray, FloatArray, BoolArray]:
 
 
 def _frontier(balls: Balls) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, BoolArray]:
-    """Walk the lower convex frontier of (cost, entropy) over partitions to the budget.
+    """Walk the lower convex frontier of (cost, entropy) over partitions to the budget: corners are shortest paths.
 
-    Like the frontier of `geometry.support`: price the chord, find the best partition at that price as a shortest path,
-    replace the end on its side of the budget. Returns the bound, its price, what the classes from each boundary on add
-    at that price, (m + 1, n), and the partitions at both ends, (n, m + 1), one affordable and one not.
+    Returns the bound, its price, what the classes from each boundary on add at that price, (m + 1, n), and the
+    partitions at both ends, (n, m + 1), one affordable and one not.
     """
     m, n = balls.mass.shape
     steps = np.arange(m)
-    near, far = np.ones((n, m + 1), dtype=bool), np.zeros((n, m + 1), dtype=bool)
-    far[:, [0, -1]] = True
-    near_cost, near_disorder = np.zeros(n), balls.disorder[steps, steps + 1].sum(axis=0)
-    far_cost, far_disorder = balls.cost[0, m].copy(), balls.disorder[0, m].copy()
-    price, bound, ahead = np.zeros(n), np.zeros(n), np.zeros((m + 1, n))
-    w = np.arange(n)
-    while len(w):
-        price[w] = (near_disorder[w] - far_disorder[w]) / (far_cost[w] - near_cost[w])
-        bound[w] = near_disorder[w] + price[w] * (near_cost[w] - balls.radius[w])
-        part = balls.select(w) if len(w) < n else balls
-        trial, cost, disorder, ahead[:, w] = _cheapest_partition(part, price[w])
-        level = near_disorder[w] + price[w] * near_cost[w]
-        better = disorder + price[w] * cost < level - 1e-15 * near_disorder[w]
-        better &= (near_cost[w] < cost) & (cost < far_cost[w])
-        for side, ends in (
-            (better & (cost <= balls.radius[w]), (near, near_cost, near_disorder)),
-            (better & (cost > balls.radius[w]), (far, far_cost, far_disorder)),
-        ):
-            for end, new in zip(ends, (trial, cost, disorder), strict=True):
-                end[w[side]] = new[side]
-        w = w[better]
-    return bound, price, ahead, near, far
+    single, whole = np.ones((n, m + 1), dtype=bool), np.zeros((n, m + 1), dtype=bool)
+    whole[:, [0, -1]] = True
+    near = np.zeros(n), -balls.disorder[steps, steps + 1].sum(axis=0), single
+    far = balls.cost[0, m].copy(), -balls.disorder[0, m], whole
+    price, ahead = np.zeros(n), np.zeros((m + 1, n))
+
+    def corner(rows: IntArray, prices: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+        price[rows] = prices
+        part = balls.select(rows) if len(rows) < n else balls
+        bounds, cost, disorder, ahead[:, rows] = _cheapest_partition(part, prices)
+        return cost, -disorder, bounds
+
+    walk_frontier(near, far, balls.radius, -1e-15 * near[1], corner)
+    return price * (near[0] - balls.radius) - near[1], price, ahead, near[2], far[2]
 
 
 def _cheapest_partition(balls: Balls, price: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray, FloatArray]:

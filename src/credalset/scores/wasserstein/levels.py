@@ -33,29 +33,23 @@ def closest_with_top(center: FloatArray, *, gaps: FloatArray) -> FloatArray:
     most, closest = center.max(axis=1, keepdims=True), np.zeros(center.shape)
     rows, top = np.nonzero(center < most)
     pairs, cumulative = np.arange(len(rows)), np.ascontiguousarray(np.cumsum(center, axis=1)[rows].T)
-    low, high = np.maximum(1.0 / center.shape[1], center[rows, top]), most[rows, 0]
-    (low_cost, low_slope), (high_cost, high_slope) = (
-        cost_at_level(end, cumulative, top, gaps=gaps) for end in (low, high)
-    )
-    best = np.minimum(low_cost, high_cost)
-    open_top = top
+    ends = np.maximum(1.0 / center.shape[1], center[rows, top]), most[rows, 0]
+    # Level, cost and slope at both ends of each bracket, (3, n).
+    low, high = (np.stack([end, *cost_at_level(end, cumulative, top, gaps=gaps)]) for end in ends)
+    best, open_top = np.minimum(low[1], high[1]), top
     while True:
         with np.errstate(all="ignore"):
-            level = (high_cost - low_cost + low_slope * low - high_slope * high) / (low_slope - high_slope)
-            is_open = (low_slope < 0.0) & (high_slope > 0.0) & (low < level) & (level < high)
-        cumulative, open_top, pairs, level = among(is_open, cumulative, open_top, pairs, level)
-        low, low_cost, low_slope = among(is_open, low, low_cost, low_slope)
-        high, high_cost, high_slope = among(is_open, high, high_cost, high_slope)
+            level = (high[1] - low[1] + low[2] * low[0] - high[2] * high[0]) / (low[2] - high[2])
+            is_open = (low[2] < 0.0) & (high[2] > 0.0) & (low[0] < level) & (level < high[0])
+        pairs, open_top, cumulative, low, high, level = among(is_open, pairs, open_top, cumulative, low, high, level)
         if not len(pairs):
             break
-        cost, slope = cost_at_level(level, cumulative, open_top, gaps=gaps)
-        best[pairs] = np.minimum(best[pairs], cost)
-        met = cost - (low_cost + low_slope * (level - low)) <= 1e-14 * gaps.sum()
-        falls = slope < 0.0
-        low, low_cost = np.where(falls, level, low), np.where(falls, cost, low_cost)
-        low_slope = np.where(met, 0.0, np.where(falls, slope, low_slope))  # zero closes the bracket
-        high, high_cost = np.where(falls, high, level), np.where(falls, high_cost, cost)
-        high_slope = np.where(falls, high_slope, slope)
+        found = np.stack([level, *cost_at_level(level, cumulative, open_top, gaps=gaps)])
+        best[pairs] = np.minimum(best[pairs], found[1])
+        met = found[1] - (low[1] + low[2] * (level - low[0])) <= 1e-14 * gaps.sum()
+        falls = found[2] < 0.0
+        low, high = np.where(falls, found, low), np.where(falls, high, found)
+        low[2, met] = 0.0  # closes the bracket
     closest[rows, top] = np.maximum(best, 0.0)
     return closest
 

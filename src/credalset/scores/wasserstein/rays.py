@@ -31,7 +31,7 @@ from scipy.special import gammaln
 
 from credalset._parallel import for_each_block
 from credalset._typing import FloatArray, IntArray
-from credalset.scores.wasserstein.geometry import within_reach
+from credalset.scores.wasserstein.geometry import in_units_of_radius, within_reach
 from credalset.sets.rays import Rays, log_incomplete_gamma
 
 if TYPE_CHECKING:
@@ -106,13 +106,6 @@ def weighted_rays(sets: Region, gaps: FloatArray, n_rays: int, generator: np.ran
     usable = (cost > 0) & np.isfinite(log_ratio)
     directions = reach[:, None, None] * np.diff(offsets, axis=-1, prepend=0.0, append=0.0)
     return Rays(directions, np.where(usable, length, 0.0), np.where(usable, terms, -np.inf))
-
-
-def in_units_of_radius(center: FloatArray, reach: FloatArray, gaps: FloatArray) -> FloatArray:
-    """Masses over the radius, (N, K), cut off where they cannot bind: members have |w_k| ≤ 1 / gap_k."""
-    nearest = np.minimum(np.r_[gaps[0], gaps], np.r_[gaps, gaps[-1]])
-    with np.errstate(over="ignore"):
-        return np.minimum(center / reach[:, None], 4.0 / nearest)
 
 
 def draw(

@@ -15,7 +15,7 @@ from credalset.scores.wasserstein import geometry, levels, vertices, volume
 from credalset.scores.wasserstein import groups as wasserstein_groups
 from credalset.scores.wasserstein import rays as wasserstein_rays
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.rays import Rays
+from credalset.sets.rays import Rays, ray_length_in_norm
 
 # Costs are sums of products of distances and masses; with gaps like these they stay within doubles, all terms felt.
 SMALLEST_GAP, LARGEST_GAP, LARGEST_RATIO = 1e-100, 1e100, 1e15
@@ -87,13 +87,8 @@ class Wasserstein(Score):
     kernel_name: ClassVar[str] = "ws"
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """Σ gap_k |F_k − G_k|, class by class: three times as fast as `numpy.cumsum`."""
-        difference = distribution - prediction
-        cumulative = total = np.zeros(difference.shape[:-1])
-        for k, gap in enumerate(self.gaps(difference.shape[-1])):
-            cumulative = cumulative + difference[..., k]
-            total = total + gap * np.abs(cumulative)
-        return total
+        """Σ gap_k |F_k − G_k|."""
+        return geometry.transport_cost(distribution - prediction, self.gaps(distribution.shape[-1]))
 
     def _kernel_weights(self, n_classes: int) -> FloatArray:
         return self.gaps(n_classes)
@@ -128,7 +123,7 @@ class WassersteinBall(CredalSet):
         return levels.smallest_peak(self.center, self.radius, gaps=self.gaps)
 
     def _divergence(self, points: FloatArray) -> FloatArray:
-        return geometry.divergence(self.center, self.gaps, points)
+        return geometry.transport_cost(points - self.center[:, None], self.gaps)
 
     def _envelope(self) -> tuple[FloatArray, FloatArray]:
         return geometry.envelope(self.center, self.radius, gaps=self.gaps)
@@ -149,15 +144,16 @@ class WassersteinBall(CredalSet):
         return self.n_classes <= wasserstein_groups.EXACT_CLASSES
 
     def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
-        if self.n_classes > volume.MAX_CLASSES:
-            return None
-        return volume.log_fraction(self.center, self.radius, self.gaps), np.zeros(len(self)), "exact"
+        if not 3 <= self.n_classes <= volume.MAX_CLASSES:
+            return super()._log_volume(generator)
+        return volume.log_fraction(self.center, self.radius, gaps=self.gaps), np.zeros(len(self)), "exact"
 
     def _weighted_rays(self, n_rays: int, generator: np.random.Generator) -> Rays:
         return wasserstein_rays.weighted_rays(self, self.gaps, n_rays, generator)
 
     def _ray_length(self, directions: FloatArray) -> FloatArray:
-        return geometry.ray_length(self.center, self.radius, self.gaps, directions)
+        reach = geometry.within_reach(self.radius, self.gaps)
+        return ray_length_in_norm(self.center, reach, geometry.transport_cost(directions, self.gaps), directions)
 
     def _vertices(self) -> FloatArray:
         return vertices.vertices(self.center[0], float(self.radius[0]), self.gaps)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from credalset._typing import BoolArray, FloatArray
-from credalset.scores.wasserstein.geometry import divergence, within_reach
+from credalset.scores.wasserstein.geometry import transport_cost, within_reach
 
 MAX_VERTEX_CLASSES = 12  # their number grows like 2.6^K
 
@@ -34,7 +34,7 @@ def vertices(center: FloatArray, radius: float, gaps: FloatArray) -> FloatArray:
     heads = _level_choices(cumulative[:-1], gaps)
     tails = _level_choices(1.0 - cumulative[-2::-1], gaps[::-1])
     corners = np.eye(n_classes)
-    found = [corners[divergence(center[None], gaps, corners[None])[0] <= radius]]
+    found = [corners[transport_cost(corners - center, gaps) <= radius]]
     for first in range(n_classes - 1):
         for second in range(first + 1, n_classes):
             tail_cost, tail_level, tail = tails[n_classes - 1 - second]

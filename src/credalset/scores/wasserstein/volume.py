@@ -1,4 +1,4 @@
-r"""Volume of W₁ balls on a line as a fraction of the simplex, exact for two, three and four classes.
+r"""Volume of W₁ balls on a line as a fraction of the simplex, exact for three and four classes.
 
 The map λ ↦ F is volume preserving, so with w = F − G the fraction is (K − 1)! times the volume of
 
@@ -6,7 +6,6 @@ The map λ ↦ F is volume preserving, so with w = F − G the fraction is (K �
 
 Everything is written in the offsets w and measured in units of the radius, so that small balls keep their digits.
 
-* K = 2: an interval.
 * K = 3: for fixed w_1 an interval of w_2, whose length is piecewise linear in w_1: the trapezoidal rule between the
   breakpoints is exact, and all its terms are positive.
 * K = 4: for fixed w_2 the pair (w_1, w_3) lies in a rectangle cut by a diamond, whose area is piecewise quadratic in
@@ -20,38 +19,23 @@ from itertools import product
 
 import numpy as np
 
-from credalset._parallel import for_each_block
+from credalset._parallel import in_blocks
 from credalset._typing import FloatArray
-from credalset.scores.wasserstein.geometry import within_reach
+from credalset.scores.wasserstein.geometry import in_units_of_radius, within_reach
 
 MAX_CLASSES = 4
 GAUSS_POINT = 1.0 / math.sqrt(3.0)
 
 
-def log_fraction(center: FloatArray, radius: FloatArray, gaps: FloatArray) -> FloatArray:
+@in_blocks(lambda size: 100, block_size=1 << 17)
+def log_fraction(center: FloatArray, radius: FloatArray, *, gaps: FloatArray) -> FloatArray:
     """Logarithm of the fraction of the simplex in each ball, −inf at radius 0."""
-    n_classes = center.shape[1]
-    reach = within_reach(radius, gaps)
-    result = np.full(len(center), -np.inf)
-    measure = {2: _interval, 3: _area, 4: _volume}[n_classes]
-    largest = 4.0 / gaps.min()  # in units of the radius no offset exceeds 1 / gap; larger masses do not bind
-
-    def one_block(rows: slice) -> None:
-        scale = reach[rows]
-        some = scale > 0.0
-        with np.errstate(over="ignore"):
-            mass = np.minimum(center[rows][some] / scale[some, None], largest)
-        size = measure(mass, gaps)
-        log_size = np.log(size) + (n_classes - 1) * np.log(scale[some]) + math.lgamma(n_classes)
-        result[rows] = np.where(some, 0.0, -np.inf)
-        result[rows][some] = np.minimum(log_size, 0.0)
-
-    for_each_block(one_block, len(center), 100, block_size=1 << 17)
+    n_classes, result = center.shape[1], np.full(len(center), -np.inf)
+    some = radius > 0.0
+    reach = within_reach(radius[some], gaps)
+    size = (_area if n_classes == 3 else _volume)(in_units_of_radius(center[some], reach, gaps), gaps)
+    result[some] = np.minimum(np.log(size) + (n_classes - 1) * np.log(reach) + math.lgamma(n_classes), 0.0)
     return result
-
-
-def _interval(mass: FloatArray, gaps: FloatArray) -> FloatArray:
-    return np.asarray(np.minimum(mass, 1.0 / gaps[0]).sum(axis=1))
 
 
 def _area(mass: FloatArray, gaps: FloatArray) -> FloatArray:

@@ -62,6 +62,10 @@ def test_scores_and_calibrations_to_compare_with_in_a_report(clf: cs.ConformalCr
     other = cs.conformalize(clf.predict_proba(FRAME["text"][30:60]), COUNTS[30:60], "kl")
     page = cs.report(clf, X, votes, None, compare=[other])
     assert {size.score for size in page.sizes} == {"tv", "kl"}
+    same = cs.conformalize(clf.predict_proba(FRAME["text"][30:60]), COUNTS[30:60], "tv")
+    page = cs.report(clf, X, votes, None, compare=[same])
+    assert list(dict.fromkeys(size.score for size in page.sizes)) == ["tv", "tv (2)"]
+    assert page.html.count(">this page<") == 1
 
 
 def test_tables_are_joined_by_the_names_of_items(sets: cs.CredalSet, tmp_path: Path) -> None:
@@ -78,6 +82,11 @@ def test_tables_are_joined_by_the_names_of_items(sets: cs.CredalSet, tmp_path: P
     assert list(sets.to_frame().merge(FRAME, left_on="item", right_index=True)["text"]) == list(FRAME["text"][60:])
     with pytest.raises(AttributeError, match="epistemic"):
         parts.to_frame()  # type: ignore[attr-defined]
+
+
+def test_a_set_has_no_describe(sets: cs.CredalSet) -> None:
+    with pytest.raises(AttributeError, match=r"Ask to_frame\(\), labels\(\)"):
+        sets["m60"].describe()  # type: ignore[attr-defined]
 
 
 def test_labels_by_name(sets: cs.CredalSet) -> None:

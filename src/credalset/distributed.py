@@ -21,7 +21,7 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
     options: dict[str, Any] = {
         "threads_per_worker": 1,
         "processes": True,
-        "dashboard_address": None,
+        "dashboard_address": ":0",  # any free port: the usual one may belong to another cluster
         "env": {"CREDALSET_NUM_THREADS": "1"},
     }
     distributed = _dask()

@@ -78,6 +78,15 @@ def test_groups_are_told_apart(files: Path) -> None:
     ]
 
 
+def test_groups_that_share_one_threshold_are_told_apart_too(files: Path) -> None:
+    """The promise is the same; refusing pushed people to another one."""
+    calibrate()
+    (row,) = json.loads(check("grouped.parquet", "votes.csv", "--groups", "part", "--json"))["rows"]
+    covered = cs.load("made").predict_set(DATA.distributions[LAST]).contains(DATA.counts[LAST])
+    assert [each["observed"] for each in row["groups"]] == [covered[::2].mean(), covered[1::2].mean()]
+    assert row["verdict"] == "kept"
+
+
 def test_command_evaluation_and_page_judge_alike(files: Path) -> None:
     """One band and one word for the same data, whoever is asked."""
     calibrate()

@@ -259,3 +259,11 @@ def test_texts_among_features_are_left_out_with_a_word(tmp_path: Path) -> None:
     done = run(tmp_path, "fit", "features.csv", "votes.csv", "-o", "model")
     assert done.exit_code == 0, done.output
     assert "'hospital' of features.csv hold words, not numbers, and are not read" in done.stderr.replace("\n", " ")
+
+
+def test_the_only_column_of_texts_names_the_items(made: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(made / "plain.csv").rename(columns={"task": "ticket"})
+    frame.to_csv(tmp_path / "tickets.csv", index=False)
+    done = run(tmp_path, "predict", str(made / "plain"), "tickets.csv", "-o", "sets.csv")
+    assert done.exit_code == 0, done.output
+    assert list(pd.read_csv(tmp_path / "sets.csv")["ticket"]) == list(frame["ticket"])

@@ -107,7 +107,7 @@ def test_the_command_asks_a_scheduler(
     testing, commands = pytest.importorskip("typer.testing"), pytest.importorskip("credalset.commands")
     scorer.model.save(tmp_path / "calibration")
     words = ["predict", str(tmp_path / "calibration"), str(source), "--ask", "lower,labels"]
-    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
         out = ["-o", f"{tmp_path}/out/", "--scheduler", cluster.scheduler_address]
         done = testing.CliRunner().invoke(commands.app, [*words, *out])
     assert done.exit_code == 0, done.output

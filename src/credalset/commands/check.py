@@ -68,8 +68,11 @@ def check(
 def _row(
     model: Any, asked: Any, votes: Annotations, alpha: float, level: float, options: dict[str, Any]
 ) -> dict[str, Any]:
+    rule = calibration_of(model).rule
+    groups = options.get("groups", ["all"] * len(votes))
+    if rule.groups is None and rule.conditional is None:  # one threshold for all: groups only tell how it serves them
+        options = {role: values for role, values in options.items() if role != "groups"}
     sets = model.predict_set(asked, alpha=alpha, **options)
-    groups = options.get("groups", ["all"] * len(sets))
     verdict = judge(calibration_of(model), sets.contains(votes), alpha, groups=options.get("groups"), level=level)
     found = answers(sets, ["width", "labels"])
     low, high = verdict.band or (None, None)

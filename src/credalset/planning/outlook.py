@@ -114,7 +114,8 @@ def budget_curve(
             votes = allocate(market, method, times * budget, np.random.default_rng(seed))
             is_planned = times == 1.0 and method == "plan"
             found = planned if is_planned else market.quick(votes, rows, np.random.default_rng(seed))
-            curve.append({"budget": times * budget, "method": method, "items": int((votes > 0).sum()), **asdict(found)})
+            spent = int(times * budget) if (times * budget).is_integer() else times * budget
+            curve.append({"budget": spent, "method": method, "items": int((votes > 0).sum()), **asdict(found)})
     return curve
 
 

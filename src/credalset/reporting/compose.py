@@ -24,7 +24,7 @@ from credalset.reporting.measures import Measures, choose_shown
 from credalset.reporting.page import TRACED, page_facts, table_rows
 from credalset.reporting.provenance import provenance
 from credalset.reporting.render import render
-from credalset.reporting.sizes import Size, compare_sizes, measure
+from credalset.reporting.sizes import Size, compare_sizes, measure, told_apart
 from credalset.scores import Score
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.slices import Slice, WorstSlice
@@ -188,7 +188,7 @@ def report(
         ]
         steps = check_levels(level, levels)
         own = [measure(sets, known, level)] if origin.predict is None else compare_sizes([origin], known, steps)
-        sizes = own + compare_sizes(others, known, steps)
+        sizes = told_apart([own, *(compare_sizes([other], known, steps) for other in others)])
     if path is not None:
         options["path"] = Path(path).name  # folders are nobody's business
     made = provenance(source, sets, known, options, command)

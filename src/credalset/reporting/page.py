@@ -47,6 +47,7 @@ def page_facts(
     """Return everything the template shows but the items, which depend on how many fit."""
     verdict, sets, items = coverage.verdict, measures.sets, measures.items
     examples = example_rows(measures)
+    own = next((size for size in sizes if size.alpha == alpha), None)  # those of the page itself come first
     return {
         "title": title,
         "n": len(items),
@@ -74,7 +75,7 @@ def page_facts(
         "envelopes": _envelopes(measures),
         "example_rows": examples,
         "examples": [_example(measures, coverage, row) for row in examples],
-        "sizes": [{"size": size, "is_own": size.score == sets.score.name and size.alpha == alpha} for size in sizes],
+        "sizes": [{"size": size, "is_own": size is own} for size in sizes],
         "sizes_of": min(len(items), MANY),
         "volumes_of": min(len(items), FEWER),
         "with_volume": any(size.volume is not None for size in sizes),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,6 +61,15 @@ class Size:
 def compare_sizes(sources: Sequence[Source], items: Items, levels: Sequence[float]) -> list[Size]:
     """Measure the sets of several calibrations at several levels, those at which each has sets."""
     return [size for source in sources for size in _sizes_of(source, items, levels)]
+
+
+def told_apart(sizes: Sequence[Sequence[Size]]) -> list[Size]:
+    """Return the sizes of several calibrations, numbered where others before them have the same score."""
+    result: list[Size] = []
+    for i, own in enumerate(sizes):
+        before = sum(bool(other) and bool(own) and other[0].score == own[0].score for other in sizes[:i])
+        result += [replace(size, score=f"{size.score} ({before + 1})") if before else size for size in own]
+    return result
 
 
 def _sizes_of(source: Source, items: Items, levels: Sequence[float]) -> list[Size]:

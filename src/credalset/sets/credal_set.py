@@ -69,6 +69,7 @@ class CredalSet(Hinting, Questions):
         "alpha": "Sets do not keep the level they were predicted at; to_frame(alpha=...) adds it to a table.",
         "bounds": "Ask lower() and upper(), or envelope() for both.",
         "coverage": "Ask credalset.metrics.coverage(sets, Y).",
+        "describe": "Ask to_frame(), labels() or uncertainty().",
         "entropy": "A set has a range of entropies: entropy_bounds().",
         "aleatoric": "Ask uncertainty().aleatoric.",
         "epistemic": "Ask uncertainty().epistemic.",

@@ -37,7 +37,8 @@ def name_in(names: Sequence[str], label: str) -> str:
 def id_column(schema: pa.Schema, taken: Container[str | None] = (), like: str | None = None) -> str:
     """Return the column that names the items: the one called as elsewhere, else found as the task of votes is.
 
-    Shares, lists and columns that are taken name nothing. ``task`` where it is not clear.
+    Shares, lists and columns that are taken name nothing; if one column of texts is left, that is it. ``task`` where it
+    is not clear.
     """
     import pyarrow as pa
 
@@ -45,8 +46,8 @@ def id_column(schema: pa.Schema, taken: Container[str | None] = (), like: str | 
     left = [name for name in left if schema.names.count(name) == 1 and not is_list(schema.field(name).type)]
     if like in left or "task" in left:
         return like if like is not None and like in left else "task"
-    found = candidates(left, "task")
-    return str(found[0]) if len(found) == 1 else "task"
+    found = candidates(left, "task") or [name for name in left if is_text(schema.field(name).type)]
+    return str(found[0]) if len(found) == 1 < len(schema) else "task"
 
 
 def number_columns(names: Sequence[str], classes: Sequence[Any] | None, others: set[str | None]) -> list[str]:

@@ -119,10 +119,7 @@ def plan(
     before: CredalSet = made.predict_set(predictions, alpha=alpha, **known)
     counts = np.zeros(before.center.shape) if votes is None else votes
     sets = update(before, counts, as_probability(delta, "delta"))
-    prices = as_numbers(in_item_order(cost, sets.items, "cost", "predictions"), "cost")
-    price = np.broadcast_to(prices, (len(sets),)).astype(float)
-    if not (np.isfinite(price).all() and (price > 0).all()):
-        raise ValueError("cost must be positive, but some costs are not. Give what a vote on each item costs.")
+    price = _prices(cost, sets)
     budget, most = as_finite(budget, "budget", minimum=0.0), as_positive_int(most, "most")
     states = _States.of(sets, rules or QueueRules(), goal)
     market = _open_market(made, sets, states, price, most, pilot, as_finite(doubt, "doubt", minimum=0.0), generator)
@@ -153,6 +150,15 @@ def plan(
         tuple(notes),
         market,
     )
+
+
+def _prices(cost: Any, sets: CredalSet) -> FloatArray:
+    """Return what a vote on each item costs, (N,), matched by name where both have names."""
+    prices = as_numbers(in_item_order(cost, sets.items, "cost", "predictions"), "cost")
+    price = np.broadcast_to(prices, (len(sets),)).astype(float)
+    if not (np.isfinite(price).all() and (price > 0).all()):
+        raise ValueError("cost must be positive, but some costs are not. Give what a vote on each item costs.")
+    return price
 
 
 def _check(made: Any, goal: str, compare: Sequence[str]) -> None:

@@ -94,19 +94,16 @@ def read_numbers(
     """
     table = read_table(path, format, text=[id, *text])
     names = table.schema.names
+    batches = iter(table.batches)
+    first = next(batches, None)
     wanted = list(columns or number_columns(names, classes, {id, *extra}))
     if texts is None:
         texts = all(is_text(table.schema.field(name).type) for name in wanted if names.count(name) == 1)
     if columns is None and texts:
         found = text_column(table.schema, id, extra)
         wanted = wanted if found is None else [found]
-    batches = iter(table.batches)
-    first = next(batches, None)
-    if columns is None and not texts and what == "features" and first is not None:
-        words = [name for name in wanted if names.count(name) == 1 and _holds_words(first, name)]
-        wanted = [name for name in wanted if name not in words]
-        if words:
-            warn(f"{shown(words)} of {path} hold words, not numbers, and are not read.")
+    elif columns is None and what == "features" and first is not None:
+        wanted = _without_words(first, wanted, path)
     for name in [id, *extra, *wanted]:
         if table.schema.get_field_index(name) < 0:
             seen = "no column" if name not in names else f"{names.count(name)} columns"
@@ -142,10 +139,18 @@ def read_numbers(
     )
 
 
-def _holds_words(batch: pa.RecordBatch, name: str) -> bool:
-    """Tell whether a column holds texts none of which is a number: numbers with a slip among them are refused."""
-    column = batch.column(batch.schema.get_field_index(name))
-    return is_text(column.type) and not any(map(is_number_text, column.drop_null().to_pylist()))
+def _without_words(batch: pa.RecordBatch, names: list[str], path: str) -> list[str]:
+    """Leave out columns of texts none of which is a number; numbers with a slip among them are for others to refuse."""
+    at = {name: batch.schema.get_field_index(name) for name in names}
+    texts = {
+        name: batch.column(i).drop_null().to_pylist()
+        for name, i in at.items()
+        if i >= 0 and is_text(batch.schema.types[i])
+    }
+    words = [name for name, values in texts.items() if not any(map(is_number_text, values))]
+    if words:
+        warn(f"{shown(words)} of {path} hold words, not numbers, and are not read.")
+    return [name for name in names if name not in words]
 
 
 def _check_distinct(items: list[str], path: str, id: str) -> None:

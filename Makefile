@@ -44,7 +44,7 @@ minimum: ## Run the tests with the oldest versions that pyproject.toml allows (w
 	$(PYTHON) tools/minimum_versions.py torch > $(VENV)-minimum/pins.txt
 	$(VENV)-minimum/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)-minimum/pins.txt \
 		-r $(VENV)-minimum/pins.txt -e '.[fast,cli,io,plot,report,tables]'
-	$(VENV)-minimum/bin/python -m pytest -n $(WORKERS) tests
+	$(VENV)-minimum/bin/python -m pytest -n $(WORKERS) -W ignore::DeprecationWarning tests
 
 format: $(VENV)/.ready-test ## Rewrite the code to the house style
 	$(BIN)/ruff check --fix .

@@ -183,11 +183,11 @@ def test_labels_are_tidied_when_asked(made: Path, tmp_path: Path) -> None:
 
 
 def test_predictions_split_by_semicolons(made: Path, tmp_path: Path) -> None:
-    pd.read_csv(made / "plain.csv").to_csv(tmp_path / "half.csv", index=False, sep=";", decimal=",")
+    plain = pd.read_csv(made / "plain.csv", float_precision="round_trip")
+    plain.to_csv(tmp_path / "half.csv", index=False, sep=";", decimal=",")
     for name, out in ((str(made / "plain.csv"), "a.csv"), ("half.csv", "b.csv")):
         assert run(tmp_path, "predict", str(made / "plain"), name, "-o", out).exit_code == 0
-    one, two = (pd.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
-    pd.testing.assert_frame_equal(one, two, rtol=1e-12)  # commas are read by another parser, with another last bit
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
 ID_TABLES = {

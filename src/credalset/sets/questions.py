@@ -162,7 +162,8 @@ class Questions(Region):
         """Largest entropy in nats; as `_least_entropy`."""
         k = self.n_classes
         tails: list[tuple[int, ...]] = [(), (), (k,)] if attaining else [(), ()]
-        whole = np.log(k), np.log(k), np.full(k, 1 / k)
+        largest = log_base("K", k)  # by the logarithm that units are made with, so that it is 1 of those, not nearly
+        whole = largest, largest, np.full(k, 1 / k)
         return self._measure(tails, lambda sets, _: sets._bounded_max_entropy(attaining), lambda _: whole)
 
     def uncertainty(self, base: float | str | None = "K", family: str = "entropy") -> Uncertainty:

@@ -183,8 +183,8 @@ def test_labels_are_tidied_when_asked(made: Path, tmp_path: Path) -> None:
 
 
 def test_predictions_split_by_semicolons(made: Path, tmp_path: Path) -> None:
-    plain = pd.read_csv(made / "plain.csv", float_precision="round_trip")
-    plain.to_csv(tmp_path / "half.csv", index=False, sep=";", decimal=",")
+    plain = (made / "plain.csv").read_text()  # by hand, as not every pandas reads numbers to the last bit
+    (tmp_path / "half.csv").write_text(plain.replace(",", ";").replace(".", ","))
     for name, out in ((str(made / "plain.csv"), "a.csv"), ("half.csv", "b.csv")):
         assert run(tmp_path, "predict", str(made / "plain"), name, "-o", out).exit_code == 0
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()

@@ -337,6 +337,7 @@ def test_encoded_pairs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("tiny")
 def test_encoder_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError, match=r"transformers.*pip install 'credalset\[nli\]'"):
         load_chaosnli(data_dir=put(tmp_path), encoder="some/model")

@@ -31,13 +31,14 @@ def progress(title: str, total: int | None, *, shown: bool = True) -> Iterator[C
         from rich.progress import TimeRemainingColumn as TimeColumn
     except ImportError:
         shown = False
+    else:
+        console = Console(stderr=True)
+        shown = shown and (console.is_terminal or console.is_jupyter)
     if not shown:
         yield lambda steps, note: None
         return
-    console = Console(stderr=True)
     count = MofNCompleteColumn()
     columns = TextColumn("{task.description}"), BarColumn(), count, TextColumn("{task.fields[note]}"), TimeColumn()
-    silent = not (console.is_terminal or console.is_jupyter)
-    with Progress(*columns, console=console, transient=True, disable=silent) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=total, note="")
         yield lambda steps, note: bar.update(task, advance=steps, note=note)

@@ -18,7 +18,7 @@ import zipfile
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from credalset import Annotations, MissingExtraError
@@ -306,6 +306,7 @@ VALUES = st.recursive(
 )
 
 
+@example([0.5, 2e-7, -1.5e300, 10, {"a": 1e22}, "1."], 1, None, True)
 @given(st.lists(VALUES, max_size=6), st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
 def test_pieces_of_any_size_give_the_same_values(values, chunk, indent, ascii_only):
     text = json.dumps(values, indent=indent, ensure_ascii=ascii_only)

@@ -177,7 +177,7 @@ class TestMaxEntropy:
             # log λ_k = β g_k + constant with β ≥ 0, and β = 0 unless the constraint holds with equality
             design = np.stack([g, np.ones_like(g)], axis=1)
             weight = np.sqrt(p)[:, None]
-            (beta, constant), *_ = np.linalg.lstsq(design * weight, np.log(p) * weight[:, 0])
+            (beta, constant), *_ = np.linalg.lstsq(design * weight, np.log(p) * weight[:, 0], rcond=None)
             assert np.max(np.abs(p * (np.log(p) - beta * g - constant))) < 1e-8
             assert beta >= -1e-8
             assert abs(beta * s) < 1e-8

@@ -122,7 +122,7 @@ def _run(say: Console, *words: str) -> str:
     finally:
         sys.argv = own
     if code not in (None, 0, shared.CHECK_FAILED):
-        print(said.getvalue(), end="", file=sys.stderr)
+        typer.echo(said.getvalue(), nl=False, err=True)
         raise typer.Exit(code)
     lines = [line for line in said.getvalue().splitlines() if not line.startswith(("note:", "Wrote"))]
     say.print("".join(f"  {line}\n" for line in lines), end="")

@@ -17,6 +17,8 @@ WHITE = " \t\r\n"
 DELIMITERS = ",\t;|"
 #: how close to the end of what was read an error must be for the rest to explain it: the longest escape or number part
 NEAR_THE_END = 32
+#: what may follow the part of a number that was read: nothing, or what only further digits make sense of
+NUMBER_GOES_ON = {"", ".", "e", "E", "e+", "e-", "E+", "E-"}
 
 Batch = dict[str, list[Any]]
 
@@ -78,8 +80,8 @@ class JsonStream:
                 raise self._fault(what) from None
             except ValueError as error:  # a number with thousands of digits
                 raise self._fault(f"an error ({error})") from None
-            # A number may go on beyond what was read; objects, lists and texts end where they end.
-            if end < len(self.buffer) or not self._read_more():
+            # Objects, lists and texts end where they end; of "12.5" the decoder takes 12 when only "12." was read.
+            if self.buffer[end : end + 3] not in NUMBER_GOES_ON or not self._read_more():
                 self.line += self.buffer.count("\n", self.position, end)
                 self.position = end
                 return value

@@ -190,7 +190,7 @@ def test_a_plain_calibration_is_a_rule_like_any_other(tmp_path: Path) -> None:
     cs.conformalize(DATA.distributions, DATA.counts).save(tmp_path / "c")
     manifest = json.loads((tmp_path / "c" / MANIFEST).read_text())
     assert manifest["values"]["rule"] == {"noise": {"name": "none", "params": {}}, "groups": None}
-    assert list(np.load(tmp_path / "c" / ARRAYS)) == ["scores"]
+    assert list(np.load(tmp_path / "c" / ARRAYS)) == ["scores", "seen"]
     rule = cs.load(tmp_path / "c").rule  # type: ignore[union-attr]
     assert rule.is_plain
     assert rule.describe() == ""

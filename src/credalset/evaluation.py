@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from credalset._text import Rows, number_text, table_text
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked
 from credalset.annotations.labels import Labels, row_names
+from credalset.annotations.seen import NOTHING
 from credalset.calibration import Calibration, CrossCalibration, conformalize
 from credalset.calibration.base import as_level, per_item
 from credalset.calibration.noise import Noise
-from credalset.exceptions import CredalSetWarning
+from credalset.exceptions import CredalSetWarning, warn
 from credalset.metrics.size import evenly
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
@@ -107,7 +108,8 @@ class Constant:
         except (TypeError, ValueError):
             return None
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the model's calibration has said it
-            return cls(prediction, conformalize(rows, labels, score, noise=noise, groups=groups, weights=weights))
+            made = conformalize(rows, labels, score, noise=noise, groups=groups, weights=weights)
+        return cls(prediction, replace(made, seen=NOTHING))
 
     def evaluate(self, labels: Labels, alpha: Any, groups: Any, weights: Any, volume: bool | None) -> dict[str, Any]:
         """Return the row of the constant prediction at one level; nothing was promised of it."""
@@ -188,6 +190,9 @@ def evaluate(
         checked = Checked(calibration.check(prediction), row_names(prediction))
         keys = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
     found = calibration.read_labels(labels, "labels", first)
+    models = checked if isinstance(checked, list) else [checked]
+    if again := calibration.reuse(models[0].items if found.items is None else found.items, models[0].prediction):
+        warn(again)
     single = isinstance(alpha, str) or not isinstance(alpha, Iterable) or getattr(alpha, "ndim", 1) == 0
     levels: Any = [alpha] if single else list(alpha)  # type: ignore[arg-type]
     rows = Evaluation()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -13,7 +13,7 @@ import numpy as np
 
 from credalset._guessing import Hinting
 from credalset._predictions import PredictionBatch
-from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset._typing import AnyArray, ArrayLike, FloatArray, Prediction
 from credalset._validation import Checked, as_counts, as_distributions, as_probability
 from credalset.annotations.labels import (
     Labels,
@@ -24,6 +24,7 @@ from credalset.annotations.labels import (
     row_names,
     with_columns,
 )
+from credalset.annotations.seen import NOTHING, digests, reused
 from credalset.annotations.votes import Annotations
 from credalset.calibration.models import as_noise
 from credalset.calibration.quantile import exact_level
@@ -31,13 +32,14 @@ from credalset.calibration.rule import Rule
 from credalset.calibration.saved import rule_from_plain, rule_to_plain
 from credalset.exceptions import warn
 from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.persistence.plain import is_whole, plain_names, read_names, refusing, require
+from credalset.persistence.plain import is_whole, plain_names, read_array, read_names, refusing, require
 from credalset.scores import Score
 from credalset.scores.saved import score_from_dict
 from credalset.sets.credal_set import CredalSet
 
 Sets = TypeVar("Sets")
 LARGEST_LIKELY = 0.5  # miscoverage rate that anybody asks for on purpose
+SEEN = "seen"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,6 +60,7 @@ class BaseCalibration(Hinting):
     classes: tuple[Any, ...] | None = None
     rule: Rule = None  # type: ignore[assignment]
     mixtures: bool | None = None
+    seen: AnyArray = field(default_factory=lambda: NOTHING, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.rule is None:
@@ -71,7 +74,22 @@ class BaseCalibration(Hinting):
     def from_rule(cls, score: Score, prediction: Any, labels: Labels, rule: Rule, **own: Any) -> Self:
         """Build a calibration of valid predictions and labels from the rule that they make."""
         n_classes, mixtures = score.n_classes(prediction), uses_mixtures(score, prediction)
-        return cls(score, rule.scores, n_classes, labels.classes, rule, mixtures, **own)
+        seen = digests(labels.items, first_array(prediction))
+        return cls(score, rule.scores, n_classes, labels.classes, rule, mixtures, seen=seen, **own)
+
+    def reuse(self, items: Any, prediction: Any = None) -> str:
+        """Say that items which are to show how well sets cover were used to make them; an empty text if they were not.
+
+        Parameters
+        ----------
+        items : sequence or None
+            Names of the items.
+        prediction : array, optional
+            Valid predictions, by which items without names are known again.
+        """
+        which = reused(self.seen, items, None if prediction is None else first_array(prediction))
+        so = "what is observed on them says nothing about new items. Keep some aside that neither of the two gets."
+        return which and f"{which[0].upper()}{which[1:]} were used in fit or conformalize: {so}"
 
     def save(self, path: str | Path) -> None:
         """Write the calibration to a directory (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
@@ -80,6 +98,7 @@ class BaseCalibration(Hinting):
     def to_bundle(self) -> Bundle:
         """Return the calibration as plain values and arrays."""
         rule, arrays = rule_to_plain(self.rule)
+        arrays |= {SEEN: self.seen} if len(self.seen) else {}
         values = {
             "score": self.score.describe(),
             "n_classes": self.n_classes,
@@ -102,7 +121,10 @@ class BaseCalibration(Hinting):
         is_valid = isinstance(mixtures, bool) if takes_mixtures(score) else mixtures is None
         require(is_valid, f"does not say which predictions its score {score.name!r} was calibrated with.")
         rule = rule_from_plain(values.get("rule"), bundle.arrays, score)
-        return cls(score, rule.scores, n_classes, classes, rule, mixtures, **cls._own_fields(bundle, rule))
+        seen = NOTHING
+        if SEEN in bundle.arrays:
+            seen = read_array(bundle.arrays, SEEN, np.uint64, (None,), "digests of the items it has seen")
+        return cls(score, rule.scores, n_classes, classes, rule, mixtures, seen=seen, **cls._own_fields(bundle, rule))
 
     @classmethod
     def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
@@ -215,6 +237,7 @@ def read_items(
         raise ValueError(f"{whose} names {len(names)} classes, but prediction has {n_classes} columns.")
     found = Labels.read(labels, labels_name, classes=names)
     found = found.matching(row_names(prediction), labels_name, "prediction")
+    found = found if found.items is not None else replace(found, items=row_names(prediction))
     score.check_pairs(checked, found.distributions, labels_name)
     if len(checked) == 0:
         raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")
@@ -282,6 +305,11 @@ def check_items(
     if model.needs_counts:
         labels.votes("Y", type(model).__name__)
     Rule.beside_labels(score, prediction, model, groups, weights)
+
+
+def first_array(prediction: Prediction) -> FloatArray:
+    """Return the first array of valid predictions, which tells them from others."""
+    return prediction.arrays()[0] if isinstance(prediction, PredictionBatch) else prediction
 
 
 def takes_mixtures(score: Score) -> bool:

@@ -42,6 +42,9 @@ class Calibration(ThresholdCalibration[CredalSet]):
         How thresholds are found: what noise, groups and weights make of the scores.
     mixtures : bool or None
         Whether predictions are mixtures of densities, for scores that take both; None if there is one kind only.
+    seen : ndarray of uint64
+        Digests of the names of the items that trained and calibrated, by which they are known again where coverage is
+        observed; without names, one of all rows together.
 
     Examples
     --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,7 +16,8 @@ from sklearn.utils import _safe_indexing
 from credalset._guessing import Guessing, Hinting, also_called
 from credalset._splits import fold_numbers, part_size, with_rows
 from credalset._typing import FloatArray, Prediction
-from credalset.annotations.labels import Labels
+from credalset.annotations.labels import Labels, row_names
+from credalset.annotations.seen import NOTHING, digests, reused
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.base import check_items, per_item, placeholder
 from credalset.calibration.cross import check_exact, check_options
@@ -26,6 +28,7 @@ from credalset.classifier.folds import fit_folds
 from credalset.classifier.safety import all_or_nothing, check_made_with
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Constant, Evaluation, evaluate
+from credalset.exceptions import warn
 from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.protocol import (
@@ -41,6 +44,11 @@ from credalset.predictors.protocol import (
 from credalset.predictors.scoring import SoftScoring
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
+
+NOT_SEEN = (
+    "sets keep their promise only if they are calibrated on items that the model has not seen. fit_conformalize(X, Y) "
+    "splits the items, cross_conformalize(X, Y) uses all of them for both."
+)
 
 
 class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -124,6 +132,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         note_features(self, X, reset=True)
         labels = read_labels(Y, X)
         self.estimator_ = fit_learner(estimator, X, labels)
+        self._seen = digests(row_names(X) if labels.items is None else labels.items, X)
         self.classes_ = labels.class_names()
         name_classes(self.estimator_, self.classes_)
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
@@ -150,6 +159,9 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         warn_of_pull(self.estimator_, score)
         prediction = predict_for(score, self.estimator_, X)
         labels = self._labels(Y, X)
+        known = getattr(self, "_seen", NOTHING)
+        if again := reused(known, row_names(X) if labels.items is None else labels.items, X):
+            warn(f"{again[0].upper()}{again[1:]} were used in fit: {NOT_SEEN}")
         groups, weights = per_item(prediction, groups, weights)
         n_classes = score.n_classes(prediction.prediction)
         if n_classes != labels.n_classes:
@@ -159,9 +171,8 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             )
         self._forget("estimators_")
         self.classes_ = labels.class_names()
-        self.calibration_: Calibration | CrossCalibration = conformalize(
-            prediction, labels, score, noise=self.noise, groups=groups, weights=weights
-        )
+        made = conformalize(prediction, labels, score, noise=self.noise, groups=groups, weights=weights)
+        self.calibration_: Calibration | CrossCalibration = replace(made, seen=np.union1d(made.seen, known))
         self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)
         return self
 

@@ -53,6 +53,8 @@ def check(
         )
         return
     asked, matched, carried = pair.read()
+    if again := calibration_of(model).reuse(matched.votes.items):
+        shared.note(again)
     rows = [_row(model, asked, matched.votes, a, level, carried) for a in levels]
     failed = any(row["verdict"] == "short" for row in rows)
     promise = promise_of(calibration_of(model), 0.1)
@@ -115,7 +117,7 @@ def _group(alpha: str, each: dict[str, Any]) -> list[str]:
 
 
 def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -> None:
-    typer.echo(f"Coverage of {n} held-out items, and the {level:.0%} band in which it should fall:\n")
+    typer.echo(f"Coverage of {n} items, and the {level:.0%} band in which it should fall:\n")
     typer.echo(table_text(HEADINGS, list(map(cells, rows))))
     typer.echo()
     if len(rows[0]["groups"]) > 1:

@@ -130,6 +130,8 @@ def plan(
     if votes is None or market.crowd.n == 0:
         notes.append("There are no votes to learn from: what to expect of votes is a guess, and intervals are, too.")
     calibration = getattr(made, "calibration_", made)
+    if again := calibration.reuse(before.items):
+        notes.append(again)
     if calibration.rule.promise.covers == "votes":
         notes.append(RECORDED)
     further = most if calibration_votes is None else as_positive_int(calibration_votes, "calibration_votes")

@@ -15,7 +15,7 @@ from credalset._files import write_file
 from credalset._guessing import also_called
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_positive_int, as_probability
-from credalset.exceptions import CredalSetWarning
+from credalset.exceptions import CredalSetWarning, warn
 from credalset.outline import is_convex, outlines
 from credalset.reporting import payload, pictures
 from credalset.reporting.coverage import Coverage, look_at
@@ -189,6 +189,8 @@ def report(
         steps = check_levels(level, levels)
         own = [measure(sets, known, level)] if origin.predict is None else compare_sizes([origin], known, steps)
         sizes = told_apart([own, *(compare_sizes([other], known, steps) for other in others)])
+    if coverage.reused:
+        warn(coverage.reused)
     if path is not None:
         options["path"] = Path(path).name  # folders are nobody's business
     made = provenance(source, sets, known, options, command)

@@ -49,6 +49,8 @@ class Coverage:
         Which slices are below the promise even if all of them are looked at together.
     worst : WorstSlice or None
         What the search found.
+    reused : str
+        What to say if the model or its calibration has had some of these items; else nothing.
     """
 
     verdict: Verdict
@@ -59,6 +61,7 @@ class Coverage:
     before: list[Slice]
     low: list[bool]
     worst: WorstSlice | None
+    reused: str
 
 
 def look_at(source: Source, measures: Measures, alpha: float | None, seed: int) -> Coverage:
@@ -88,6 +91,7 @@ def look_at(source: Source, measures: Measures, alpha: float | None, seed: int) 
         [] if plain is None else slice_coverage(items.votes.covered_by(plain), features),
         _low(slices, None if alpha is None else 1.0 - alpha),
         worst_slice(voted, features, random_state=seed) if len(voted) >= FEWEST else None,
+        "" if source.calibration is None or not len(voted) else source.calibration.reuse(items.names),
     )
 
 

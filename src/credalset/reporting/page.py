@@ -61,6 +61,7 @@ def page_facts(
         "verdict": verdict,
         "headline": verdict.headline if len(items) else "There are no items to report on",
         "about": None if verdict.promise is None else ABOUT[verdict.promise.about],
+        "reused": coverage.reused,
         "truth": coverage.truth,
         "gauge": pictures.gauge(verdict) if verdict.observed.n else None,
         "curve": pictures.curve(coverage.curve, alpha) if coverage.curve else None,

@@ -25,7 +25,8 @@ from credalset.annotations.counting import (
     drop_unreadable_times,
     recover_counts,
 )
-from credalset.annotations.naming import find_variants, refuse_item_column, tidied
+from credalset.annotations.naming import refuse_item_column, tidied
+from credalset.annotations.odd_labels import warn_of_odd_labels
 from credalset.annotations.records import are_votes, as_count_matrix, as_votes, check_records
 from credalset.annotations.scale import Positions, find_positions
 from credalset.annotations.single_labels import SingleLabels
@@ -38,6 +39,7 @@ from credalset.annotations.table import (
     default_classes,
     find_columns,
     has_ordered_categories,
+    without,
 )
 from credalset.annotations.wide import decode, melt, refuse_wide
 from credalset.exceptions import warn
@@ -76,6 +78,7 @@ class Building:
         unknown: Fault = "error",
         missing: Fault = "error",
         tidy: bool = False,
+        empty: Iterable[Any] = (),
     ) -> Self:
         """Count the votes of a long table with one row per vote (the crowd-kit convention).
 
@@ -118,7 +121,10 @@ class Building:
         missing : {"error", "drop"}
             Rows where task, worker, label or weight is None, NaN, NaT, ``pandas.NA`` or null: raise or leave out.
         tidy : bool
-            Read labels in lower case, with single spaces and none around them.
+            Read labels in lower case, with single spaces and none around them; spelt as in ``classes``, if these are
+            given.
+        empty : iterable
+            Further values of the label column that mark a missing label, such as "?".
 
         Examples
         --------
@@ -129,11 +135,12 @@ class Building:
                [1, 0],
                [0, 0]])
         """
-        rules = Rules(duplicates, unknown, missing)
+        rules = Rules(duplicates, unknown, missing, tidy)
         names = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
         raw = find_columns(table, names)
         single = SingleLabels(one_vs_rest, classes)
-        labels = [tidied(value) for value in as_list(raw["label"])] if tidy else raw["label"]
+        labels = without(raw["label"], empty)
+        labels = [tidied(value) for value in as_list(labels)] if tidy else labels
         columns = {role: Column.encode(role, column) for role, column in raw.items() if role != "label"}
         if time is None:
             drop_unreadable_times(columns)
@@ -143,7 +150,7 @@ class Building:
         known = default_classes(labels, columns["label"]) if wanted is None else wanted
         counted = count_votes(columns, known, items, rules)
         if wanted is None:
-            warn_of_variants(counted.classes)
+            warn_of_odd_labels(counted.classes, counted.matrix.sum(axis=0))
         inferred = wanted is None and has_ordered_categories(labels)
         places = find_positions(counted.classes, ordered, positions, inferred)
         return cls._counted(counted, "weight" in columns, places)
@@ -381,9 +388,9 @@ class Building:
         columns = getattr(source, "column_names", getattr(source, "columns", None))
         index = None if columns is None else getattr(source, "index", None)
         class_names, column_order = align(columns, classes, "classes", matrix.shape[1])
-        if classes is None:
-            warn_of_variants(class_names)
         item_names, row_order = align(index, items, "items", matrix.shape[0])
+        if classes is None:
+            warn_of_odd_labels(class_names, matrix[:, column_order].sum(axis=0), counted=True)
         # Indexing by arrays copies, so later changes to the source do not reach the annotations.
         return cls(
             classes=class_names,
@@ -391,15 +398,4 @@ class Building:
             _matrix=matrix[row_order][:, column_order],
             _weighted=weighted,
             _positions=find_positions(class_names, ordered, positions),
-        )
-
-
-def warn_of_variants(classes: Sequence[Hashable]) -> None:
-    """Warn of labels that were counted as different classes and are probably the same."""
-    variants = find_variants(classes)
-    if variants:
-        listed = "; ".join(", ".join(map(repr, group)) for group in variants[:3]) + (" …" if len(variants) > 3 else "")
-        warn(
-            f"labels that differ only in case or spaces are counted as classes of their own: {listed}. Read them with "
-            "tidy=True. Merge them with votes.rename({old: new}), or name all in classes=[...] if they do differ."
         )

@@ -12,6 +12,7 @@ import numpy as np
 from credalset._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from credalset._validation import check_choice
 from credalset.annotations.ballots import Ballots
+from credalset.annotations.naming import tidied
 from credalset.annotations.table import Column, Names, as_names, is_missing, positions
 
 Duplicates = Literal["last", "first", "error", "keep"]
@@ -42,6 +43,7 @@ class Rules:
     duplicates: str
     unknown: str
     missing: str
+    tidy: bool = False  # whether labels were tidied, so that classes are matched as if they were, too
 
     def __post_init__(self) -> None:
         check_choice(self.duplicates, "duplicates", get_args(Duplicates))
@@ -68,13 +70,13 @@ def count_votes(columns: dict[str, Column], classes: Names, items: Names | None,
             f"classes must be at least 2, but there are {len(class_names)}: {list(class_names)}. "
             "Pass classes=[...] with every label that could have been chosen."
         )
+    spelt = as_names(map(tidied, class_names), "classes, tidied,") if rules.tidy else class_names
     cells = []
-    for column, names, argument in (
-        (columns["task"], item_names, "items"),
-        (columns["label"], class_names, "classes"),
-    ):
+    for column, names, argument in ((columns["task"], item_names, "items"), (columns["label"], spelt, "classes")):
         position = positions(column.values, names)[column.codes]
         advice = f"Correct them, extend {argument}, or pass unknown"
+        if argument == "classes" and not rules.tidy and _tidying_helps(column, names):
+            advice = f"Some differ only in case or spaces: pass tidy=True. {advice}"
         kept = column.filter(kept, position < 0, rules.unknown, f"that are not in {argument}", advice)
         cells.append(position)
     rows = counted_rows(np.flatnonzero(kept), columns, rules.duplicates)
@@ -88,6 +90,12 @@ def count_votes(columns: dict[str, Column], classes: Names, items: Names | None,
         ballots = Ballots.sort(tuple(worker.values), item, worker.codes[rows], label, shape[0])
     counts = matrix if weights is not None else matrix.astype(np.int64)
     return Counted(class_names, item_names, counts, ballots, int(kept.sum()) - len(rows))
+
+
+def _tidying_helps(labels: Column, classes: tuple[Hashable, ...]) -> bool:
+    """Tell whether some labels are none of the classes only for their case or spaces."""
+    known = {tidied(name) for name in classes}
+    return any(value not in classes and tidied(value) in known for value in labels.present())
 
 
 def as_weights(column: Column) -> FloatArray:

@@ -139,20 +139,5 @@ def tidied(label: Any) -> Any:
     return " ".join(label.casefold().split()) if isinstance(label, str) else label
 
 
-def find_variants(classes: Sequence[Hashable]) -> list[list[str]]:
-    """Return texts that differ only in case or spaces, together.
-
-    Examples
-    --------
-    >>> find_variants(["No", "Yes", "no", "perhaps", "yes", "yes "])
-    [['No', 'no'], ['Yes', 'yes', 'yes ']]
-    """
-    groups: dict[str, list[str]] = {}
-    for name in classes:
-        if isinstance(name, str):
-            groups.setdefault(tidied(name), []).append(name)
-    return [group for group in groups.values() if len(group) > 1]
-
-
 def _listed(names: Sequence[Hashable]) -> str:
     return ", ".join(map(repr, names[:-1])) + f" and {names[-1]!r}"

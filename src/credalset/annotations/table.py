@@ -50,9 +50,11 @@ class Column:
         """Drop the bad rows, or report them if the option says so; rows already dropped are not reported."""
         if option == "error" and (kept & bad).any():
             row = int((kept & bad).argmax())
+            others = [self.values[i] for i in dict.fromkeys(self.codes[kept & bad].tolist())][1:]
+            more = f", then {', '.join(map(repr, others[:4]))}{', …' if len(others) > 4 else ''}" if others else ""
             raise ValueError(
                 f"The {self.name} column has {(kept & bad).sum()} value(s) {fault} (first: "
-                f"{self.values[self.codes[row]]!r} in row {row}). {advice}='drop' to leave these rows out."
+                f"{self.values[self.codes[row]]!r} in row {row}{more}). {advice}='drop' to leave these rows out."
             )
         return kept & ~bad
 
@@ -132,6 +134,22 @@ def as_list(column: Any) -> list[Any]:
             values: list[Any] = getattr(column, method)()
             return values
     return list(column)
+
+
+def without(column: Any, marks: Iterable[Any]) -> Any:
+    """Put None where a column holds one of the marks; the column as it is if there are none.
+
+    Examples
+    --------
+    >>> without(["yes", "?", ["no"]], ["?"])
+    ['yes', None, ['no']]
+    """
+    if isinstance(marks, str):
+        raise TypeError(f"empty must be a list of values that mark a missing label, but is {marks!r}: [{marks!r}].")
+    given = set(marks)
+    if not given:
+        return column
+    return [None if isinstance(value, Hashable) and value in given else value for value in as_list(column)]
 
 
 def is_missing(value: Any) -> bool:

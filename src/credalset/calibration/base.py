@@ -26,6 +26,7 @@ from credalset.annotations.labels import (
 )
 from credalset.annotations.seen import NOTHING, digests, reused
 from credalset.annotations.votes import Annotations
+from credalset.calibration.column_order import warn_of_order
 from credalset.calibration.models import as_noise
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.rule import Rule
@@ -241,6 +242,8 @@ def read_items(
     score.check_pairs(checked, found.distributions, labels_name)
     if len(checked) == 0:
         raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")
+    if own is None and names is not None and not isinstance(named, Checked):
+        warn_of_order(score.mean(checked), found.distributions, names)
     return checked, found
 
 

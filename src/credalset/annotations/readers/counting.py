@@ -7,17 +7,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from credalset.annotations.building import Building, warn_of_variants
+from credalset.annotations.building import Building
 from credalset.annotations.counting import Rules, count_votes, drop_unreadable_times
+from credalset.annotations.odd_labels import warn_of_odd_labels
 from credalset.annotations.readers.reading import ROLES, VoteFile
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.scale import find_positions
 from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import Column, GrowingColumn, Names, default_classes, is_missing
-from credalset.exceptions import warn
 
 A = TypeVar("A", bound=Building)
-BLANK = {"n/a", "#n/a", "na", "nan", "null"}
 
 
 def count_file(
@@ -31,7 +30,7 @@ def count_file(
     unknown: str,
 ) -> A:
     """Read and count the votes of a file; see `Annotations.read`."""
-    rules = Rules(duplicates, unknown, votes.missing)
+    rules = Rules(duplicates, unknown, votes.missing, votes.tidy)
     single = SingleLabels(votes.wanted.one_vs_rest, classes)
     names = {"label": None if classes is None else list(classes), "task": None if items is None else list(items)}
     columns, tasks = _collect(votes)
@@ -55,21 +54,10 @@ def count_file(
         which += "" if "time" in columns else " in the file"
         votes.log.left_out[f"{which} by the same worker"] += counted.overruled
     if wanted is None:
-        warn_of_variants(counted.classes)
-        _warn_of_blanks(counted.classes, votes)
+        warn_of_odd_labels(counted.classes, counted.matrix.sum(axis=0), f"{votes.source.name}: ")
     inferred = votes.log.ordered and single.classes is None
     places = find_positions(counted.classes, ordered, positions, inferred)
     return cls._counted(counted, "weight" in columns, places, votes.describe())
-
-
-def _warn_of_blanks(classes: Sequence[Any], votes: VoteFile) -> None:
-    """Warn of labels that look like empty cells of a table, which other programs take them for."""
-    blank = [name for name in classes if isinstance(name, str) and name.strip().casefold() in BLANK]
-    if blank:
-        warn(
-            f"{votes.source.name}: {', '.join(map(repr, blank))} is counted as a class. If it marks cells without a "
-            f"label, pass empty={('', *blank)!r} and missing='drop'."
-        )
 
 
 def _collect(votes: VoteFile) -> tuple[dict[str, Column], list[Any]]:

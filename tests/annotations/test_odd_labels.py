@@ -1,0 +1,80 @@
+"""Labels that are spelt in several ways, misspelt, or no labels at all; and classes with a spelling of their own."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from credalset import Annotations
+from credalset.annotations.odd_labels import find_slips
+from credalset.exceptions import CredalSetWarning
+
+LABELS = ["low", "Emergency", "emergency ", "middle", "high"]
+ROWS = [(f"t{i % 20}", f"w{i // 20}", LABELS[i % 5]) for i in range(200)]
+SCALE = ["low", "middle", "high", "Emergency"]
+
+
+def said(rows: list[tuple[str, str, str]], **options: object) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CredalSetWarning)
+        Annotations.from_table(rows, **options)
+    return [str(each.message) for each in caught]
+
+
+def test_tidied_labels_are_spelt_as_the_classes(tmp_path: Path) -> None:
+    path = tmp_path / "votes.csv"
+    path.write_text("task,worker,label\n" + "\n".join(map(",".join, ROWS)))
+    made = Annotations.from_table(ROWS, tidy=True, classes=SCALE, unknown="drop", ordered=True)
+    for votes in (made, Annotations.read(path, tidy=True, classes=SCALE, unknown="drop", ordered=True)):
+        assert votes.classes == tuple(SCALE)
+        assert votes.counts.sum(axis=0).tolist() == [40, 40, 40, 80]
+        assert votes.agreement(n_resamples=0).n_votes == 200
+
+
+def test_classes_that_tidying_cannot_tell_apart() -> None:
+    with pytest.raises(ValueError, match="classes, tidied, must be distinct, but 'high' occurs more than once"):
+        Annotations.from_table(ROWS, tidy=True, classes=["High", *SCALE])
+
+
+def test_unknown_labels_are_listed_with_what_helps() -> None:
+    with pytest.raises(ValueError, match=r"'emergency ' in row 2\)\. Some differ only in case or spaces: pass tidy"):
+        Annotations.from_table(ROWS, classes=SCALE)
+    odd = [*ROWS, ("t1", "z", "hgih"), ("t2", "z", "none")]
+    with pytest.raises(ValueError, match=r"2 value.*first: 'hgih' in row 200, then 'none'\)\. Correct them"):
+        Annotations.from_table(odd, classes=SCALE, tidy=True)
+
+
+def test_slips_and_marks_are_noticed() -> None:
+    found = said([*ROWS, ("t1", "z", "midle"), ("t2", "z", "?")])
+    assert len(found) == 3
+    assert "'midle' (1 votes) beside 'middle'" in found[1]
+    assert "votes.rename({'midle': 'middle'})" in found[1]
+    assert "'?' is counted as a class" in found[2]
+    rest = said([*ROWS, ("t2", "z", "?")], empty=("", "?"), missing="drop", tidy=True)
+    assert rest == []
+
+
+@pytest.mark.parametrize(
+    ("classes", "votes"),
+    [
+        (["likely", "unlikely"], [900, 10]),  # two letters
+        (["grade 1", "grade 2"], [900, 10]),  # numbers
+        (["bad", "bed"], [900, 1]),  # short
+        (["form", "from"], [900, 800]),  # both frequent
+        ([1, 2], [900, 1]),
+    ],
+)
+def test_what_is_no_slip(classes: list[object], votes: list[int]) -> None:
+    assert find_slips(classes, votes) == []
+
+
+@pytest.mark.parametrize("slip", ["middel", "midle", "middlle", "middlr"])
+def test_every_kind_of_slip(slip: str) -> None:
+    assert find_slips(["middle", slip], [500, 2]) == [(slip, 2, "middle")]
+
+
+def test_marks_are_a_list() -> None:
+    with pytest.raises(TypeError, match=r"empty must be a list .* but is '\?': \['\?'\]"):
+        Annotations.from_table(ROWS, empty="?")

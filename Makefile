@@ -1,6 +1,7 @@
 # A machine with Python 3.11 or newer, pip and make is enough: every target sets up what it needs in .venv.
 PYTHON ?= python3
 WORKERS ?= 2
+LEFT_OUT ?= torch
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -8,7 +9,7 @@ INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types bench docs slow minimum format clean
+.PHONY: help demo test lint types bench docs slow mutants minimum format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,11 +40,11 @@ slow: $(VENV)/.ready-test ## Run the long statistical tests
 mutants: $(VENV)/.ready-test ## Break the code on purpose, twenty ways and more, and see that the tests notice
 	$(BIN)/python tools/mutants.py
 
-minimum: ## Run the tests with the oldest versions that pyproject.toml allows (without PyTorch)
+minimum: ## Run the tests with the oldest versions that pyproject.toml allows (LEFT_OUT= for PyTorch too, 5 GB)
 	$(PYTHON) -m venv $(VENV)-minimum
-	$(PYTHON) tools/minimum_versions.py torch > $(VENV)-minimum/pins.txt
+	$(PYTHON) tools/minimum_versions.py $(LEFT_OUT) > $(VENV)-minimum/pins.txt
 	$(VENV)-minimum/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)-minimum/pins.txt \
-		-r $(VENV)-minimum/pins.txt -e '.[fast,cli,io,plot,report,tables]'
+		-r $(VENV)-minimum/pins.txt -e '.[fast,cli,io,plot,report,tables,dask]'
 	$(VENV)-minimum/bin/python -m pytest -n $(WORKERS) -W ignore::DeprecationWarning tests
 
 format: $(VENV)/.ready-test ## Rewrite the code to the house style

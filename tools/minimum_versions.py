@@ -1,7 +1,8 @@
 """Print the oldest versions that pyproject.toml allows, as pins for ``pip install``.
 
 ``make minimum`` installs them and runs the tests: a lower bound that nobody tries is a guess. Packages named on the
-command line are left out (PyTorch: old CPU builds are not on the package index).
+command line are left out: PyTorch, unless ``make minimum LEFT_OUT=`` asks for it, as the oldest one on the package
+index brings 5 GB for graphics cards.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-EXTRAS = ("fast", "cli", "io", "plot", "report", "tables", "test")
+EXTRAS = ("fast", "cli", "io", "plot", "report", "tables", "dask", "torch", "reproduce", "test")
 BOUND = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?>=([0-9][^,;]*)")
 
 

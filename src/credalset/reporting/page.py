@@ -239,6 +239,8 @@ def _remarks(measures: Measures) -> list[str]:
             f"{whole:,} sets are the whole simplex: too few calibration items for this level, or a score that is "
             "infinite. They cover everything and say nothing."
         )
+    if measures.queue.remark:
+        found.append(measures.queue.remark)
     bounds = measures.queue.entropies
     if bounds.method == "outer":
         found.append(

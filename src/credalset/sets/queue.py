@@ -134,7 +134,7 @@ class Queue:
 
     @property
     def remark(self) -> str:
-        """What to say if nearly all items are to be annotated again, which tells nobody where to begin; else nothing."""
+        """What to say if nearly all items are to be annotated again, so that no order comes of it; else nothing."""
         n = self.counts()["re-annotate"]
         if len(self) < FEW or n < NEARLY_ALL * len(self):
             return ""

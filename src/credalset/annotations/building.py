@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from credalset._guessing import also_called
+from credalset._guessing import Hinting
 from credalset._typing import AnyArray, ArrayLike
 from credalset._validation import as_counts, as_distributions, as_matrix
 from credalset.annotations.ballots import Ballots
@@ -44,7 +44,7 @@ from credalset.exceptions import warn
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Building:
+class Building(Hinting):
     """What annotations consist of, and every way to build them."""
 
     classes: tuple[Hashable, ...]
@@ -57,7 +57,6 @@ class Building:
     _numbered: bool = False  # a selection of items that nobody had named: their names are where they stood
 
     @classmethod
-    @also_called
     def from_table(
         cls,
         table: Any,
@@ -149,7 +148,6 @@ class Building:
         return cls._counted(counted, "weight" in columns, places)
 
     @classmethod
-    @also_called
     def from_wide(
         cls,
         table: Any,
@@ -211,7 +209,6 @@ class Building:
         )
 
     @classmethod
-    @also_called
     def from_records(
         cls,
         records: Any,

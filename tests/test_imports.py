@@ -30,8 +30,9 @@ HEAVY = [
 
 #: what may import what, function bodies included: every module imports from lines above its own, or from its own room
 LAYERS = [
-    ["_typing", "_version", "exceptions"],
-    ["_files", "_guessing", "_progress", "_text"],
+    ["_guesses", "_typing", "_version", "exceptions"],
+    ["_guessing"],
+    ["_files", "_progress", "_text"],
     ["_estimate", "_predictions", "_logarithm", "_parallel", "_compiled", "persistence", "persistence.plain"],
     ["persistence.versions"],
     ["_validation", "persistence.bundle"],

@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from credalset import datasets, labels, metrics, scores, simplex
+from credalset._guesses import IN_PACKAGE
+from credalset._guessing import missing_name
 from credalset._version import __version__
 from credalset.annotations import Annotations
 from credalset.calibration import (
@@ -70,13 +72,18 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY_PACKAGES:
         return import_module(f"credalset.{name}")
     if name not in _LAZY:
-        homes = [part.__name__ for part in (metrics, scores, simplex, datasets) if callable(getattr(part, name, None))]
-        hint = f". It is {homes[0]}.{name}" if homes else ""
-        hint = ". Objects save themselves: clf.save(path), sets.save(path)" if name == "save" else hint
-        raise AttributeError(f"module 'credalset' has no attribute {name!r}{hint}")
+        raise missing_name(__name__, name, __all__, _homes(name) | IN_PACKAGE)
     value = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value
     return value
+
+
+def _homes(name: str) -> dict[str, str]:
+    """Say where a name lives that the package itself does not have."""
+    places: dict[str, Any] = {part.__name__: part for part in (metrics, scores, simplex, datasets)}
+    places |= {"Annotations": Annotations, "a method, sets": CredalSet, "a method, calibration": Calibration}
+    homes = [home for home, part in places.items() if name in dir(part) and callable(getattr(part, name))]
+    return {name: f"It is {homes[0]}.{name}"} if homes else {}
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from credalset._guessing import explained
 from credalset._typing import AnyArray, IntArray
 from credalset.annotations.labels import order_of_items, row_names
 from credalset.calibration.cross import check_folds
@@ -26,6 +27,7 @@ class Split(NamedTuple):
     Y_test: Any
 
 
+@explained
 def train_conformalize_test_split(
     X: Any,
     Y: Any,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from credalset import metrics
+from credalset._guessing import explained
 from credalset._text import Rows, number_text, table_text
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked
@@ -135,6 +136,7 @@ def _dirichlet(y: FloatArray, mean: FloatArray) -> FloatArray:
     return np.maximum(precision * mean, 1.0)
 
 
+@explained
 def evaluate(
     calibration: Any,
     prediction: ArrayLike,
@@ -149,8 +151,9 @@ def evaluate(
 
     Parameters
     ----------
-    calibration : Calibration, CrossCalibration or sequence of calibrations
-        What is evaluated; several, such as one per score, are compared in one table.
+    calibration : Calibration, CrossCalibration, sequence of calibrations or mapping from names to them
+        What is evaluated; several, such as one per score, are compared in one table, under their names if they have
+        some. A `ConformalCredalClassifier` takes features as ``prediction``.
     prediction, labels
         Predictions for the test items, and their labels.
     alpha : float or sequence of floats
@@ -176,6 +179,12 @@ def evaluate(
     >>> [(row["score"], row["verdict"]) for row in rows]
     [('tv', 'kept'), ('kl', 'kept')]
     """
+    if callable(getattr(calibration, "evaluate", None)):  # a classifier, which knows how to predict
+        return calibration.evaluate(prediction, labels, alpha, groups, weights, volume=volume)
+    if isinstance(calibration, Mapping):
+        names, made = [str(name) for name in calibration], list(calibration.values())
+        tables = [evaluate(each, prediction, labels, alpha, groups, weights, volume) for each in made]
+        return Evaluation(row | {"score": name} for name, rows in zip(names, tables, strict=True) for row in rows)
     if isinstance(calibration, list | tuple):
         tables = [evaluate(each, prediction, labels, alpha, groups, weights, volume) for each in calibration]
         return Evaluation(row for table in tables for row in table)

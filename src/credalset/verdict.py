@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from credalset._guessing import Hinting
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import as_probability
 from credalset.calibration import CoverageDistribution
@@ -78,7 +79,7 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Hinting):
     """Whether the observed coverage agrees with the promise.
 
     Attributes

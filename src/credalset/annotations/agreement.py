@@ -52,6 +52,11 @@ PATTERN_COST = 20
 
 def measure_agreement(votes: Annotations, level: float, n_resamples: int, random_state: RandomState) -> Agreement:
     """Measure agreement; see `Annotations.agreement`."""
+    if isinstance(level, str):
+        raise TypeError(
+            f"level is the confidence of the intervals, such as 0.95, but is {level!r}. For a scale of levels read the "
+            "votes with ordered=True, and classes=[...] in their order: agreement() then has alpha_ordinal, too."
+        )
     level = as_probability(level, "level")
     if isinstance(n_resamples, bool) or not isinstance(n_resamples, int | np.integer) or n_resamples < 0:
         raise ValueError(f"n_resamples must be a whole number of at least 0, but is {n_resamples!r}.")

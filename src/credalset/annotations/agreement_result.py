@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from credalset._estimate import Estimate
+from credalset._guessing import Hinting
 from credalset._text import Rows, number_text, table_text
 from credalset.exceptions import need
 
@@ -27,7 +28,7 @@ WIDEST_NAME = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class Agreement(Hinting):
     """How much annotators agree; printed, a table. A statistic that is not defined is NaN: κ of one class only.
 
     Attributes
@@ -68,6 +69,15 @@ class Agreement:
     'ann'       3     0.6667  0.0000 to 1.0000  0.3333
     'bob'       3     0.6667  0.0000 to 1.0000  0.3333
     """
+
+    _hints: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("cohen_kappa", "fleiss", "fleiss_kappa"), "It is .kappa, of Fleiss."),
+        **dict.fromkeys(("krippendorff", "krippendorff_alpha"), "It is .alpha, or .alpha_ordinal for ordered classes."),
+        **dict.fromkeys(("ci", "interval", "low", "high"), "Each number has its own: .alpha.low and .alpha.high."),
+        **dict.fromkeys(("annotators", "per_worker", "raters"), "They are .workers."),
+        "per_class": "It is .classes.",
+        "summary": "Print it, or ask to_frame().",
+    }
 
     percent: Estimate
     kappa: Estimate

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from credalset._guessing import also_called
+from credalset._guessing import Hinting
 from credalset._typing import AnyArray, ArrayLike
 from credalset._validation import as_counts, as_distributions, as_matrix
 from credalset.annotations.ballots import Ballots
@@ -46,7 +46,7 @@ from credalset.exceptions import warn
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Building:
+class Building(Hinting):
     """What annotations consist of, and every way to build them."""
 
     classes: tuple[Hashable, ...]
@@ -59,7 +59,6 @@ class Building:
     _numbered: bool = False  # a selection of items that nobody had named: their names are where they stood
 
     @classmethod
-    @also_called
     def from_table(
         cls,
         table: Any,
@@ -156,7 +155,6 @@ class Building:
         return cls._counted(counted, "weight" in columns, places)
 
     @classmethod
-    @also_called
     def from_wide(
         cls,
         table: Any,
@@ -218,7 +216,6 @@ class Building:
         )
 
     @classmethod
-    @also_called
     def from_records(
         cls,
         records: Any,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,16 @@ DOORS = {
 
 #: attributes that votes do not have, and what is meant
 ATTRIBUTES = {
+    **{tried: f"Use Annotations.{door}." for door, others in DOORS.items() for tried in others},
+    **dict.fromkeys(("cohen_kappa", "fleiss_kappa", "kappa"), "Ask agreement().kappa, of Fleiss."),
+    **dict.fromkeys(("alpha", "krippendorff", "krippendorff_alpha"), "Ask agreement().alpha, of Krippendorff."),
+    **dict.fromkeys(("iloc", "loc", "reindex"), "Take items by name with select(names), by position with votes[...]."),
     "describe": "Print the votes, or ask agreement().",
+    "drop": "Leave out a class by reading the votes with classes=[those to keep] and unknown='drop', a worker by "
+    "leaving out its rows (a column of a wide table: worker=[those to keep]), and items by a mask, votes[mask].",
     "entropy": "Ask credalset.simplex.entropy(votes.distributions).",
     "filter": "Take items by a mask: votes[votes.n_votes >= 3].",
     "head": "Take items by position, votes[:5], or ask to_frame().head().",
-    "kappa": "Ask agreement().",
     "labels": "The names of the classes are .classes, the votes .counts and their shares .distributions.",
     "majority": "Ask distributions.argmax(axis=1), whose numbers are places in .classes.",
     "probabilities": "Shares of votes are .distributions.",
@@ -31,17 +36,6 @@ ATTRIBUTES = {
     "to_csv": "Write to_frame().to_csv(path), which Annotations.from_counts reads back from a frame.",
     "to_df": "Ask to_frame().",
 }
-
-
-class Doors(type):
-    """Tells which constructor is meant by names that are often tried."""
-
-    if not TYPE_CHECKING:  # type checkers go by the names that there are
-
-        def __getattr__(cls, name: str) -> Any:
-            meant = next((door for door, tried in DOORS.items() if name in tried), None)
-            text = f"type object {cls.__name__!r} has no attribute {name!r}"
-            raise AttributeError(text if meant is None else f"{text}. Use {cls.__name__}.{meant}.", name=name, obj=cls)
 
 
 def way_for(data: Any) -> str:

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from credalset._guessing import Hinting, also_called
+from credalset._guessing import HintingClass
 from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
 from credalset._validation import check_choice
 from credalset.annotations.agreement import measure_agreement
 from credalset.annotations.agreement_result import Agreement
 from credalset.annotations.building import Building
 from credalset.annotations.counting import Duplicates, Fault
-from credalset.annotations.doors import ATTRIBUTES, Doors, way_for
+from credalset.annotations.doors import ATTRIBUTES, way_for
 from credalset.annotations.table import Names, as_names, is_text, rows_of
 from credalset.annotations.table import positions as places_of
 from credalset.exceptions import need
@@ -25,7 +25,7 @@ __all__ = ["Annotations"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Annotations(Hinting, Building, metaclass=Doors):
+class Annotations(Building, metaclass=HintingClass):
     r"""Annotation counts of n items over K classes, and the label distributions they estimate.
 
     With $c_{ik}$ votes for class k on item i, the label distribution of the item is the share of votes
@@ -66,7 +66,6 @@ class Annotations(Hinting, Building, metaclass=Doors):
         return super().__new__(cls)
 
     @classmethod
-    @also_called
     def read(
         cls,
         path: str | Path,

@@ -52,7 +52,9 @@ class BaseCalibration(Hinting):
         "coverage": "Ask credalset.metrics.coverage(sets, Y) of the sets that predict_set returns.",
         "evaluate": "Ask credalset.evaluate(calibration, prediction, labels, alpha=[0.1, 0.2]).",
         "predict": "Ask predict_set(prediction, alpha=0.1).",
+        "p_value": "Ask p_values(prediction, labels).",
         "quantile": "Ask threshold(alpha=0.1).",
+        "queue": "Ask predict_set(prediction, alpha=0.1).queue().",
     }
 
     score: Score
@@ -229,6 +231,12 @@ def read_items(
     """Return valid predictions and labels of the calibration items, classes and rows matched by name."""
     if isinstance(prediction, Annotations):
         raise TypeError(f"prediction holds annotations. The order is conformalize(prediction, {labels_name}, score).")
+    if hasattr(prediction, "fit"):
+        what = type(prediction).__name__
+        raise TypeError(
+            f"prediction must hold predictions, but is a {what}. A model is calibrated by "
+            f"ConformalCredalClassifier({what}()), which has cross_conformalize(X, Y), and fit and conformalize."
+        )
     named, own = _with_names(prediction, classes, "prediction")
     names = column_names(labels, labels_name) if own is None else own
     checked = named.prediction if isinstance(named, Checked) else _not_swapped(score, named, labels, labels_name)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from credalset._guessing import explained
 from credalset._parallel import row_blocks
 from credalset._typing import ArrayLike, FloatArray, IntArray
 from credalset._validation import Checked, as_numbers
@@ -225,6 +226,7 @@ class CrossCalibration(BaseCalibration):
         return text + self.rule.describe() + (", exact sets" if self.exact else "")
 
 
+@explained
 def cross_conformalize(
     prediction: Any,
     labels: Any,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from credalset._guessing import Hinting
 from credalset._typing import FloatArray
 from credalset._validation import as_probability
 
@@ -96,7 +97,7 @@ def pac_rank(n: int, alpha: float, delta: float) -> int:
 
 
 @dataclass(frozen=True)
-class CoverageDistribution:
+class CoverageDistribution(Hinting):
     """Distribution of the coverage over calibration sets: Beta(rank, n + 1 − rank).
 
     Given a calibration set, the coverage of its predictions on fresh data is a random number. For exchangeable data

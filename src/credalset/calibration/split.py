@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from credalset._guessing import explained
 from credalset._typing import ArrayLike, FloatArray
 from credalset.annotations.labels import shown
 from credalset.calibration.base import ThresholdCalibration, as_level, per_item, read_items
@@ -199,6 +200,7 @@ class Calibration(ThresholdCalibration[CredalSet]):
         return text + self.rule.describe()
 
 
+@explained
 def conformalize(
     prediction: Any,
     labels: Any,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from credalset._guessing import Hinting
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import as_finite, as_probability
 from credalset.calibration.quantile import exact_level
@@ -32,7 +33,7 @@ class StreamStep(NamedTuple):
     alarm: bool
 
 
-class Stream:
+class Stream(Hinting):
     r"""Follow a stream of labelled items with adaptive sets and a test of exchangeability.
 
     *Adaptive conformal inference* (Gibbs and Candès, 2021) asks the calibration for sets at a level that moves after

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
 
-from credalset._guessing import Guessing, Hinting, also_called
+from credalset._guessing import Guessing, Hinting
 from credalset._splits import fold_numbers, part_size, with_rows
 from credalset._typing import FloatArray, Prediction
 from credalset.annotations.labels import Labels, row_names
@@ -25,6 +25,7 @@ from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
 from credalset.classifier.comparing import compare_scores
 from credalset.classifier.folds import fit_folds
+from credalset.classifier.guesses import ATTRIBUTES, PARAMETERS
 from credalset.classifier.safety import all_or_nothing, check_made_with
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Constant, Evaluation, evaluate
@@ -96,17 +97,8 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
     (500, 3)
     """
 
-    _hints: ClassVar[dict[str, str]] = {
-        "load": "Ask credalset.load(path).",
-        "p_values": "Ask calibration_.p_values(predict_proba(X), Y).",
-        "predict_interval": "Ask predict_set(X, alpha), then lower() and upper() of the sets.",
-        "threshold": "Ask calibration_.threshold(alpha).",
-    }
-    _meant: ClassVar[dict[str, str]] = {
-        "score": "the score that is calibrated is called nonconformity='kl' here, as score(X, Y) is a method.",
-        "alpha": "the level is chosen when sets are predicted, predict_set(X, alpha=0.1).",
-        **dict.fromkeys(("base", "base_estimator", "classifier", "model"), "the model is called estimator."),
-    }
+    _hints: ClassVar[dict[str, str]] = ATTRIBUTES
+    _meant: ClassVar[dict[str, str]] = PARAMETERS
 
     def __init__(
         self, estimator: Any = None, nonconformity: str | Score = "tv", noise: Noise | str | None = None
@@ -285,7 +277,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         blocks = prediction if isinstance(prediction, list) else [prediction]
         return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
 
-    @also_called
     def evaluate(
         self,
         X: Any,
@@ -330,7 +321,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         known = self.constant_ if constant and hasattr(self, "constant_") else None
         return evaluate(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
 
-    @also_called
     def compare(
         self,
         X: Any,

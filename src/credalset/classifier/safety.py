@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from sklearn.exceptions import NotFittedError
 
-from credalset._guessing import also_called
+from credalset._guessing import explained
 from credalset.calibration import Calibration, CrossCalibration
 from credalset.calibration.noise import Noise
 from credalset.scores import Score
@@ -31,7 +31,7 @@ def all_or_nothing(method: Callable[P, R]) -> Callable[P, R]:
             state.update(before)
             raise
 
-    return also_called(wrapper)
+    return explained(wrapper)
 
 
 def check_made_with(made: Calibration | CrossCalibration, score: Score, noise: Noise) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from credalset._guessing import Hinting
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset.annotations.labels import Labels, plain_names, shown
 from credalset.exceptions import need
@@ -14,7 +15,7 @@ from credalset.sets.columns import label_lists
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelSets:
+class LabelSets(Hinting):
     """N sets of labels over K classes.
 
     Attributes
@@ -38,6 +39,12 @@ class LabelSets:
     >>> sets.share([[5, 3, 2], [1, 8, 1]])  # of each item's votes
     array([0.8, 0.8])
     """
+
+    _hints: ClassVar[dict[str, str]] = {
+        "labels": "Ask names().",
+        "coverage": "Ask contains(labels).mean(), or share(votes).mean() for votes.",
+        "size": "Ask sizes().",
+    }
 
     members: BoolArray
     classes: tuple[Any, ...] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from credalset._guessing import missing_name
 from credalset.metrics.containment import coverage, coverage_by_entropy, coverage_by_group, coverage_by_size
 from credalset.metrics.estimate import Estimate, by_group, mean, proportion
 from credalset.metrics.size import (
@@ -26,7 +27,7 @@ _LOSSES = ("WidthScorer", "soft_brier", "soft_log_loss")
 
 def __getattr__(name: str) -> Any:
     if name not in _LOSSES:
-        raise AttributeError(f"module 'credalset.metrics' has no attribute {name!r}")
+        raise missing_name(__name__, name, __all__, {})
     return getattr(import_module("credalset.metrics.losses"), name)
 
 

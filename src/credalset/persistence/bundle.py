@@ -32,6 +32,7 @@ FORMAT = "credalset"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.npz"
+PICKLES = (".joblib", ".pickle", ".pkl")
 MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 _FIELDS = {"credalset_version": str, "kind": str, "values": dict, "files": dict, "sha256": str}
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -76,6 +77,11 @@ def read_bundle(path: str | Path) -> Bundle:
     directory = Path(path)
     if not directory.exists():
         raise FileNotFoundError(f"there is nothing at {directory}. Give the directory that save() wrote.")
+    if directory.is_file() and directory.suffix.lower() in PICKLES:
+        raise FileFormatError(
+            f"{path} was written by joblib or pickle, which credalset never opens, as such a file can run any code. If "
+            "you trust it, read it with what wrote it; to keep an object with credalset, write clf.save(directory)."
+        )
     manifest = _read_manifest(directory)
     contents = {name: _read_checked(directory, name, entry) for name, entry in manifest["files"].items()}
     archive = contents.pop(ARRAYS, None)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from credalset._guessing import explained
 from credalset.calibration import Calibration, CrossCalibration, Stream
 from credalset.exceptions import FileFormatError
 from credalset.labels import LabelCalibration
@@ -31,6 +32,7 @@ WITHOUT_NETWORK: dict[str, Callable[..., Any]] = {
 }
 
 
+@explained
 def load(
     path: str | Path, *, trusted: Sequence[str] = (), module: nn.Module | None = None
 ) -> (

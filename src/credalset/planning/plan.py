@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from credalset._guessing import also_called
+from credalset._guessing import explained
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_counts, as_finite, as_generator, as_numbers, as_positive_int, as_probability
 from credalset.annotations.labels import in_item_order, plain_names
@@ -30,7 +30,7 @@ RECORDED = (
 )
 
 
-@also_called
+@explained
 def plan(
     made: Any,
     predictions: Any,
@@ -112,7 +112,7 @@ def plan(
     {'ask': 9, 'later': 79, 'stop': 24, 'ambiguous': 88, 'escalate': 0}
     """
     generator = as_generator(random_state)
-    _check(made, goal, compare)
+    _check(made, votes, goal, compare)
     known = {name: given for name, given in (("groups", groups), ("weights", weights)) if given is not None}
     if known and pilot is not None:
         raise ValueError("pilot is for calibrations without groups and weights. Leave it out.")
@@ -163,11 +163,16 @@ def _prices(cost: Any, sets: CredalSet) -> FloatArray:
     return price
 
 
-def _check(made: Any, goal: str, compare: Sequence[str]) -> None:
+def _check(made: Any, votes: Any, goal: str, compare: Sequence[str]) -> None:
     if not hasattr(made, "predict_set"):
         raise TypeError(
             f"made must be what predicts the sets, a calibration or a calibrated classifier, but is a "
             f"{type(made).__name__}. Call plan(calibration, predictions, votes, budget=...)."
+        )
+    if isinstance(votes, int | float | np.number):
+        raise TypeError(
+            f"votes must be those that items have so far, or None, but is {votes!r}. What may be spent is "
+            f"budget={votes!r}."
         )
     if goal not in ("label", "width"):
         raise ValueError(f"goal must be 'label' or 'width', but is {goal!r}.")

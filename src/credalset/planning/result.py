@@ -60,6 +60,7 @@ class Plan(Hinting):
     """
 
     _hints: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("next", "queue"), "Ask tasks(), the items to ask about, or to_frame() for all."),
         "save": "Write the tasks with write_tasks(path), or all items with to_csv(path).",
     }
 
@@ -119,9 +120,9 @@ class Plan(Hinting):
         arrow = need("pyarrow").table({name: values.tolist() for name, values in table.items()})
         return arrow if kind == "pyarrow" else need("polars").from_arrow(arrow)
 
-    def to_csv(self, path: str | Path) -> None:
+    def to_csv(self, path: str | Path, *, sep: str = ",", decimal: str = ".") -> None:
         """Write the advice on all items; `write_tasks` writes those to ask about."""
-        write_csv(self.to_frame(), path)
+        write_csv(self.to_frame(), path, sep, decimal)
 
     def tasks(self) -> Rows:
         """Return the items to ask about, those with the largest expected fall in width first."""

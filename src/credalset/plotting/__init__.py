@@ -7,6 +7,10 @@ say the same.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from credalset._guesses import IN_PLOTTING
+from credalset._guessing import missing_name
 from credalset.exceptions import MissingExtraError
 
 try:
@@ -19,6 +23,12 @@ from credalset.plotting.intervals import envelopes
 from credalset.plotting.repetitions import violins
 from credalset.plotting.triangle import dirichlet_contours, ternary
 from credalset.plotting.uncertainty import entropy_intervals, uncertainty_map
+
+if not TYPE_CHECKING:  # type checkers go by the names that there are
+
+    def __getattr__(name: str) -> Any:
+        raise missing_name(__name__, name, __all__, IN_PLOTTING)
+
 
 __all__ = [
     "dirichlet_contours",

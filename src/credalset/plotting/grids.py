@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from credalset._guessing import explained
 from credalset._typing import AnyArray, ArrayLike
 from credalset._validation import check_choice
 from credalset.outline import to_plane
@@ -20,6 +21,7 @@ from credalset.sets.credal_set import CredalSet
 LABEL = 6.5  # points; class names in a cell of an inch
 
 
+@explained
 def ternary_grid(
     columns: Mapping[str, CredalSet],
     *,

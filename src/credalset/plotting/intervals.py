@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from credalset._guessing import explained
 from credalset._typing import ArrayLike, FloatArray
 from credalset.plotting import style
 from credalset.plotting.fitting import legend_above, name_ticks
@@ -17,6 +18,7 @@ SPREAD = 0.72  # of the room of a class that the bars of all sets share
 MOST = 50  # sets side by side; bars of more are thinner than their edges
 
 
+@explained
 def envelopes(
     sets: CredalSet,
     *,

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from credalset._guessing import explained
 from credalset._typing import AnyArray, FloatArray
 from credalset.plotting import style
 from credalset.plotting.fitting import name_ticks
@@ -23,6 +24,7 @@ NICE_NAMES = {
 }
 
 
+@explained
 def violins(
     results: Any,
     *,

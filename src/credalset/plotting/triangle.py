@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch, Polygon
 from matplotlib.path import Path
 
+from credalset._guessing import explained
 from credalset._typing import ArrayLike, FloatArray
 from credalset.outline import CORNERS, area, density_level_sets, outline, to_plane
 from credalset.plotting import style
@@ -27,6 +28,7 @@ MANY = 200  # sets beyond which their predictions are not marked
 LEVELS = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95)
 
 
+@explained
 def ternary(
     sets: CredalSet,
     *,
@@ -192,6 +194,7 @@ def as_path(loops: list[FloatArray]) -> Path:
     return Path.make_compound_path(*closed)
 
 
+@explained
 def dirichlet_contours(
     concentration: ArrayLike,
     *,

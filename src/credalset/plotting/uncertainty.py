@@ -11,6 +11,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
+from credalset._guessing import explained
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from credalset._validation import check_choice
 from credalset.plotting import style
@@ -29,6 +30,7 @@ FAINT = 0.005  # gap, of the largest entropy, that no eye would see
 HIDDEN = 0.04  # length of an interval, of the largest entropy, that a mark can hide
 
 
+@explained
 def entropy_intervals(
     sets: CredalSet,
     *,
@@ -154,6 +156,7 @@ def _unit_name(base: float | str | None) -> str:
     return "entropy (bits)" if base == 2 else f"entropy (base {base:g})"
 
 
+@explained
 def uncertainty_map(
     sets: CredalSet,
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from credalset._guessing import missing_name
 from credalset.predictors.precision import PrecisionHead
 from credalset.predictors.soft_label import SoftLabelClassifier
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # PyTorch is an extra, and takes seconds to import: only who asks for a network waits for it.
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"module 'credalset.predictors' has no attribute {name!r}")
+        raise missing_name(__name__, name, __all__, {})
     value = getattr(import_module("credalset.predictors.torch"), name)
     globals()[name] = value
     return value

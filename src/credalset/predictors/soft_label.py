@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
 
-from credalset._guessing import Guessing, also_called
+from credalset._guessing import Guessing, explained
 from credalset._typing import ArrayLike, FloatArray
 from credalset.predictors.labels import accepts_sparse, note_features, read_labels
 from credalset.predictors.scoring import SoftScoring
@@ -56,7 +56,7 @@ class SoftLabelClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEstimatorM
     def __init__(self, base: Any = None) -> None:
         self.base = base
 
-    @also_called
+    @explained
     def fit(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to distributions, counts, Annotations or plain class labels.
 

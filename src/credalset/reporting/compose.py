@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from credalset._files import write_file
-from credalset._guessing import also_called
+from credalset._guessing import Hinting, explained
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_positive_int, as_probability
 from credalset.exceptions import CredalSetWarning, warn
@@ -35,7 +35,7 @@ DRAWN = 3e-3  # of the outlines, in sides of the triangle: at most a pixel, half
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report:
+class Report(Hinting):
     """A page and what it says.
 
     Attributes
@@ -60,6 +60,16 @@ class Report:
         The slices as they would be had all items one threshold; empty where they have.
     """
 
+    _hints: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(
+            ("display", "open", "show", "view"),
+            "Open the file .path in a browser; in a notebook, IPython.display.HTML(report.html) shows the page.",
+        ),
+        **dict.fromkeys(("to_html", "write"), "The page is .html, and save(path) writes it."),
+        "coverage": "It is .verdict.observed.",
+        "summary": "It is .verdict.sentence.",
+    }
+
     html: str
     path: Path | None
     verdict: Verdict
@@ -80,7 +90,7 @@ class Report:
         return f"Report: {where}, {size}. {self.verdict.sentence}"
 
 
-@also_called
+@explained
 def report(
     source: Any,
     prediction: ArrayLike | None = None,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from credalset._guesses import IN_SCORES
+from credalset._guessing import missing_name
 from credalset.scores.anytime import vote_region
 from credalset.scores.base import REGISTRY, Score
 from credalset.scores.brier import Brier
@@ -31,6 +35,12 @@ for _score in (
     Intervals,
 ):
     register_score(_score)
+
+if not TYPE_CHECKING:  # type checkers go by the names that there are
+
+    def __getattr__(name: str) -> Any:
+        raise missing_name(__name__, name, __all__, IN_SCORES)
+
 
 __all__ = [
     "REGISTRY",

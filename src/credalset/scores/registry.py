@@ -144,6 +144,11 @@ def get_score(score: str | Score) -> Score:
         return score
     if isinstance(score, type) and issubclass(score, Score):
         raise TypeError(f"score must be an instance: write {score.__name__}() instead of {score.__name__}.")
+    if hasattr(score, "shape"):
+        raise TypeError(
+            f"score must be a name or a Score object, but is a {type(score).__name__}. The order is "
+            "conformalize(prediction, labels, score); a model is calibrated by ConformalCredalClassifier(model)."
+        )
     if not isinstance(score, str):
         raise TypeError(f"score must be a name or a Score object, but is {score!r}.")
     found = find_score(score) or _alike(score)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from credalset._guessing import Hinting
 from credalset._parallel import gather_blocks
-from credalset._typing import AnyArray, BoolArray, FloatArray, Prediction
+from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers, refuse_texts
 from credalset.annotations.labels import Labels
 from credalset.annotations.table import is_text, rows_of
@@ -32,7 +31,7 @@ PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CredalSet(Hinting, Questions):
+class CredalSet(Questions):
     """A batch of N credal sets over K classes: {λ : score(prediction, λ) ≤ threshold}, one per prediction.
 
     Built by `Calibration.predict_set` or by a score's ``region(prediction, threshold)``. Membership is decided in the
@@ -65,6 +64,7 @@ class CredalSet(Hinting, Questions):
     array([ True, False])
     """
 
+    _known_as: ClassVar[str | None] = "CredalSet"  # whatever its shape
     _hints: ClassVar[dict[str, str]] = {
         "alpha": "Sets do not keep the level they were predicted at; to_frame(alpha=...) adds it to a table.",
         "bounds": "Ask lower() and upper(), or envelope() for both.",
@@ -80,6 +80,7 @@ class CredalSet(Hinting, Questions):
         "plot": "Pictures are in credalset.plotting: ternary(sets) for three classes, envelopes(sets) for more.",
         "predict": "Ask labels(), which could be the most probable one.",
         "size": "Ask width() or volume().",
+        "summary": "Print the sets, or ask to_frame().",
         "upper_probability": "Ask upper_expectation(event), with 1 for the classes of the event and 0 for the others.",
     }
 
@@ -279,11 +280,18 @@ class CredalSet(Hinting, Questions):
 
         return update(self, votes, delta)
 
-    def queue(self, rules: QueueRules | None = None, **options: Any) -> Queue:
+    def queue(
+        self,
+        rules: QueueRules | None = None,
+        *,
+        utility: ArrayLike | None = None,
+        actions: Iterable[Any] | None = None,
+        items: Iterable[Hashable] | None = None,
+    ) -> Queue:
         """Tell what to do with each item: annotate again, escalate, accept as ambiguous, or nothing.
 
-        ``rules`` say when an item is ambiguous and when it is unknown. Options are ``utility`` (A, K) as in `decide`,
-        ``actions`` with the names of its A rows, and ``items`` with the names of the N items.
+        ``rules`` say when an item is ambiguous and when it is unknown, ``utility`` (A, K) is as in `decide`,
+        ``actions`` are the names of its A rows, and ``items`` those of the N items.
 
         Examples
         --------
@@ -292,7 +300,7 @@ class CredalSet(Hinting, Questions):
         >>> sets.queue(items=["a", "b", "c"])
         Queue: 3 items, 1 re-annotate, 0 escalate, 1 ambiguous, 1 settled
         """
-        return build_queue(self, rules, **options)
+        return build_queue(self, rules, utility=utility, actions=actions, items=items)
 
     def labels(self, rule: str = "e-admissible") -> list[list[Any]]:
         """Return the names of the labels that survive `decide` under each set, by default those that can be on top.
@@ -340,17 +348,35 @@ class CredalSet(Hinting, Questions):
         """
         return to_frame(self, items, ask, kind, alpha)
 
-    def to_pandas(self, **options: Any) -> Any:
-        """Return the pandas frame of `to_frame`, which takes the options."""
-        return self.to_frame(**options)
+    def to_pandas(
+        self, items: Iterable[Any] | None = None, ask: Iterable[str] = DEFAULT_QUESTIONS, *, alpha: float | None = None
+    ) -> Any:
+        """Return the pandas frame of `to_frame`."""
+        return self.to_frame(items, ask, alpha=alpha)
 
-    def to_csv(self, path: str | Path, **options: Any) -> None:
-        """Write the table of `to_frame`, which takes the options; labels are joined by ``|``."""
-        write_csv(self.to_frame(**options), path)
+    def to_csv(
+        self,
+        path: str | Path,
+        items: Iterable[Any] | None = None,
+        ask: Iterable[str] = DEFAULT_QUESTIONS,
+        *,
+        alpha: float | None = None,
+        sep: str = ",",
+        decimal: str = ".",
+    ) -> None:
+        """Write the table of `to_frame`; labels are joined by ``|``. For Excel in German: ``sep=";", decimal=","``."""
+        write_csv(self.to_frame(items, ask, alpha=alpha), path, sep, decimal)
 
-    def to_parquet(self, path: str | Path, **options: Any) -> None:
-        """Write the table of `to_frame`, which takes the options."""
-        write_parquet(self.to_frame(kind="pyarrow", **options), path)
+    def to_parquet(
+        self,
+        path: str | Path,
+        items: Iterable[Any] | None = None,
+        ask: Iterable[str] = DEFAULT_QUESTIONS,
+        *,
+        alpha: float | None = None,
+    ) -> None:
+        """Write the table of `to_frame`."""
+        write_parquet(self.to_frame(items, ask, alpha=alpha, kind="pyarrow"), path)
 
     def save(self, path: str | Path) -> None:
         """Write the sets, with the names of classes and items, to a directory; read them with `credalset.load`.

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 
+from credalset._guessing import Hinting
 from credalset._typing import ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_generator, as_numbers, as_positive_int, in_unit_range
 from credalset.sets.decisions import decide
@@ -19,7 +20,7 @@ ELEMENTS = 1 << 22  # numbers that the rays of one set take by default, and twic
 MIN_RAYS = 256
 
 
-class Questions(Region):
+class Questions(Hinting, Region):
     """What can be asked of a batch of sets: checks of the arguments, empty sets and whole simplices, results."""
 
     def lower(self) -> FloatArray:

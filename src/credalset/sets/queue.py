@@ -8,12 +8,13 @@ member of the set. *Ambiguous*: even the clearest member is mixed, so annotators
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from credalset._guessing import Hinting
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_finite
 from credalset.sets.columns import pandas_frame, write_csv
@@ -86,7 +87,7 @@ class QueueRules:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Queue:
+class Queue(Hinting):
     """What to do with each item and why. Made by `CredalSet.queue`; arrays are in the order of the sets.
 
     Attributes
@@ -105,7 +106,21 @@ class Queue:
         Names of the items.
     rules : QueueRules
         The rules that were applied.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.9, 0.05, 0.05], [0.4, 0.4, 0.2], [0.7, 0.3, 0.0]], threshold=0.25)
+    >>> sets.queue(items=["a", "b", "c"])["re-annotate"].items
+    ('c',)
     """
+
+    _hints: ClassVar[dict[str, str]] = {
+        **{name: f"Take the items of an action by queue[{name!r}]." for name in ("ambiguous", "escalate", "settled")},
+        **dict.fromkeys(("reannotate", "re_annotate"), "Take the items of an action by queue['re-annotate']."),
+        **dict.fromkeys(("head", "iloc", "top"), "Ask to_frame().head(), which is in the order of work."),
+        "actions": "What to do with each item is .action, how often each counts().",
+    }
 
     action: AnyArray
     reason: AnyArray
@@ -117,6 +132,14 @@ class Queue:
 
     def __len__(self) -> int:
         return len(self.action)
+
+    def __getitem__(self, key: Any) -> Queue:
+        """Return the items of an action, in the order of work, or those in some rows; the result is a queue again."""
+        rows = self.order(key) if isinstance(key, str) else np.atleast_1d(np.arange(len(self))[key])
+        bounds = {name: getattr(self.entropies, name)[rows] for name in ("lower", "upper", "lower_gap", "upper_gap")}
+        taken = {name: getattr(self, name)[rows] for name in ("action", "reason", "possible")}
+        items = tuple(self.items[row] for row in rows)
+        return replace(self, **taken, entropies=replace(self.entropies, **bounds), items=items)
 
     @property
     def aleatoric(self) -> FloatArray:
@@ -180,9 +203,9 @@ class Queue:
         table = self.to_dict()
         return pandas_frame(table, table["item"])
 
-    def to_csv(self, path: str | Path) -> None:
+    def to_csv(self, path: str | Path, *, sep: str = ",", decimal: str = ".") -> None:
         """Write the columns of `to_dict`."""
-        write_csv(self.to_frame(), path)
+        write_csv(self.to_frame(), path, sep, decimal)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {action}" for action, count in self.counts().items())
@@ -214,7 +237,10 @@ def build_queue(
     """
     rules = QueueRules() if rules is None else rules
     if not isinstance(rules, QueueRules):
-        raise TypeError(f"rules must be QueueRules or None, but is a {type(rules).__name__}.")
+        raise TypeError(
+            f"rules must be QueueRules or None, but is a {type(rules).__name__}. queue takes rules, utility, actions "
+            "and items; votes go to sets.update(votes).queue(), credalset.plan and credalset.report."
+        )
     possible = sets.decide(rules.decision, utility)
     choices = _choices(sets, utility, actions, possible.shape[1])
     own = range(len(sets)) if sets.items is None else sets.items

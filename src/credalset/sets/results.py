@@ -4,14 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from credalset._guessing import Hinting
-from credalset._typing import FloatArray
+from credalset._text import number_text, table_text
+from credalset._typing import AnyArray, FloatArray
+from credalset.exceptions import need
+
+MOST_ROWS = 10  # sets that a result prints
 
 
-@dataclass(frozen=True)
-class EntropyBounds:
+class PerSet(Hinting):
+    """Numbers of each set, arrays (N,), which print as a short table and make a frame."""
+
+    #: the columns of the table
+    _columns: ClassVar[tuple[str, ...]] = ()
+    _hints: ClassVar[dict[str, str]] = {
+        "mean": "Each column is an array: uncertainty().epistemic.mean().",
+        "max": "Each column is an array: uncertainty().epistemic.max().",
+    }
+
+    method: str
+    items: AnyArray | None = None
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the numbers as columns, with the names of the items where they are known."""
+        named = {} if self.items is None else {"item": self.items.tolist()}
+        return named | {name: getattr(self, name).tolist() for name in self._columns}
+
+    def to_frame(self) -> Any:
+        """Return the numbers as a pandas frame, whose index names the items where they are known."""
+        columns = {name: getattr(self, name) for name in self._columns}
+        return need("pandas").DataFrame(columns, index=self.items)
+
+    def __repr__(self) -> str:
+        columns = [getattr(self, name) for name in self._columns]
+        n = len(columns[0])
+        names = range(n) if self.items is None else self.items
+        rows = [
+            [str(names[row]), *(number_text(float(column[row]), 3) for column in columns)]
+            for row in range(min(n, MOST_ROWS))
+        ]
+        if n > 1:
+            known = [column[~np.isnan(column)] for column in columns]
+            rows.append(["mean", *(number_text(float(some.mean()) if len(some) else None, 3) for some in known)])
+        table = table_text(["item", *self._columns], rows, left=1)
+        hidden = f", the first {MOST_ROWS} below" if n > MOST_ROWS else ""
+        return f"{type(self).__name__} of {n} set{'' if n == 1 else 's'} ({self.method}){hidden}\n{table}"
+
+
+@dataclass(frozen=True, repr=False)
+class EntropyBounds(PerSet):
     """Smallest and largest entropy in each set; unpacks as ``lower, upper``.
 
     Attributes
@@ -28,6 +73,8 @@ class EntropyBounds:
         If asked for: members of entropy ``lower + lower_gap`` and ``upper − upper_gap``. Where the method is
         ``"outer"``, the second attains ``upper`` in the larger set and need not be a member.
     """
+
+    _columns = ("lower", "upper", "lower_gap", "upper_gap")
 
     lower: FloatArray
     upper: FloatArray
@@ -47,8 +94,8 @@ class EntropyBounds:
         return (self.lower, self.upper)[index]
 
 
-@dataclass(frozen=True)
-class Uncertainty(Hinting):
+@dataclass(frozen=True, repr=False)
+class Uncertainty(PerSet):
     """Uncertainty of each set and its two parts, arrays (N,); total = aleatoric + epistemic.
 
     Attributes
@@ -60,11 +107,22 @@ class Uncertainty(Hinting):
         [aleatoric, aleatoric + aleatoric_gap] and [epistemic − epistemic_gap, epistemic].
     method : {"exact", "bracket", "outer"}
         As in `EntropyBounds`.
+    items : ndarray of shape (N,) or None
+        Names of the items, when they are known.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> TotalVariation().region([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2]], threshold=0.1).uncertainty()
+    Uncertainty of 2 sets (exact)
+    item  total  aleatoric  epistemic
+    ----  -----  ---------  ---------
+    0     0.865      0.455      0.409
+    1     0.998      0.859      0.139
+    mean  0.931      0.657      0.274
     """
 
-    _hints: ClassVar[dict[str, str]] = {
-        "to_frame": "Ask sets.to_frame(ask=['aleatoric', 'epistemic', 'total']), which knows the names of the items.",
-    }
+    _columns = ("total", "aleatoric", "epistemic")
 
     total: FloatArray
     aleatoric: FloatArray
@@ -72,6 +130,7 @@ class Uncertainty(Hinting):
     total_gap: FloatArray
     aleatoric_gap: FloatArray
     method: str
+    items: AnyArray | None = None
 
     @property
     def epistemic_gap(self) -> FloatArray:
@@ -79,8 +138,8 @@ class Uncertainty(Hinting):
         return self.total_gap + self.aleatoric_gap
 
 
-@dataclass(frozen=True)
-class Volume:
+@dataclass(frozen=True, repr=False)
+class Volume(PerSet):
     """A volume or log-volume; unpacks as ``value, standard_error``.
 
     Attributes
@@ -90,6 +149,8 @@ class Volume:
     method : str
         ``"exact"`` or ``"estimate"``.
     """
+
+    _columns = ("value", "standard_error")
 
     value: FloatArray
     standard_error: FloatArray

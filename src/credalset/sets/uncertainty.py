@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ def uncertainty(sets: Questions, base: float | str | None, family: str) -> Uncer
     families = {"entropy": _entropy, "zero-one": _zero_one, "hartley": _hartley}
     if family not in families:
         raise ValueError(f"family must be one of {', '.join(families)}, but is {family!r}.")
-    return families[family](sets, base)
+    return replace(families[family](sets, base), items=getattr(sets, "items", None))
 
 
 def _entropy(sets: Questions, base: float | str | None) -> Uncertainty:

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from credalset._guessing import also_called
+from credalset._guessing import explained
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import as_generator
 from credalset.annotations.labels import Labels
@@ -57,7 +57,7 @@ class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimato
     #: tells `ConformalCredalClassifier` that ``fit`` takes label distributions
     accepts_label_distributions = True
 
-    @also_called
+    @explained
     def fit(self, X: Any, Y: Any) -> Self:
         """Train the network.
 

@@ -216,3 +216,25 @@ def test_empty_sets_get_a_column() -> None:
     half_spaces = calibrated("inner").evaluate(DATA.X[TEST], DATA.counts[TEST], [0.1, 0.9])
     assert half_spaces[1]["empty"] > 0
     assert "empty" in str(half_spaces).splitlines()[0]
+
+
+@pytest.mark.parametrize("cross", [False, True])
+def test_groups_have_a_table_of_their_own(cross: bool) -> None:
+    data = cs.datasets.make_synthetic(500, random_state=0)
+    groups = np.array(["de", "en"])[np.arange(500) % 2]
+    clf = cs.ConformalCredalClassifier(LogisticRegression())
+    if cross:
+        clf.cross_conformalize(data.X[:300], data.counts[:300], groups=groups[:300], random_state=0)
+    else:
+        clf.fit(data.X[:100], data.counts[:100]).conformalize(data.X[100:300], data.counts[100:300], groups[100:300])
+    rows = clf.evaluate(data.X[300:], data.counts[300:], alpha=[0.1, 0.2], groups=groups[300:])
+    sets = clf.predict_set(data.X[300:], alpha=0.2, groups=groups[300:])
+    expected = cs.metrics.coverage_by_group(sets, data.counts[300:], groups[300:])
+    assert [(row["alpha"], row["group"]) for row in rows.groups] == [(0.1, "de"), (0.1, "en"), (0.2, "de"), (0.2, "en")]
+    assert {row["group"]: row["coverage"] for row in rows.groups[2:]} == expected
+    assert str(rows.groups) in str(rows)
+    if not cross:
+        named = cs.evaluate(
+            {"mine": clf.calibration_}, clf.predict_proba(data.X[300:]), data.counts[300:], 0.1, groups[300:]
+        )
+        assert [row["score"] for row in named.groups] == ["mine", "mine"]

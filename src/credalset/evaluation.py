@@ -45,19 +45,22 @@ class Evaluation(Rows):
     ----------
     constant : list of dict
         The same rows for the constant prediction, which the table shows below the others; not part of ``to_frame()``.
+    groups : Rows
+        Coverage of each group and level, where the calibration has groups; a table of its own below the first.
     """
 
     def __init__(self, rows: Iterable[dict[str, Any]] = (), constant: Iterable[dict[str, Any]] = ()) -> None:
         super().__init__(rows)
         self.constant = list(constant)
+        self.groups = Rows()
 
     def __str__(self) -> str:
         rows = [*self, *self.constant]
         shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in rows)]
         headings = [f"{LEVEL:.0%} band" if name == "band" else name for name in shown]
         table = table_text(headings, [[_cell(name, row) for name in shown] for row in rows], left=1)
-        remarks = self._remarks()
-        return "\n".join([table, "", *remarks] if remarks else [table])
+        below = [str(self.groups)] * bool(self.groups) + ["\n".join(self._remarks())]
+        return "\n\n".join([table, *filter(None, below)])
 
     def _remarks(self) -> list[str]:
         """Say where sets are about as wide as those of the constant prediction, a line per score."""
@@ -181,23 +184,24 @@ def evaluate(
     """
     if callable(getattr(calibration, "evaluate", None)):  # a classifier, which knows how to predict
         return calibration.evaluate(prediction, labels, alpha, groups, weights, volume=volume)
-    if isinstance(calibration, Mapping):
-        names, made = [str(name) for name in calibration], list(calibration.values())
-        tables = [evaluate(each, prediction, labels, alpha, groups, weights, volume) for each in made]
-        return Evaluation(row | {"score": name} for name, rows in zip(names, tables, strict=True) for row in rows)
-    if isinstance(calibration, list | tuple):
-        tables = [evaluate(each, prediction, labels, alpha, groups, weights, volume) for each in calibration]
-        return Evaluation(row for table in tables for row in table)
+    if isinstance(calibration, Mapping | list | tuple):
+        several = Evaluation()
+        for name, made in dict(calibration if isinstance(calibration, Mapping) else enumerate(calibration)).items():
+            own = {"score": str(name)} if isinstance(calibration, Mapping) else {}
+            table = evaluate(made, prediction, labels, alpha, groups, weights, volume)
+            several += [row | own for row in table]
+            several.groups += [row | own for row in table.groups]
+        return several
     first: Any = prediction
     if isinstance(calibration, CrossCalibration):
         first = first[0] if len(first) else None
     groups, weights = per_item(first, groups, weights)
     if isinstance(calibration, CrossCalibration):
         checked: Any = [Checked(block, row_names(first)) for block in calibration.check_models(prediction)]
-        keys = None
+        keys, told_apart = None, groups
     else:
         checked = Checked(calibration.check(prediction), row_names(prediction))
-        keys = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
+        keys = told_apart = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
     found = calibration.read_labels(labels, "labels", first)
     models = checked if isinstance(checked, list) else [checked]
     if again := calibration.reuse(models[0].items if found.items is None else found.items, models[0].prediction):
@@ -211,6 +215,10 @@ def evaluate(
         verdict = judge(calibration, sets.contains(found), float(as_level(level)), groups=keys)
         low, high = verdict.band or (None, None)
         rows.append(row | {"band_low": low, "band_high": high, "verdict": verdict.status})
+        if told_apart is not None:
+            by_group = metrics.coverage_by_group(sets, found, told_apart)
+            about = {"score": row["score"], "alpha": row["alpha"]}
+            rows.groups += [about | {"group": key, "coverage": of, "n": of.n} for key, of in by_group.items()]
     if constant is not None:
         rows.constant = [constant.evaluate(found, level, groups, weights, volume) for level in levels]
     return rows

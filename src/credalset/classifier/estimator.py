@@ -316,6 +316,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             ``decided``, ``volume`` and ``efficiency`` (three classes) are the means of `credalset.metrics` and carry
             their intervals (``row["width"].low``); of many sets, a selection spread evenly is measured. ``threshold``
             is the mean where it differs from item to item, ``empty`` the number of empty sets, ``n`` that of items.
+            With groups, ``rows.groups`` has the coverage of each.
         """
         prediction, labels = self._predict(X), self._labels(Y, X)
         known = self.constant_ if constant and hasattr(self, "constant_") else None

@@ -22,7 +22,7 @@ from credalset.scores import Wasserstein, get_score
 from credalset.tables.arrow import id_column
 from credalset.tables.files import read_table
 from credalset.tables.matching import Matched, as_calibrated, match, read_numbers
-from credalset.tables.scorer import calibration_of, reads_texts
+from credalset.tables.scorer import calibration_of, columns_of_model, reads_texts, refuse_logits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,20 +205,20 @@ class Pair:
         """The column that names the items."""
         if self.table.id is not None:
             return self.table.id
-        features = getattr(self.model, "feature_names_in_", ())
-        return self.table.id_in(self.path, {*self._carried().values(), *features}, self.votes.named_by())
+        taken = {*self._carried().values(), *columns_of_model(self.model)}
+        return self.table.id_in(self.path, taken, self.votes.named_by())
 
     def _options(self) -> dict[str, Any]:
         options = self.table.options() | {"id": self.id}
+        if self.model is not None:
+            refuse_logits(self.model, options.get("logits", False))
         options["texts"] = reads_texts(self.model) if self.model is not None else False if self.by_class else None
         known = getattr(self.model, "feature_names_in_", None)
         if options["columns"] is None and known is not None:
             options["columns"] = [str(name) for name in known]
         if options["columns"] is None and self.by_class and self.model is None:
             options["columns"] = self.votes.levels
-        carried = self._carried()
-        options["extra"] = tuple(dict.fromkeys(carried.values()))
-        options["text"] = tuple(column for role, column in carried.items() if role in ("groups", "texts"))
+        options["extra"] = self._carried()
         options["classes"] = self.model.classes if isinstance(self.model, Calibration) else None
         return options
 
@@ -232,7 +232,7 @@ class Pair:
         for sentence in matched.notes:
             note(sentence)
         table = matched.table
-        carried = {role: table.extra[column].tolist() for role, column in self._carried().items()}
+        carried = {role: values.tolist() for role, values in table.extra.items()}
         if "groups" in carried and self.model is not None:
             carried["groups"] = as_calibrated(carried["groups"], calibration_of(self.model))
         return table.probabilities if self.by_class else table.features(), matched, carried
@@ -253,4 +253,4 @@ class Pair:
 
     def arguments(self) -> str:
         """Write down the further columns as arguments."""
-        return "".join(f", {role}=both.table.extra[{column!r}]" for role, column in self._carried().items())
+        return "".join(f", {role}=both.table.extra[{role!r}]" for role in self._carried())

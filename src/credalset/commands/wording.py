@@ -13,7 +13,7 @@ RENAMED = {"base": "learner", "n_resamples": "resamples", "random_state": "seed"
 KEYWORD = re.compile(r"""(?<![\w/'"=-])([a-z_]+)=(\[[^]]*\]|'[^']*'|"[^"]*"|\.\.\.|\w[\w.-]*\w|\w)(?![\w/(])""")
 SUBJECT = re.compile(r"^(\w+)(?= (?:must|is|has|was|are|names|contains|as a share|'))")
 TRUST = re.compile(r"(?:credalset\.)?load\(path, trusted=\[(.*?)\]\)")
-PYTHON_ONLY = re.compile(r"register_score|metrics\.")
+PYTHON_ONLY = re.compile(r"register_score|metrics\.|\bnp\.")
 PHRASES = {"Pass groups to conformalize too": "Calibrate with groups first"}
 OF_LOGITS = {
     "apply a softmax if these are logits": "say --logits if these are logits",

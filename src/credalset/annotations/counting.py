@@ -131,7 +131,8 @@ def _seconds(value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"time must hold numbers, dates or ISO 8601 texts such as 2024-05-01T12:00:00Z, but holds {value!r}. "
-            "Leave time out to go by the order of the rows."
+            "Convert them before: pd.to_datetime(table['when'], dayfirst=True) reads dates such as 02.01.2025. "
+            "Leave time out only if the rows stand in the order in which the votes were cast."
         ) from None
 
 

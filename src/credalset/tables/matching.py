@@ -249,7 +249,8 @@ def _as_predicted(votes: Annotations, table: NumberTable) -> Annotations:
     if unknown:
         raise ValueError(
             f"votes name {_count(len(unknown), 'class', 'classes')} that the predictions have no column for "
-            f"({shown(unknown)}); the predictions have {shown(names)}. Rename the columns or the labels."
+            f"({shown(unknown)}); the predictions have {shown(names)}. Rename the columns, or labels as they are read: "
+            f"rename={{{unknown[0]!r}: ...}}."
         )
     counts: IntArray = np.zeros((len(votes), len(names)), dtype=np.int64)
     counts[:, positions(own, names)] = votes.counts

@@ -14,6 +14,7 @@ from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.scale import find_positions
 from credalset.annotations.single_labels import SingleLabels
 from credalset.annotations.table import Column, GrowingColumn, Names, default_classes, is_missing
+from credalset.annotations.table import positions as places_of
 from credalset.exceptions import warn
 
 A = TypeVar("A", bound=Building)
@@ -54,6 +55,8 @@ def count_file(
         which = "later" if duplicates == "first" else "earlier"
         which += "" if "time" in columns else " in the file"
         votes.log.left_out[f"{which} by the same worker"] += counted.overruled
+    others = int((places_of(columns["label"].values, known)[columns["label"].codes] < 0).sum())
+    votes.log.left_out.update({"for other labels": others} if others else {})
     if wanted is None:
         warn_of_variants(counted.classes)
         _warn_of_blanks(counted.classes, votes)
@@ -68,7 +71,7 @@ def _warn_of_blanks(classes: Sequence[Any], votes: VoteFile) -> None:
     if blank:
         warn(
             f"{votes.source.name}: {', '.join(map(repr, blank))} is counted as a class. If it marks cells without a "
-            f"label, pass empty={('', *blank)!r} and missing='drop'."
+            f"label, pass empty={(*votes.source.empty, *blank)!r} and missing='drop'."
         )
 
 

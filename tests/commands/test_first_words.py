@@ -150,7 +150,6 @@ def test_other_words_for_the_same_options(folder: Path) -> None:
         (["score"], "Did you mean 'predict'? Predict one credal set per row"),
         (["queue"], "Did you mean 'plan'? Say which items need more votes"),
         (["compare"], "Did you mean 'check'?"),
-        (["chek"], "Did you mean 'check'?"),
         (["agree", "v", "--ordinal"], "No such option: --ordinal. Did you mean --scale? The labels in their order"),
         (["predict", "c", "p", "--confidence", "0.9"], "Did you mean --alpha? Miscoverage rate: 0.1 asks for 90 %"),
         (["plan", "c", "p", "v", "--votes", "9"], "Did you mean --budget? What may be spent"),

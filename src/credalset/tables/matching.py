@@ -103,7 +103,6 @@ def read_numbers(
     """
     known = [texts] if isinstance(texts, str) else []
     table = read_table(path, format, text=[id, *(column for role, column in extra.items() if role in WORDS), *known])
-    names = table.schema.names
     batches = iter(table.batches)
     first = next(batches, None)
     shown_beside = [column for role, column in extra.items() if role == "texts"]
@@ -113,13 +112,7 @@ def read_numbers(
         say_which(Reading(wanted, are_texts), texts)
         if not are_texts and what == "features" and first is not None:
             wanted = _without_words(first, wanted, path)
-    for name in [id, *extra.values(), *wanted]:
-        if table.schema.get_field_index(name) < 0:
-            seen = "no column" if name not in names else f"{names.count(name)} columns"
-            raise ValueError(
-                f"{path} has {seen} {name!r}; it has {', '.join(map(repr, names[:12]))}. "
-                "Say which column names the items (id=...) and which hold the numbers (columns=...)."
-            )
+    _check_present(table.schema, [id, *extra.values(), *wanted], path)
     check_text(table.schema, [id, *extra.values()])
     if not wanted:
         raise ValueError(f"{path} has no columns with {what} beside {id!r}.")
@@ -137,7 +130,7 @@ def read_numbers(
     if not items:
         raise ValueError(f"{path} has no rows.")
     _check_distinct(items, path, id)
-    written = prediction_columns(names)
+    written = prediction_columns(table.schema.names)
     lists = len(wanted) == 1 and is_list(table.schema.field(wanted[0]).type)
     values = np.concatenate(blocks)
     return NumberTable(
@@ -146,6 +139,16 @@ def read_numbers(
         None if lists else tuple(name.removeprefix(PREDICTION) if name in written else name for name in wanted),
         {role: np.array(values) for role, values in kept.items()},
     )
+
+
+def _check_present(schema: pa.Schema, columns: Sequence[str], path: str) -> None:
+    for name in columns:
+        if schema.get_field_index(name) < 0:
+            seen = "no column" if name not in schema.names else f"{schema.names.count(name)} columns"
+            raise ValueError(
+                f"{path} has {seen} {name!r}; it has {', '.join(map(repr, schema.names[:12]))}. "
+                "Say which column names the items (id=...) and which hold the numbers (columns=...)."
+            )
 
 
 def _without_words(batch: pa.RecordBatch, names: list[str], path: str) -> list[str]:

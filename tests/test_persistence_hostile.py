@@ -405,6 +405,14 @@ def test_wrong_values_in_the_manifest_of_a_classifier(
         cs.load(saved_classifier)
 
 
+@pytest.mark.parametrize("wrong", ["x", None, 3, ["a"]])
+def test_a_wrong_name_of_texts(wrong: Any, saved_classifier: Path) -> None:
+    """Numbers are no texts, and a name is a text."""
+    forge(saved_classifier, lambda manifest: manifest["values"].update(text_name_in=wrong))
+    with pytest.raises(FileFormatError, match="name of the texts"):
+        cs.load(saved_classifier)
+
+
 @pytest.mark.parametrize("wrong", ["x", 3, ["a"], ["a", 1], [None, None], {}])
 def test_wrong_feature_names(wrong: Any, saved_classifier: Path) -> None:
     forge(saved_classifier, lambda manifest: manifest["values"].update(feature_names_in=wrong))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 pd = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 pytest.importorskip("typer")
 
 from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: E402
@@ -123,3 +123,134 @@ def test_a_scale_is_given_in_its_order(folder: Path) -> None:
     assert list(cs.load(folder / "fitted").classes_) == wanted
     agreed = run(folder, "agree", "votes.csv", "--resamples", "0", "--json", "--scale", ",".join(wanted))
     assert "alpha_ordinal" in agreed.output
+
+
+@pytest.fixture(scope="module")
+def german(folder: Path) -> Path:
+    """A model fitted with the column text beside another, and new messages with a second column of texts."""
+    frame = pd.read_csv(folder / "new.csv")
+    frame = frame.assign(kommentar=frame["text"].to_numpy()[::-1]).drop(columns="channel")
+    frame.to_csv(folder / "tk.csv", index=False)
+    frame.rename(columns={"text": "worte"}).to_csv(folder / "wk.csv", index=False)
+    frame.rename(columns={"text": "body"}).drop(columns="kommentar").to_csv(folder / "body.csv", index=False)
+    run(folder, "fit", "old.csv", "votes.csv", "-o", "named", "--columns", "text")
+    return folder
+
+
+def test_a_model_reads_the_column_that_it_was_fitted_with_whatever_else_it_is_used_for(german: Path) -> None:
+    assert cs.load(german / "named").text_name_in_ == "text"
+    for out, more in (("a.csv", []), ("b.csv", ["--keep", "text"]), ("c.csv", ["--keep", "text,kommentar"])):
+        assert "note: the texts" not in run(german, "predict", "named", "tk.csv", "-o", out, *more).stderr
+    sets = [pd.read_csv(german / name) for name in ("a.csv", "b.csv", "c.csv")]
+    for other in sets[1:]:
+        assert other[sets[0].columns].equals(sets[0])
+    shown = [run(german, "report", "named", "tk.csv", "votes.csv", "-o", "p.html", *more).stderr.splitlines()[-2]
+             for more in ([], ["--texts", "text"], ["--texts", "kommentar"])]  # fmt: skip
+    assert len(set(shown)) == 1
+    checked = run(german, "check", "named", "tk.csv", "votes.csv", "--groups", "kommentar", "--json").stdout
+    assert f"{json.loads(checked)['rows'][0]['observed']:.1%}" in shown[0]
+
+
+def test_without_that_column_another_is_read_with_a_word_or_asked_for(german: Path) -> None:
+    done = run(german, "predict", "named", "body.csv", "-o", "d.csv")
+    said = "note: the texts are read from the column 'body': the table has no 'text', which the model was fitted with"
+    assert said in done.stderr
+    assert "(--columns names another)" in done.stderr
+    assert said in run(german, "check", "named", "body.csv", "votes.csv").stderr
+    for words in (["predict", "named", "wk.csv", "-o", "x.csv", "--keep", "kommentar"],
+                  ["report", "named", "wk.csv", "votes.csv", "-o", "x.html", "--texts", "kommentar"]):  # fmt: skip
+        done = run(german, *words, code=2)
+        assert "several columns hold texts: 'worte', 'kommentar'. Name the one to read (--columns)" in done.stderr
+    done = run(german, "predict", "own", "body.csv", "-o", "e.csv", "--keep", "body")
+    assert "note: the texts are read from the column 'body' (--columns names another)." in done.stderr
+
+
+def test_the_name_of_a_series_is_remembered(german: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(german / "old.csv").set_index("message_id")
+    votes = cs.Annotations.read(german / "votes.csv").select(frame.index)
+    clf = cs.ConformalCredalClassifier(make_pipeline(TfidfVectorizer(), LogisticRegression()), "kl")
+    clf.fit_conformalize(frame["text"], votes, random_state=0).save(tmp_path / "series")
+    loaded = cs.load(tmp_path / "series")
+    assert loaded.text_name_in_ == "text"
+    new = pd.read_csv(german / "tk.csv")
+    expected = loaded.predict_set(new["text"].rename("other"), 0.1).lower()
+    scorer = cs.Scorer(loaded, id="message_id", keep=["text"])
+    batch = pa.RecordBatch.from_pandas(new, preserve_index=False)
+    assert scorer.for_input(batch.schema)(batch)["lower_praise"].to_numpy() == pytest.approx(
+        expected[:, list(loaded.classes_).index("praise")]
+    )
+    unnamed = clf.fit(list(frame["text"]), votes)
+    assert unnamed.text_name_in_ is None
+    prefit = cs.ConformalCredalClassifier(clf.estimator_, "kl").conformalize(frame["text"], votes)
+    assert prefit.text_name_in_ == "text"
+
+
+@pytest.fixture(scope="module")
+def mixed(folder: Path) -> Path:
+    """Tables of numbers, of predictions, of lists, and models of numbers beside those of texts."""
+    rng = np.random.default_rng(0)
+    numbers = pd.DataFrame(rng.normal(size=(160, 3)), columns=["x", "y", "z"])
+    numbers.insert(0, "message_id", DATA.items[OLD])
+    numbers.to_csv(folder / "numbers.csv", index=False)
+    numbers.drop(columns="y").to_csv(folder / "fewer.csv", index=False)
+    shares = pd.DataFrame((DATA.counts[OLD] + 1) / (DATA.counts[OLD] + 1).sum(axis=1, keepdims=True))
+    shares.set_axis(DATA.classes, axis=1).assign(message_id=DATA.items[OLD]).to_csv(folder / "shares.csv", index=False)
+    pd.read_csv(folder / "plain.csv").astype({"text": "category"}).to_parquet(folder / "categories.parquet")
+    run(folder, "fit", "numbers.csv", "votes.csv", "-o", "of-numbers")
+    run(folder, "calibrate", "shares.csv", "votes.csv", "-o", "of-shares")
+    unknown = cs.load(folder / "own")
+    del unknown.text_name_in_, unknown.estimator_.text_name_in_  # as one that an earlier version saved
+    unknown.save(folder / "earlier")
+    return folder
+
+
+@pytest.mark.parametrize("command", ["predict", "check", "report", "plan"])
+@pytest.mark.parametrize(
+    ("model", "table", "more", "sentence"),
+    [
+        ("own", "numbers.csv", (), "this model reads texts, but the table has no column of texts: it has 'message_id'"),
+        ("own", "shares.csv", (), "this model reads texts, but the table has no column of texts"),
+        ("own", "numbers.csv", ("--columns", "x"), "this model reads texts, but 'x' holds double"),
+        ("own", "numbers.csv", ("--columns", "x,y"), "this model reads texts, but 2 columns were named"),
+        ("own", "plain.csv", ("--logits",), "--logits is for predictions, but this model reads features or texts"),
+        ("of-numbers", "plain.csv", (), "'x'"),
+        ("of-numbers", "fewer.csv", (), "'y'"),
+        ("of-numbers", "shares.csv", (), "'x'"),
+        ("of-shares", "plain.csv", (), "'text' of the predictions must hold numbers"),
+        ("of-shares", "numbers.csv", (), "'praise'"),
+    ],
+)  # fmt: skip
+def test_a_table_of_another_kind(
+    mixed: Path, command: str, model: str, table: str, more: tuple[str, ...], sentence: str
+) -> None:
+    words = {"predict": ["-o", "made.csv"], "check": ["votes.csv"], "report": ["votes.csv", "-o", "made.html"],
+             "plan": ["votes.csv", "--budget", "5", "-o", "made.csv"]}[command]  # fmt: skip
+    done = run(mixed, command, model, table, *words, *more, code=2)
+    said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(said) == 1
+    assert sentence in said[0]
+
+
+def test_a_model_that_does_not_know_what_it_reads(mixed: Path) -> None:
+    run(mixed, "predict", "earlier", "plain.csv", "-o", "early.csv", "--keep", "text")
+    done = run(mixed, "predict", "earlier", "numbers.csv", "-o", "made.csv", code=2)
+    assert "error: the estimator cannot read X: 'numpy.ndarray' object has no attribute 'lower'" in done.stderr
+
+
+def test_categories_are_texts(mixed: Path) -> None:
+    run(mixed, "predict", "own", "categories.parquet", "-o", "from-categories.csv")
+    run(mixed, "predict", "own", "plain.csv", "-o", "from-texts.csv")
+    assert (mixed / "from-categories.csv").read_bytes() == (mixed / "from-texts.csv").read_bytes()
+
+
+def test_a_model_fitted_anew_forgets_what_it_read() -> None:
+    numbers = np.random.default_rng(0).normal(size=(160, 2))
+    texts, counts = list(DATA.texts[OLD]), DATA.counts[OLD]
+    of_numbers = cs.ConformalCredalClassifier(LogisticRegression(), "kl").fit(numbers, counts)
+    with pytest.raises(ValueError, match="X holds texts, but this model was fitted with 2 features"):
+        of_numbers.predict_proba(texts)
+    of_texts = of_numbers.set_params(estimator=make_pipeline(TfidfVectorizer(), LogisticRegression()))
+    of_texts.fit(texts, counts)
+    assert not hasattr(of_texts, "n_features_in_")
+    with pytest.raises(ValueError, match="X holds no texts, but this model was fitted with texts"):
+        of_texts.predict_proba(numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -160,3 +161,20 @@ def test_semicolons_inside_fields_change_nothing(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text('task,a,text\nt1,0.5,"1,5; 2; 3; 4"\n')
     (batch,) = read_table(str(tmp_path / "p.csv"), text=["task"]).batches
     assert batch.to_pylist() == [{"task": "t1", "a": 0.5, "text": "1,5; 2; 3; 4"}]
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [("1", "0.5"), ("0.5", "1"), ("[1, 0]", "[0.5, 0.5]"), ("null", "0.5"), ('"2024-01-01"', '"soon"')],
+)
+def test_json_lines_may_change_their_type_after_the_first_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: str, late: str
+) -> None:
+    monkeypatch.setattr("credalset.tables.files.JSON_BLOCK", 64)
+    rows = [f'{{"task": "2024-01-{day:02}", "x": {early if day < 7 else late}}}' for day in range(1, 13)]
+    (tmp_path / "x.jsonl").write_text("\n".join(rows))
+    table = read_table(str(tmp_path / "x.jsonl"), text=["task"])
+    found = [row for batch in table.batches for row in batch.to_pylist()]
+    assert [row["task"] for row in found] == [f"2024-01-{day:02}" for day in range(1, 13)], "names, no dates"
+    assert found[-1]["x"] == json.loads(late)
+    assert len(found) == 12

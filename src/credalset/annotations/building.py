@@ -387,7 +387,7 @@ class Building(Hinting):
         class_names, column_order = align(columns, classes, "classes", matrix.shape[1])
         item_names, row_order = align(index, items, "items", matrix.shape[0])
         if classes is None:
-            warn_of_odd_labels(class_names, matrix[:, column_order].sum(axis=0), counted=True)
+            warn_of_odd_labels(class_names, matrix[:, column_order].sum(axis=0), empty=None)
         # Indexing by arrays copies, so later changes to the source do not reach the annotations.
         return cls(
             classes=class_names,

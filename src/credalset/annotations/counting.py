@@ -34,6 +34,7 @@ class Counted:
     matrix: AnyArray
     ballots: Ballots | None
     overruled: int = 0  # votes that do not count, as the same worker has another one on the same task
+    outside: int = 0  # votes that do not count, as they are for none of the classes
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def count_votes(columns: dict[str, Column], classes: Names, items: Names | None,
             "Pass classes=[...] with every label that could have been chosen."
         )
     spelt = as_names(map(tidied, class_names), "classes, tidied,") if rules.tidy else class_names
-    cells = []
+    cells, n_kept = [], [int(kept.sum())]
     for column, names, argument in ((columns["task"], item_names, "items"), (columns["label"], spelt, "classes")):
         position = positions(column.values, names)[column.codes]
         advice = f"Correct them, extend {argument}, or pass unknown"
@@ -79,6 +80,7 @@ def count_votes(columns: dict[str, Column], classes: Names, items: Names | None,
             advice = f"Some differ only in case or spaces: pass tidy=True. {advice}"
         kept = column.filter(kept, position < 0, rules.unknown, f"that are not in {argument}", advice)
         cells.append(position)
+        n_kept.append(int(kept.sum()))
     rows = counted_rows(np.flatnonzero(kept), columns, rules.duplicates)
     item, label = cells[0][rows], cells[1][rows]
     weights = None if "weight" not in columns else as_weights(columns["weight"])[rows]
@@ -89,7 +91,7 @@ def count_votes(columns: dict[str, Column], classes: Names, items: Names | None,
         worker = columns["worker"]
         ballots = Ballots.sort(tuple(worker.values), item, worker.codes[rows], label, shape[0])
     counts = matrix if weights is not None else matrix.astype(np.int64)
-    return Counted(class_names, item_names, counts, ballots, int(kept.sum()) - len(rows))
+    return Counted(class_names, item_names, counts, ballots, n_kept[2] - len(rows), n_kept[1] - n_kept[2])
 
 
 def _tidying_helps(labels: Column, classes: tuple[Hashable, ...]) -> bool:
@@ -139,7 +141,8 @@ def _seconds(value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"time must hold numbers, dates or ISO 8601 texts such as 2024-05-01T12:00:00Z, but holds {value!r}. "
-            "Leave time out to go by the order of the rows."
+            "Convert them before: pd.to_datetime(table['when'], dayfirst=True) reads dates such as 02.01.2025. "
+            "Leave time out only if the rows stand in the order in which the votes were cast."
         ) from None
 
 

@@ -17,7 +17,7 @@ SHORTEST = 4  # letters: shorter words are close to many
 
 
 def warn_of_odd_labels(
-    classes: Sequence[Hashable], votes: AnyArray, origin: str = "", *, counted: bool = False
+    classes: Sequence[Hashable], votes: AnyArray, origin: str = "", *, empty: Sequence[str] | None = ("",)
 ) -> None:
     """Warn of labels that were counted as classes of their own and probably are not.
 
@@ -29,11 +29,11 @@ def warn_of_odd_labels(
         How often.
     origin : str
         Where they come from, before the sentence.
-    counted : bool
-        Whether votes came as counts, in which no cell is without a label.
+    empty : sequence of str or None
+        What marks cells without a label so far; None where votes came as counts, which have no such cells.
     """
     variants, slips = find_variants(classes), find_slips(classes, votes)
-    blank = [name for name in classes if isinstance(name, str) and tidied(name) in BLANK and not counted]
+    blank = [name for name in classes if isinstance(name, str) and tidied(name) in BLANK]
     if variants:
         listed = "; ".join(", ".join(map(repr, group)) for group in variants[:3]) + (" …" if len(variants) > 3 else "")
         warn(
@@ -46,10 +46,10 @@ def warn_of_odd_labels(
             f"{origin}labels that are perhaps misspelt are counted as classes of their own: {listed}. Merge them with "
             f"votes.rename({{{slips[0][0]!r}: {slips[0][2]!r}}}), or name all in classes=[...] if they do differ."
         )
-    if blank:
+    if blank and empty is not None:
         warn(
             f"{origin}{', '.join(map(repr, blank))} is counted as a class. If it marks cells without a label, pass "
-            f"empty={('', *blank)!r} and missing='drop'."
+            f"empty={(*empty, *blank)!r} and missing='drop'."
         )
 
 

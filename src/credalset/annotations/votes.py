@@ -84,6 +84,7 @@ class Annotations(Building, metaclass=HintingClass):
         duplicates: Duplicates = "last",
         unknown: Fault = "error",
         missing: Fault | None = None,
+        rename: Mapping[Any, Hashable] | None = None,
         tidy: bool = False,
         empty: Sequence[str] = ("",),
         encoding: str | None = None,
@@ -108,8 +109,11 @@ class Annotations(Building, metaclass=HintingClass):
             As in `from_table`.
         missing : {"error", "drop"}, optional
             As in `from_table`; by default an error in long tables, while exports leave out votes without a label.
+        rename : mapping, optional
+            Names of labels by those in the file; what gets the same name is one label, before anything is counted.
         tidy : bool
-            Whether to read labels in lower case and without spaces around them: "Yes " is "yes".
+            Read labels in lower case, without spaces around them, once they are renamed: "Yes " is "yes". Then comes
+            ``one_vs_rest``, then ``classes``, which say how labels are called by now.
         empty : sequence of str
             Texts that mark an empty cell of a table.
         encoding, delimiter : str, optional
@@ -131,21 +135,9 @@ class Annotations(Building, metaclass=HintingClass):
         from credalset.annotations.readers.counting import count_file
         from credalset.annotations.readers.reading import open_votes
 
-        votes = open_votes(
-            path,
-            kind,
-            task=task,
-            worker=worker,
-            label=label,
-            time=time,
-            weight=weight,
-            one_vs_rest=one_vs_rest,
-            missing=missing,
-            tidy=tidy,
-            empty=empty,
-            encoding=encoding,
-            delimiter=delimiter,
-        )
+        names: dict[str, Any] = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
+        how: dict[str, Any] = {"encoding": encoding, "delimiter": delimiter, "empty": empty, "missing": missing}
+        votes = open_votes(path, kind, **names, **how, one_vs_rest=one_vs_rest, rename=rename, tidy=tidy)
         return count_file(cls, votes, classes, items, ordered, positions, duplicates, unknown)
 
     @property

@@ -31,7 +31,7 @@ from credalset.classifier.saved import classifier_from_bundle, classifier_to_bun
 from credalset.evaluation import Constant, Evaluation, evaluate
 from credalset.exceptions import warn
 from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.predictors.labels import accepts_sparse, note_features, read_labels
+from credalset.predictors.labels import accepts_sparse, knows_features, note_features, read_labels
 from credalset.predictors.protocol import (
     fit_learner,
     is_fitted,
@@ -83,6 +83,8 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         The constant prediction on the same items, which ``evaluate`` compares with.
     classes_ : ndarray of shape (K,)
         Class names in column order.
+    text_name_in_ : str or None
+        What the column of texts was called that it was fitted with, if it was.
 
     Examples
     --------
@@ -149,7 +151,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         score = get_score(self.nonconformity)
         self._adopt_fitted_estimator()
         warn_of_pull(self.estimator_, score)
-        prediction = predict_for(score, self.estimator_, X)
+        prediction = self._predict_one(X)
         labels = self._labels(Y, X)
         known = getattr(self, "_seen", NOTHING)
         if again := reused(known, row_names(X) if labels.items is None else labels.items, X):
@@ -422,7 +424,11 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         if not hasattr(self, "estimator_"):
             advice = "Call fit (and conformalize for credal sets) first."
             raise NotFittedError(f"This ConformalCredalClassifier is not fitted yet. {advice}")
-        is_known = hasattr(self, "n_features_in_")
+        return self._predict_one(X)
+
+    def _predict_one(self, X: Any) -> Any:
+        """Return the valid predictions of the one estimator."""
+        is_known = knows_features(self)
         if is_known:
             note_features(self, X, reset=False)
         prediction = predict_for(get_score(self.nonconformity), self.estimator_, X)

@@ -12,6 +12,7 @@ from credalset.commands.calibrate import calibrate
 from credalset.commands.check import check
 from credalset.commands.demo import demo
 from credalset.commands.fit import fit
+from credalset.commands.hints import Guiding
 from credalset.commands.import_votes import import_votes
 from credalset.commands.plan import plan
 from credalset.commands.predict import predict
@@ -20,6 +21,7 @@ from credalset.commands.reproduce import reproduce
 
 app = typer.Typer(
     name="credalset",
+    cls=Guiding,
     help="Credal sets with a coverage guarantee, from annotations and predictions.",
     no_args_is_help=True,
     add_completion=True,

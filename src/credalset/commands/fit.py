@@ -49,18 +49,18 @@ def fit(
             f"estimator, score = make_learner({learner!r}, {seed})",
             "estimator = for_texts(estimator) if both.table.values.ndim == 1 else estimator",
             f"clf = cs.ConformalCredalClassifier(estimator, {'score' if score is None else repr(score)})",
-            f"clf.fit_conformalize({pair.asked}, both.votes, {size}).save({out!r})",
+            f"clf.fit_conformalize({pair.asked}, both.votes, {size}{pair.arguments()}).save({out!r})",
         )
         return
     shared.check_output(out, folder=True)
-    asked, matched, _ = pair.read()
+    asked, matched, carried = pair.read()
     if matched.table.values.ndim == 1:
         shared.note(f"{(matched.table.names or ('',))[0]!r} holds texts: the learner gets their TF-IDF weights.")
         estimator = for_texts(estimator)
     votes.note_order(score or suited, matched.votes.classes)
     clf = ConformalCredalClassifier(estimator, score or suited)
     with progress(f"Training {learner} on {len(matched.table)} items", None):
-        clf.fit_conformalize(asked, matched.votes, calibration_size, random_state=seed)
+        clf.fit_conformalize(asked, matched.votes, calibration_size, random_state=seed, **carried)
     clf.save(out)
     shared.stderr().print(f"{clf.calibration_!r}\nWrote {out}")
 

@@ -16,13 +16,13 @@ from credalset.annotations.readers import READERS
 from credalset.annotations.readers.files import STANDARD_STREAM
 from credalset.annotations.readers.source import Source
 from credalset.calibration import Calibration
-from credalset.commands.shared import call, note, split_names
+from credalset.commands.shared import call, note, split_names, split_pairs
 from credalset.persistence.load import load
 from credalset.scores import Wasserstein, get_score
 from credalset.tables.arrow import id_column
 from credalset.tables.files import read_table
 from credalset.tables.matching import Matched, as_calibrated, match, read_numbers
-from credalset.tables.scorer import calibration_of, reads_texts
+from credalset.tables.scorer import calibration_of, columns_of_model, reads_texts, refuse_logits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,25 +32,38 @@ class VoteOptions:
     kind: Annotated[
         str | None, typer.Option(help=f"What the votes are, if it is not recognised: {', '.join(READERS)}.")
     ] = None
-    task: Annotated[str | None, typer.Option(help="Column or field of the votes that names the items.")] = None
+    task: Annotated[
+        str | None, typer.Option("--task", "--item", help="Column or field of the votes that names the items.")
+    ] = None
     worker: Annotated[
         list[str] | None,
-        typer.Option(help="Column or field of the votes that names the annotators; all theirs in a wide table: a,b,c."),
+        typer.Option(
+            "--worker",
+            "--annotator",
+            help="Column or field of the votes that names the annotators; all theirs in a wide table: a,b,c.",
+        ),
     ] = None
     label: Annotated[str | None, typer.Option(help="Column, or question of an export, with the labels.")] = None
     time: Annotated[str | None, typer.Option(help="Column with times: a worker's later vote counts.")] = None
     missing: Annotated[str | None, typer.Option(help="Votes without a label: error, or drop them.")] = None
+    empty: Annotated[str | None, typer.Option(help="Further texts that mark a cell without a label: 'n/a,?'.")] = None
+    rename: Annotated[
+        list[str] | None, typer.Option(help="Call labels something else, or merge them: old=new,older=new.")
+    ] = None
     tidy: Annotated[
         bool, typer.Option("--tidy", help="Read labels in lower case, without outer spaces: 'Yes ' is 'yes'.")
     ] = False
     encoding: Annotated[str | None, typer.Option(help="Encoding of the votes, such as latin-1; else UTF-8.")] = None
-    delimiter: Annotated[str | None, typer.Option(help="What separates the columns of the votes.")] = None
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", "--sep", help="What separates the columns of the votes.")
+    ] = None
 
     def options(self) -> dict[str, Any]:
         """Return what is said about the file, as options of `Annotations.read` and `open_votes`."""
         said = {each.name: getattr(self, each.name) for each in fields(VoteOptions)}
         workers = split_names(",".join(self.worker or ()))
-        return said | {"worker": None if not workers else workers if len(workers) > 1 else workers[0]}
+        said["worker"] = None if not workers else workers if len(workers) > 1 else workers[0]
+        return said | {"empty": ("", *(split_names(self.empty) or ())), "rename": split_pairs(self.rename)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +75,10 @@ class Votes(VoteOptions):
         str | None, typer.Option(help="The labels in their order, where they are levels of a scale: low,middle,high.")
     ] = None
 
+    unknown: Annotated[
+        str | None, typer.Option(help="Votes for labels that are not in --scale: error, or drop them.")
+    ] = None
+
     @property
     def levels(self) -> list[str] | None:
         """The labels in their order, if that was said."""
@@ -69,7 +86,10 @@ class Votes(VoteOptions):
 
     def options(self) -> dict[str, Any]:
         """Return what is said about the file and the labels, as options of `Annotations.read`."""
-        return super().options() | ({} if self.levels is None else {"classes": self.levels, "ordered": True})
+        if self.unknown is not None and self.levels is None:
+            raise ValueError(f"--unknown {self.unknown} needs --scale, which says which labels there are.")
+        options = super().options() | ({} if self.levels is None else {"classes": self.levels, "ordered": True})
+        return options | ({} if self.unknown is None else {"unknown": self.unknown})
 
     def note_order(self, score: str, classes: Sequence[Any]) -> None:
         """Say in which order a score that knows one takes the classes, unless that was said."""
@@ -125,11 +145,13 @@ class Model:
 
 @dataclass(frozen=True)
 class Features:
-    """How a table of features is read."""
+    """How a table of features is read, with a group and a weight for each item."""
 
     id: Annotated[str | None, typer.Option(help="Column that names the items; else found as in votes.")] = None
     columns: Annotated[str | None, typer.Option(help="Columns with the numbers, or the one with texts.")] = None
     format: Annotated[str | None, typer.Option(help="csv, tsv, jsonl or parquet; else as the name says.")] = None
+    groups: Annotated[str | None, typer.Option(help="Column with a group for each item.")] = None
+    weights: Annotated[str | None, typer.Option(help="Column with a weight for each item.")] = None
 
     def options(self) -> dict[str, Any]:
         """Return what is said about the table, as options of `read_numbers`."""
@@ -147,11 +169,9 @@ class Features:
 
 @dataclass(frozen=True)
 class Predictions(Features):
-    """How a table of predictions is read, with a group and a weight for each item."""
+    """How a table of predictions is read."""
 
     logits: Annotated[bool, typer.Option("--logits", help="The numbers are logits: apply a softmax.")] = False
-    groups: Annotated[str | None, typer.Option(help="Column with a group for each item.")] = None
-    weights: Annotated[str | None, typer.Option(help="Column with a weight for each item.")] = None
 
     def options(self) -> dict[str, Any]:
         """Return what is said about the table, as options of `read_numbers`."""
@@ -197,7 +217,7 @@ class Pair:
         return isinstance(self.model, Calibration) if self.model is not None else isinstance(self.table, Predictions)
 
     def _carried(self) -> dict[str, str]:
-        roles = {name: getattr(self.table, name, None) for name in ("groups", "weights")} | dict(self.further)
+        roles = {"groups": self.table.groups, "weights": self.table.weights, **self.further}
         return {role: column for role, column in roles.items() if column is not None}
 
     @cached_property
@@ -205,20 +225,20 @@ class Pair:
         """The column that names the items."""
         if self.table.id is not None:
             return self.table.id
-        features = getattr(self.model, "feature_names_in_", ())
-        return self.table.id_in(self.path, {*self._carried().values(), *features}, self.votes.named_by())
+        taken = {*self._carried().values(), *columns_of_model(self.model)}
+        return self.table.id_in(self.path, taken, self.votes.named_by())
 
     def _options(self) -> dict[str, Any]:
         options = self.table.options() | {"id": self.id}
+        if self.model is not None:
+            refuse_logits(self.model, options.get("logits", False))
         options["texts"] = reads_texts(self.model) if self.model is not None else False if self.by_class else None
         known = getattr(self.model, "feature_names_in_", None)
         if options["columns"] is None and known is not None:
             options["columns"] = [str(name) for name in known]
         if options["columns"] is None and self.by_class and self.model is None:
             options["columns"] = self.votes.levels
-        carried = self._carried()
-        options["extra"] = tuple(dict.fromkeys(carried.values()))
-        options["text"] = tuple(column for role, column in carried.items() if role in ("groups", "texts"))
+        options["extra"] = self._carried()
         options["classes"] = self.model.classes if isinstance(self.model, Calibration) else None
         return options
 
@@ -232,7 +252,7 @@ class Pair:
         for sentence in matched.notes:
             note(sentence)
         table = matched.table
-        carried = {role: table.extra[column].tolist() for role, column in self._carried().items()}
+        carried = {role: values.tolist() for role, values in table.extra.items()}
         if "groups" in carried and self.model is not None:
             carried["groups"] = as_calibrated(carried["groups"], calibration_of(self.model))
         return table.probabilities if self.by_class else table.features(), matched, carried
@@ -253,4 +273,4 @@ class Pair:
 
     def arguments(self) -> str:
         """Write down the further columns as arguments."""
-        return "".join(f", {role}=both.table.extra[{column!r}]" for role, column in self._carried().items())
+        return "".join(f", {role}=both.table.extra[{role!r}]" for role in self._carried())

@@ -19,7 +19,9 @@ def plan(
     predictions: Annotated[str, typer.Argument(help="Predictions (features for a model) of the items to plan for.")],
     votes: Votes,
     table: Predictions,
-    budget: Annotated[float, typer.Option(min=0.0, help="What may be spent: votes, or units of --cost.")],
+    budget: Annotated[
+        float, typer.Option("--budget", "--n-votes", min=0.0, help="What may be spent: votes, or units of --cost.")
+    ],
     out: Annotated[str | None, typer.Option("--out", "-o", help="Table with advice for each item, or -.")] = None,
     out_format: Annotated[str | None, typer.Option(help="Format of that table, where its name does not say.")] = None,
     tasks: Annotated[str | None, typer.Option(help="List of the items to ask about: .csv or .jsonl.")] = None,

@@ -14,7 +14,7 @@ from credalset.commands.shared import Alpha, ShowPython
 from credalset.distributed import connect, local_cluster, score_parquet
 from credalset.sets.columns import QUESTIONS
 from credalset.tables.files import read_table
-from credalset.tables.scorer import DEFAULT_ASK, Scorer
+from credalset.tables.scorer import DEFAULT_ASK, Scorer, columns_of_model
 
 
 @shared.guarded
@@ -33,7 +33,9 @@ def predict(
     show_python: ShowPython = False,
 ) -> None:
     """Predict one credal set per row and write what is asked of it."""
-    id = table.id_in(new, {table.groups, table.weights, *(shared.split_names(keep) or ())})
+    model = calibration.load()
+    taken = {table.groups, table.weights, *(shared.split_names(keep) or ()), *columns_of_model(model)}
+    id = table.id_in(new, taken)
     options: dict[str, Any] = {
         "alpha": alpha,
         "ask": tuple(shared.split_names(ask) or ()),
@@ -47,9 +49,9 @@ def predict(
     if show_python:
         _show_python(calibration, new, table.format, out, out_format, options)
         return
-    calibration.check()
     note_id(table, id)
-    scorer = Scorer(calibration.load() if calibration.trust else calibration.calibration, **options)
+    by_path = _is_folder(out) and not calibration.trust  # workers load it themselves
+    scorer = Scorer(calibration.calibration if by_path else model, **options)
     if alpha > 0.5:
         shared.note(f"--alpha {alpha:g} asks for {1 - alpha:.0%} coverage; --alpha {1 - alpha:.2g} for {alpha:.0%}.")
     if _is_folder(out):
@@ -62,7 +64,7 @@ def predict(
     if workers or scheduler or resume:
         raise ValueError("--workers, --scheduler and --resume need Parquet input and a folder to write to (-o sets/).")
     shared.check_table(out, out_format)
-    rows = read_table(new, table.format, text=[name for name in (scorer.id, scorer.groups) if name])
+    rows = read_table(new, table.format, text=scorer.text_columns)
     scorer = scorer.for_input(rows.schema)
     wrote = shared.write_table(out, out_format, scorer.schema, scorer.map_batches(rows.batches), "Scoring")
     shared.stderr().print(f"Wrote {wrote}")
@@ -76,11 +78,12 @@ def _show_python(
     if _is_folder(out):
         writes = [f"scorer = {made}", f"cs.distributed.score_parquet({new!r}, {out!r}, scorer)"]
     else:
-        text = [name for name in (options["id"], options["groups"]) if name]
+        said = "" if format is None else f", format={format!r}"
         writes = [
             "from credalset.tables.files import read_table, table_writer",
-            f"table = {shared.call('read_table', read_table, repr(new), format=format, text=text)}",
-            f"scorer = {made}.for_input(table.schema)",
+            f"scorer = {made}",
+            f"table = read_table({new!r}{said}, text=scorer.text_columns)",
+            "scorer = scorer.for_input(table.schema)",
             *shared.writing(out, out_format, "scorer.schema", "scorer.map_batches(table.batches)"),
         ]
     shared.show_python(*loaded, *writes)

@@ -162,6 +162,22 @@ def split_names(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
+def split_pairs(pairs: list[str] | None) -> dict[str, str] | None:
+    """Read new names by old ones, old=new, given one by one or separated by commas.
+
+    Commas belong to a name where they do not separate pairs: ``a, b=c`` is one.
+    """
+    found: dict[str, str] = {}
+    for said in pairs or ():
+        parts = said.split(",")
+        for part in parts if all("=" in part for part in parts) else [said]:
+            old, _, new = (text.strip() for text in part.partition("="))
+            if not old or not new:
+                raise ValueError(f"--rename must say old=new, such as y=yes,n=no, but is {said!r}.")
+            found[old] = new
+    return found or None
+
+
 def split_levels(levels: list[str]) -> list[float]:
     """Read levels, given one by one or separated by commas."""
     try:

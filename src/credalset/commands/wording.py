@@ -10,11 +10,22 @@ from collections.abc import Collection
 RENAMED = {"base": "learner", "n_resamples": "resamples", "random_state": "seed"}
 
 #: an argument with its value; a file of a folder ``region=eu/`` is none
-KEYWORD = re.compile(r"""(?<![\w/'"=-])([a-z_]+)=(\[[^]]*\]|'[^']*'|"[^"]*"|\.\.\.|\w[\w.-]*\w|\w)(?![\w/(])""")
+BRACKETS = r"\[[^]]*\]|\([^)]*\)|\{[^}]*\}"
+KEYWORD = re.compile(rf"""(?<![\w/'"=-])([a-z_]+)=({BRACKETS}|'[^']*'|"[^"]*"|\.\.\.|\w[\w.-]*\w|\w)(?![\w/(])""")
 SUBJECT = re.compile(r"^(\w+)(?= (?:must|is|has|was|are|names|contains|as a share|'))")
 TRUST = re.compile(r"(?:credalset\.)?load\(path, trusted=\[(.*?)\]\)")
-PYTHON_ONLY = re.compile(r"register_score|metrics\.")
-PHRASES = {"Pass groups to conformalize too": "Calibrate with groups first"}
+PYTHON_ONLY = re.compile(r"register_score|metrics\.|\bnp\.")
+PHRASES = {
+    "Pass groups to conformalize too": "Calibrate with groups first",
+    "Convert them before: pd.to_datetime(table['when'], dayfirst=True) reads dates such as 02.01.2025.": (
+        "Write them as 2025-01-02T14:45."
+    ),
+    "Leave time out": "Leave --time out",
+}
+OF_SCALE = {
+    "that are not in classes": "that are not in --scale",
+    "Correct them, extend classes,": "Merge them with others (--rename), extend --scale,",
+}
 OF_LOGITS = {
     "apply a softmax if these are logits": "say --logits if these are logits",
     "counts cannot be negative.": "counts cannot be negative; say --logits if these are logits.",
@@ -37,7 +48,8 @@ def for_terminal(message: str, options: Collection[str]) -> str:
     """
     flags = {name: "--" + name.replace("_", "-") for name in options}
     flags |= {name: flags[option] for name, option in RENAMED.items() if option in flags}
-    for phrase, said in {**PHRASES, **(OF_LOGITS if "logits" in flags else {})}.items():
+    further = {**(OF_LOGITS if "logits" in flags else {}), **(OF_SCALE if "scale" in flags else {})}
+    for phrase, said in {**PHRASES, **further}.items():
         message = message.replace(phrase, said)
     message = TRUST.sub(lambda found: f"--trust {_value(f'[{found[1]}]')}", message)
     message = SUBJECT.sub(lambda found: flags.get(found[1], found[1]), message)
@@ -59,5 +71,7 @@ def _value(written: str) -> str:
         return ""
     if written == "None":
         return "''"
-    words = [word.strip().strip("'\"") for word in written.strip("[]").split(",")]
-    return shlex.quote(",".join(words))
+    words = [word.strip().strip("'\"") for word in written.strip("[](){}").split(",")]
+    if written.startswith("{"):
+        words = ["=".join(part.strip().strip("'\"") for part in word.split(":", 1)) for word in words]
+    return shlex.quote(",".join(word for word in words if word))

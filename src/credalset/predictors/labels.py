@@ -71,10 +71,45 @@ def _item_names(X: Any) -> Any:
     return names
 
 
+NOTED = ("n_features_in_", "feature_names_in_", "text_name_in_")
+
+
 def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
-    """Remember, or check, the number and names of the features; what X holds is the inner estimator's business."""
-    if getattr(X, "ndim", 2) == 2:
+    """Remember, or check, the number and names of the features, or that they are texts and what their column is called.
+
+    What else X holds is the inner estimator's business.
+    """
+    texts = are_texts(X)
+    if reset:
+        for noted in NOTED:  # an estimator of numbers may be fitted anew, to texts
+            estimator.__dict__.pop(noted, None)
+    else:
+        _check_kind(estimator, X, texts)
+    if texts and reset:
+        name = getattr(X, "name", None)
+        estimator.text_name_in_ = name if isinstance(name, str) and name else None
+    elif not texts and getattr(X, "ndim", 2) == 2:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
+
+
+def knows_features(estimator: Any) -> bool:
+    """Tell whether an estimator remembers what features, or texts, it was fitted with."""
+    return any(hasattr(estimator, name) for name in NOTED)
+
+
+def are_texts(X: Any) -> bool:
+    """Tell whether X is a column of texts: a series, a list or a 1-d array of them."""
+    is_column = getattr(X, "ndim", 1) == 1 and hasattr(X, "__getitem__") and not isinstance(X, str | dict)
+    return is_column and isinstance(next(iter(X), None), str)
+
+
+def _check_kind(estimator: Any, X: Any, texts: bool) -> None:
+    """Refuse texts for a model of numbers, and an array of numbers for one of texts."""
+    if texts and hasattr(estimator, "n_features_in_"):
+        n = estimator.n_features_in_
+        raise ValueError(f"X holds texts, but this model was fitted with {n} features, which are numbers. Pass these.")
+    if not texts and hasattr(estimator, "text_name_in_") and getattr(X, "ndim", 1) == 2 and not hasattr(X, "columns"):
+        raise ValueError("X holds no texts, but this model was fitted with texts. Pass a list or a series of them.")
 
 
 def accepts_sparse(estimator: Any) -> bool:

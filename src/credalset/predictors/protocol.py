@@ -157,7 +157,10 @@ def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
             f"score {score.name!r} needs an estimator with {score.prediction_methods[-1]}, but "
             f"{type(estimator).__name__} has none. Use another estimator or a {other}."
         )
-    prediction = predict(X)
+    try:
+        prediction = predict(X)
+    except AttributeError as error:  # what a model of texts makes of numbers
+        raise TypeError(f"the estimator cannot read X: {error}. Pass what it was trained with.") from error
     _check_rows(prediction, X)
     return Checked(score.check_prediction(prediction, f"the output of {method}"), row_names(X))
 

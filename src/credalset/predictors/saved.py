@@ -74,6 +74,8 @@ def fitted_values(estimator: Any) -> dict[str, Any]:
         values["n_features_in"] = int(estimator.n_features_in_)
     if hasattr(estimator, "feature_names_in_"):
         values["feature_names_in"] = [str(name) for name in estimator.feature_names_in_]
+    if hasattr(estimator, "text_name_in_"):
+        values["text_name_in"] = estimator.text_name_in_
     return values
 
 
@@ -91,6 +93,10 @@ def fitted_attributes(values: dict[str, Any]) -> dict[str, Any]:
         is_complete = is_list_of_names and len(names) == fitted.get("n_features_in_")
         require(is_complete, "has no valid feature names.")
         fitted["feature_names_in_"] = np.asarray(names, dtype=object)
+    if "text_name_in" in values:
+        is_valid = isinstance(values["text_name_in"], str | None) and "n_features_in_" not in fitted
+        require(is_valid, "has no valid name of the texts that it reads.")
+        fitted["text_name_in_"] = values["text_name_in"]
     return fitted
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Container, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -60,18 +60,64 @@ def number_columns(names: Sequence[str], classes: Sequence[Any] | None, others: 
     return named if named and (len(rest) != 1 or rest == named) else rest
 
 
-def text_column(schema: pa.Schema, id: str | None, others: Container[str | None]) -> str | None:
-    """Return the column that a model which reads texts is meant to read, None if no column holds texts.
+class Reading(NamedTuple):
+    """Columns that a model reads, and whether they hold texts."""
 
-    Of several, it is one that is not used for something else, or one with a usual name.
+    names: list[str]
+    texts: bool
+
+
+def columns_to_read(
+    schema: pa.Schema,
+    texts: bool | str | None,
+    columns: Sequence[str] | None = None,
+    classes: Sequence[Any] | None = None,
+    taken: Collection[str | None] = (),
+    used: Collection[str | None] = (),
+) -> Reading:
+    """Return the columns that a model is meant to read.
+
+    Parameters
+    ----------
+    schema : pyarrow schema
+        Of the table.
+    texts : bool, str or None
+        Whether the model reads texts; the name of their column, if it is known; None for a model that does not say:
+        texts, if there is nothing else.
+    columns : sequence of str, optional
+        Those that were named.
+    classes : sequence, optional
+        Classes of a calibration, which reads predictions of these.
+    taken : names of columns
+        Ids, groups and weights, which are nothing to read.
+    used : names of columns
+        To be kept or shown: no numbers to read, but maybe the texts.
     """
-    held = [each.name for each in schema if each.name != id and is_text(each.type)]
-    found = [name for name in held if name not in others] or held
+    numbers = list(columns) if columns is not None else number_columns(schema.names, classes, {*taken, *used})
+    if texts is None and not all(is_text(schema.field(name).type) for name in numbers if schema.names.count(name) == 1):
+        texts = False
+    if columns is not None or texts is False:
+        return Reading(numbers, texts is not False)
+    if isinstance(texts, str) and texts in schema.names:
+        return Reading([texts], True)
+    found = [each.name for each in schema if each.name not in taken and is_text(each.type)]
     if len(found) > 1:
         found = [name for name in found if plain(name) in TEXT_NAMES] or found
     if len(found) > 1:
         raise ValueError(f"several columns hold texts: {shown(found)}. Name the one to read (columns=...).")
-    return found[0] if found else None
+    if texts is not None and not found:
+        raise ValueError(
+            f"this model reads texts, but the table has no column of texts: it has {shown(schema.names)}. "
+            "Pass a table with a column of texts, or name it (columns=...)."
+        )
+    return Reading(found or numbers, bool(found))
+
+
+def say_which(reading: Reading, texts: bool | str | None) -> None:
+    """Say from which column texts are read, where the model does not know it by name."""
+    if reading.texts and texts is not None and reading.names != [texts]:
+        why = f": the table has no {texts!r}, which the model was fitted with" if isinstance(texts, str) else ""
+        warn(f"the texts are read from the column {reading.names[0]!r}{why} (columns=... names another).")
 
 
 def unrounded(values: FloatArray) -> FloatArray:
@@ -99,7 +145,7 @@ def matrix(
 ) -> FloatArray:
     """Read numeric columns, or one column of lists, as a matrix (N, number of columns).
 
-    With ``texts``, one column of texts will do: for a model that reads them, an array of N str.
+    With ``texts``, read one column of texts, for a model that takes these: an array of N str.
     """
     import pyarrow as pa
 
@@ -108,10 +154,15 @@ def matrix(
         if column.null_count:
             row = np.flatnonzero(np.asarray(column.is_null()))[0]
             raise ValueError(f"column {name!r} of the {what} has no value in row {row}. Fill or drop such rows.")
+    if texts:
+        if len(columns) != 1 or not is_text(columns[0].type):
+            seen = (
+                f"{len(columns)} columns were named" if len(columns) != 1 else f"{names[0]!r} holds {columns[0].type}"
+            )
+            raise ValueError(f"this model reads texts, but {seen}. Name the one column that holds texts (columns=...).")
+        return np.array(columns[0].to_pylist(), dtype=object)
     if len(columns) == 1 and is_list(columns[0].type):
         return _unpack_lists(columns[0], names[0], what)
-    if texts and len(columns) == 1 and is_text(columns[0].type):
-        return np.array(columns[0].to_pylist(), dtype=object)
     for name, column in zip(names, columns, strict=True):
         if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
             raise ValueError(
@@ -138,6 +189,8 @@ def is_text(kind: pa.DataType) -> bool:
     """Tell whether a column holds texts."""
     import pyarrow as pa
 
+    if pa.types.is_dictionary(kind):  # categories
+        return is_text(kind.value_type)
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 

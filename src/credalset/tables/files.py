@@ -197,11 +197,11 @@ def _read_jsonl(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -> 
     first = next(blocks, None)
     if first is None:
         raise ValueError(f"{file} is empty: it has no rows.")
-    schema = _parse_json(first, None).schema
+    schema = _json_schema(first, text)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for block in chain([first], blocks):
-            for batch in _parse_json(block, schema).to_batches():
+            for batch in _parse_json(block, schema, text).to_batches():
                 yield from _slices(batch, batch_rows)
 
     return Table(schema, batches())
@@ -219,11 +219,29 @@ def _json_blocks(source: Any) -> Iterator[bytes]:
         yield kept
 
 
-def _parse_json(block: bytes, schema: pa.Schema | None) -> pa.Table:
+def _json_schema(block: bytes, text: Sequence[str]) -> pa.Schema:
+    """Return the types of a block; names of items may look like dates, but are texts."""
+    import pyarrow as pa
     from pyarrow import json as arrow_json
 
-    options = None if schema is None else arrow_json.ParseOptions(explicit_schema=schema)
-    return arrow_json.read_json(io.BytesIO(block), parse_options=options)
+    found = arrow_json.read_json(io.BytesIO(block)).schema
+    dates = [each.name for each in found if each.name in text and pa.types.is_timestamp(each.type)]
+    return pa.schema([each.with_type(pa.string()) if each.name in dates else each for each in found])
+
+
+def _parse_json(block: bytes, schema: pa.Schema, text: Sequence[str]) -> pa.Table:
+    """Read a block with the types of the first one, or with its own where these do not fit: whole numbers end."""
+    import pyarrow as pa
+    from pyarrow import json as arrow_json
+
+    def read(types: pa.Schema) -> pa.Table:
+        return arrow_json.read_json(io.BytesIO(block), parse_options=arrow_json.ParseOptions(explicit_schema=types))
+
+    try:
+        return read(schema)
+    except pa.ArrowInvalid:
+        own = _json_schema(block, text)
+        return read(pa.schema([own.field(each.name) if each.name in own.names else each for each in schema]))
 
 
 @contextmanager

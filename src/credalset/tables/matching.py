@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,19 +19,23 @@ from credalset.annotations.table import is_number_text, positions
 from credalset.exceptions import need, warn
 from credalset.tables.arrow import (
     PREDICTION,
+    Reading,
     check_text,
+    columns_to_read,
     is_list,
     is_text,
     matrix,
-    number_columns,
     prediction_columns,
-    text_column,
+    say_which,
     unrounded,
 )
 from credalset.tables.files import read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+WORDS = ("groups", "texts")  # what columns are used for that hold words
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class NumberTable:
     names : tuple of str or None
         Names of the columns; None if they came as lists.
     extra : dict of arrays (n,)
-        Further columns that were asked for, such as groups and weights.
+        Further columns that were asked for, by what they are used for, such as groups and weights.
     """
 
     items: tuple[str, ...]
@@ -63,9 +68,13 @@ class NumberTable:
         return unrounded(self.values)
 
     def features(self) -> Any:
-        """Return what a model is trained on and asked about: a frame with the names of items and columns, or texts."""
-        plain = self.names is None or self.values.ndim == 1
-        return self.values if plain else named_frame(self.values, self.names or (), self.items)
+        """Return what a model is trained on and asked about: a frame, or a series of texts, with all names."""
+        if self.names is None:
+            return self.values
+        if self.values.ndim == 1:
+            pandas = need("pandas", "A model of named texts")
+            return pandas.Series(self.values, self.items, name=self.names[0], dtype=object)
+        return named_frame(self.values, self.names, self.items)
 
 
 def named_frame(values: FloatArray, names: Sequence[Any], items: Sequence[Any] | None = None) -> Any:
@@ -80,63 +89,66 @@ def read_numbers(
     id: str = "task",
     columns: Sequence[str] | None = None,
     logits: bool = False,
-    extra: Sequence[str] = (),
-    text: Sequence[str] = (),
+    extra: Mapping[str, str] = NOTHING,
     classes: Sequence[Hashable] | None = None,
     what: str = "predictions",
-    texts: bool | None = False,
+    texts: bool | str | None = False,
 ) -> NumberTable:
     """Read a table of items with one numeric column per class (or feature), or one column of lists, into memory.
 
     Of a table that ``predict`` wrote, the columns ``prediction_…`` are read; where the ``classes`` of a calibration
-    are known, theirs, in their order. Columns named in ``text`` are text even where they look like numbers.
-    With ``texts``, one column of texts is read: for a model that reads them; None if there is nothing else.
+    are known, theirs, in their order. ``extra`` names further columns by what they are used for; groups and texts are
+    text even where they look like numbers. With ``texts``, one column of texts is read, for a model that takes these,
+    the one of that name if it is there; with None, if there is nothing else.
     """
-    table = read_table(path, format, text=[id, *text])
-    names = table.schema.names
+    known = [texts] if isinstance(texts, str) else []
+    table = read_table(path, format, text=[id, *(column for role, column in extra.items() if role in WORDS), *known])
     batches = iter(table.batches)
     first = next(batches, None)
-    wanted = list(columns or number_columns(names, classes, {id, *extra}))
-    if texts is None:
-        texts = all(is_text(table.schema.field(name).type) for name in wanted if names.count(name) == 1)
-    if columns is None and texts:
-        found = text_column(table.schema, id, extra)
-        wanted = wanted if found is None else [found]
-    elif columns is None and what == "features" and first is not None:
-        wanted = _without_words(first, wanted, path)
-    for name in [id, *extra, *wanted]:
-        if table.schema.get_field_index(name) < 0:
-            seen = "no column" if name not in names else f"{names.count(name)} columns"
-            raise ValueError(
-                f"{path} has {seen} {name!r}; it has {', '.join(map(repr, names[:12]))}. "
-                "Say which column names the items (id=...) and which hold the numbers (columns=...)."
-            )
-    check_text(table.schema, [id, *extra])
+    shown_beside = [column for role, column in extra.items() if role == "texts"]
+    taken = [id, *(column for role, column in extra.items() if role != "texts")]
+    wanted, are_texts = columns_to_read(table.schema, texts, columns, classes, taken, shown_beside)
+    if columns is None:
+        say_which(Reading(wanted, are_texts), texts)
+        if not are_texts and what == "features" and first is not None:
+            wanted = _without_words(first, wanted, path)
+    _check_present(table.schema, [id, *extra.values(), *wanted], path)
+    check_text(table.schema, [id, *extra.values()])
     if not wanted:
         raise ValueError(f"{path} has no columns with {what} beside {id!r}.")
     items: list[str] = []
     blocks: list[FloatArray] = []
-    kept: dict[str, list[Any]] = {name: [] for name in extra}
+    kept: dict[str, list[Any]] = {role: [] for role in extra}
     for batch in () if first is None else chain([first], batches):
         ids = batch.column(batch.schema.get_field_index(id))
         if ids.null_count:
             raise ValueError(f"{path} has rows without an id in the column {id!r}. Every item needs a name.")
         items += map(str, ids.to_pylist())
-        blocks.append(matrix(batch, wanted, what, texts=bool(texts)))
-        for name in extra:
-            kept[name] += batch.column(batch.schema.get_field_index(name)).to_pylist()
+        blocks.append(matrix(batch, wanted, what, texts=are_texts))
+        for role, name in extra.items():
+            kept[role] += batch.column(batch.schema.get_field_index(name)).to_pylist()
     if not items:
         raise ValueError(f"{path} has no rows.")
     _check_distinct(items, path, id)
-    written = prediction_columns(names)
+    written = prediction_columns(table.schema.names)
     lists = len(wanted) == 1 and is_list(table.schema.field(wanted[0]).type)
     values = np.concatenate(blocks)
     return NumberTable(
         tuple(items),
         softmax(values, axis=1) if logits else values,
         None if lists else tuple(name.removeprefix(PREDICTION) if name in written else name for name in wanted),
-        {name: np.array(values) for name, values in kept.items()},
+        {role: np.array(values) for role, values in kept.items()},
     )
+
+
+def _check_present(schema: pa.Schema, columns: Sequence[str], path: str) -> None:
+    for name in columns:
+        if schema.get_field_index(name) < 0:
+            seen = "no column" if name not in schema.names else f"{schema.names.count(name)} columns"
+            raise ValueError(
+                f"{path} has {seen} {name!r}; it has {', '.join(map(repr, schema.names[:12]))}. "
+                "Say which column names the items (id=...) and which hold the numbers (columns=...)."
+            )
 
 
 def _without_words(batch: pa.RecordBatch, names: list[str], path: str) -> list[str]:
@@ -208,7 +220,7 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
             raise ValueError(f"{nothing}.")
         notes = [f"{nothing}, unless all of them are new."]
     chosen = np.arange(len(table)) if keep_unvoted else np.flatnonzero(here)
-    extra = {name: values[chosen] for name, values in table.extra.items()}
+    extra = {role: values[chosen] for role, values in table.extra.items()}
     items = tuple(table.items[i] for i in chosen)
     kept = NumberTable(items, table.values[chosen], table.names, extra)
     found = votes[rows[chosen]]
@@ -240,7 +252,8 @@ def _as_predicted(votes: Annotations, table: NumberTable) -> Annotations:
     if unknown:
         raise ValueError(
             f"votes name {_count(len(unknown), 'class', 'classes')} that the predictions have no column for "
-            f"({shown(unknown)}); the predictions have {shown(names)}. Rename the columns or the labels."
+            f"({shown(unknown)}); the predictions have {shown(names)}. Rename the columns, or labels as they are read: "
+            f"rename={{{unknown[0]!r}: ...}}."
         )
     counts: IntArray = np.zeros((len(votes), len(names)), dtype=np.int64)
     counts[:, positions(own, names)] = votes.counts

@@ -17,7 +17,7 @@ from credalset.calibration import Calibration
 from credalset.exceptions import CredalSetWarning, need
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.sets.credal_set import CredalSet
-from credalset.tables.arrow import check_text, matrix, number_columns, text_column, unrounded
+from credalset.tables.arrow import Reading, check_text, columns_to_read, matrix, say_which, unrounded
 from credalset.tables.matching import as_calibrated, named_frame
 
 if TYPE_CHECKING:
@@ -26,9 +26,29 @@ if TYPE_CHECKING:
 DEFAULT_ASK = ("lower", "upper", "entropy", "labels")
 
 
-def reads_texts(model: Any) -> bool:
-    """Tell whether a model takes texts: a calibration takes predictions, and other models know their features."""
-    return not isinstance(model, Calibration) and not hasattr(model, "n_features_in_")
+def reads_texts(model: Any) -> bool | str | None:
+    """Tell whether a model takes texts: the name of their column if it knows it, None if it does not know either."""
+    if isinstance(model, Calibration):
+        return False
+    parts: tuple[Any, ...] = (model, getattr(model, "estimator_", None))
+    for part in parts:  # the one may know what the other does not
+        if hasattr(part, "n_features_in_"):
+            return False
+        if hasattr(part, "text_name_in_"):
+            return True if part.text_name_in_ is None else str(part.text_name_in_)
+    return None
+
+
+def columns_of_model(model: Any) -> tuple[str, ...]:
+    """Return the columns that a model was fitted with, as far as it knows their names."""
+    texts = reads_texts(model)
+    return (texts,) if isinstance(texts, str) else tuple(map(str, getattr(model, "feature_names_in_", ())))
+
+
+def refuse_logits(model: Any, logits: bool) -> None:
+    """Refuse to take features, or texts, for logits."""
+    if logits and not isinstance(model, Calibration):
+        raise ValueError("logits=True is for predictions, but this model reads features or texts. Leave it out.")
 
 
 def calibration_of(model: Any) -> Any:
@@ -55,7 +75,8 @@ class Scorer:
         Column that names the items, kept as it is; None if there is none.
     columns : sequence of str, optional
         Columns that hold the predictions: one per class, or one column of lists. By default the columns named like
-        the classes of the calibration, else every column but those of ids, groups and weights.
+        the classes of the calibration, else every column but those of ids, groups and weights. A model that reads texts
+        gets the column that it was fitted with, else the only one of texts.
     logits : bool
         Whether predictions are logits, to which a softmax is applied.
     groups, weights : str, optional
@@ -132,7 +153,9 @@ class Scorer:
         """Return the same scorer with ids of the type that a table has, after a look at whether its columns will do."""
         import pyarrow as pa
 
-        self.columns_of(schema)
+        reading = self._reading(schema)
+        if self.columns is None:
+            say_which(reading, reads_texts(self.model))
         check_text(schema, [self.id, self.groups, *self.keep])
         if self.carried is not None:
             return self
@@ -170,8 +193,8 @@ class Scorer:
 
     def _input(self, batch: pa.RecordBatch) -> Any:
         """Read predictions or features."""
-        names = self.columns_of(batch.schema)
-        values = matrix(batch, names, texts=reads_texts(self.model))
+        names, texts = self._reading(batch.schema)
+        values = matrix(batch, names, texts=texts)
         if getattr(self.model, "feature_names_in_", None) is not None:
             return named_frame(values, names)
         if self.logits:
@@ -179,14 +202,22 @@ class Scorer:
         return unrounded(values) if isinstance(self.model, Calibration) else values
 
     def columns_of(self, schema: pa.Schema) -> list[str]:
-        """Return the columns that predictions or features are read from, in the order of the classes."""
-        wanted = self.columns if self.columns is not None else getattr(self.model, "feature_names_in_", None)
-        if wanted is None:
-            classes = self.calibration.classes if isinstance(self.model, Calibration) else None
-            others = {self.id, self.groups, self.weights, *self.keep}
-            text = text_column(schema, self.id, others) if reads_texts(self.model) else None
-            wanted = number_columns(schema.names, classes, others) if text is None else [text]
-        return self._present(schema, list(wanted))
+        """Return the columns that predictions, features or texts are read from, in the order of the classes."""
+        return self._reading(schema).names
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns that hold names or texts, even where these look like numbers."""
+        texts = reads_texts(self.model)
+        return [name for name in (self.id, self.groups, texts) if name and isinstance(name, str)]
+
+    def _reading(self, schema: pa.Schema) -> Reading:
+        refuse_logits(self.model, self.logits)
+        columns = getattr(self.model, "feature_names_in_", None) if self.columns is None else self.columns
+        classes = self.calibration.classes if isinstance(self.model, Calibration) else None
+        taken = (self.id, self.groups, self.weights)
+        reading = columns_to_read(schema, reads_texts(self.model), columns, classes, taken, self.keep)
+        return Reading(self._present(schema, reading.names), reading.texts)
 
     def _present(self, schema: pa.Schema, names: Sequence[str]) -> list[str]:
         missing = [name for name in names if schema.get_field_index(name) < 0]
@@ -195,7 +226,7 @@ class Scorer:
             raise ValueError(
                 f"{len(missing)} of {len(names)} columns are {seen} (first: {missing[0]!r}); the table has "
                 f"{', '.join(map(repr, schema.names[:12]))}{', …' if len(schema.names) > 12 else ''}. "
-                "Rename its columns, or name those that hold the predictions (columns=...)."
+                "Rename its columns, or name those to read (columns=...)."
             )
         return list(names)
 

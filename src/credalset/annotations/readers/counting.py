@@ -53,8 +53,11 @@ def count_file(
         which = "later" if duplicates == "first" else "earlier"
         which += "" if "time" in columns else " in the file"
         votes.log.left_out[f"{which} by the same worker"] += counted.overruled
+    votes.log.left_out.update({"for other labels": counted.outside} if counted.outside else {})
     if wanted is None:
-        warn_of_odd_labels(counted.classes, counted.matrix.sum(axis=0), f"{votes.source.name}: ")
+        warn_of_odd_labels(
+            counted.classes, counted.matrix.sum(axis=0), f"{votes.source.name}: ", empty=votes.source.empty
+        )
     inferred = votes.log.ordered and single.classes is None
     places = find_positions(counted.classes, ordered, positions, inferred)
     return cls._counted(counted, "weight" in columns, places, votes.describe())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from credalset._validation import check_choice
+from credalset.annotations.counting import as_seconds
 from credalset.annotations.labels import shown
-from credalset.annotations.naming import tidied
 from credalset.annotations.readers.common import Export, Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.registry import READERS, Recognition, recognise
 from credalset.annotations.readers.source import EMPTY, Source
+from credalset.annotations.readers.spelling import Spelling
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
-from credalset.annotations.table import is_missing
+from credalset.annotations.table import Column, is_missing, is_number_text
 from credalset.exceptions import need
 
 ROLES = ("task", "worker", "label", "time", "weight")
@@ -49,6 +50,7 @@ def open_votes(
     weight: Hashable | None = None,
     one_vs_rest: Hashable | None = None,
     missing: str | None = None,
+    rename: Mapping[Any, Hashable] | None = None,
     tidy: bool = False,
     empty: Sequence[str] = EMPTY,
     encoding: str | None = None,
@@ -69,6 +71,10 @@ def open_votes(
         Turn every vote into one for or against this label.
     missing : {"error", "drop"}, optional
         Rows without a task, worker or label: an error in long tables, no votes elsewhere, by default.
+    rename : mapping, optional
+        Names of labels by those in the file; what gets the same name is one label.
+    tidy : bool
+        Read labels in lower case, with single spaces and none around them; after renaming.
     empty : sequence of str
         Texts that mark an empty cell of a table.
     encoding, delimiter : str, optional
@@ -90,6 +96,10 @@ def open_votes(
             raise TypeError(f"{name} must be text, but is {text!r}.")
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"delimiter must be one character, but is {delimiter!r}.")
+    if isinstance(empty, str):
+        raise TypeError(f"empty must be a list of texts, but is {empty!r}. Write empty=['', {empty!r}].")
+    if not isinstance(rename, Mapping | None):
+        raise TypeError(f"rename must map old names to new ones, {{'old': 'new'}}, but is {rename!r}.")
     source = Source.open(path, encoding=encoding, delimiter=delimiter, empty=tuple(empty))
     if kind is None and None not in (task, label) and {task, label} <= set(source.columns or ()):
         kind = "long"  # whoever names these columns has said what it is
@@ -103,7 +113,7 @@ def open_votes(
     missing = reader.missing if missing is None else missing
     check_choice(missing, "missing", ("error", "drop"))
     wanted = Wanted(task, worker, label, time, weight, one_vs_rest)
-    return VoteFile(source, reader, recognised, wanted, missing, tidy)
+    return VoteFile(source, reader, recognised, wanted, missing, tidy, rename or {})
 
 
 @dataclass
@@ -116,6 +126,7 @@ class VoteFile:
     wanted: Wanted
     missing: str
     tidy: bool = False
+    rename: Mapping[Any, Hashable] = field(default_factory=dict)
     log: Log = field(default_factory=Log)
 
     @property
@@ -159,12 +170,14 @@ class VoteFile:
     def _labelled(self) -> Iterator[Batch]:
         """Yield batches with single labels; rows without one are still there, and say which items there are."""
         self.log = log = Log(number_texts=frozenset(ROLES if self.source.is_text else ()))
-        single = SingleLabels(self.wanted.one_vs_rest)
+        single, spelling = SingleLabels(self.wanted.one_vs_rest), Spelling(self.rename, self.tidy)
         found: set[str] = set()
         unknown = count(1)
         for batch in self.reader.batches(Export(self.source, self.wanted, log)):
-            labels = single(batch["label"], partial(self._where, batch))
-            batch["label"] = labels = [tidied(label) for label in labels] if self.tidy else labels
+            if self.wanted.time is not None:
+                check_times(batch["time"])
+            labels = single(spelling(batch["label"]), partial(self._where, batch))
+            batch["label"] = labels
             if log.no_workers:
                 del batch["worker"]
             elif self.reader.missing == "drop":
@@ -180,6 +193,8 @@ class VoteFile:
                 ]
             yield batch
         log.left_out += Counter()  # without those that are zero
+        log.classes = dict.fromkeys(spelling(list(log.classes)))
+        spelling.check()
         if self.reader.missing == "drop" and not log.no_workers:
             self._check_found(found)
         single.check()
@@ -224,6 +239,11 @@ class VoteFile:
                 for role, kind in types.items()
             ]
             yield pyarrow.record_batch(arrays, schema=schema)
+
+
+def check_times(times: list[Any]) -> None:
+    """Refuse times that cannot be understood, before anybody relies on them; numbers may come as texts."""
+    as_seconds(Column.encode("time", [value for value in times if not is_number_text(value)]))
 
 
 def complete_rows(batch: Batch) -> Batch:

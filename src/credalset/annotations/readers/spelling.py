@@ -1,0 +1,54 @@
+"""What the labels of a file are called: first renamed, then tidied."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from credalset.annotations.labels import shown
+from credalset.annotations.naming import tidied
+from credalset.annotations.readers.source import as_mark
+from credalset.annotations.table import SEVERAL
+
+
+class Spelling:
+    """Gives labels the names they go by, one by one or in lists of several, and takes note of those it meets.
+
+    Old names are compared as they would stand in a text file, so that ``"5"`` renames the number 5 too; with ``tidy``
+    case and spaces do not count. New names are tidied like all others.
+
+    Examples
+    --------
+    >>> Spelling({"y": "Yes"}, tidy=True)(["Y ", "yes", None, ["NO"]])
+    ['yes', 'yes', None, ['no']]
+    """
+
+    def __init__(self, rename: Mapping[Any, Hashable], tidy: bool) -> None:
+        self.rename, self.tidy = rename, tidy
+        self.new = {self._mark(old): new for old, new in rename.items()}
+        self.met: dict[Any, None] = {}
+
+    def __call__(self, labels: list[Any]) -> list[Any]:
+        """Return labels by their new names."""
+        return [self._spell(label) for label in labels] if self.new or self.tidy else labels
+
+    def check(self) -> None:
+        """Refuse to rename what no label is called: most likely it is misspelt."""
+        idle = [old for old in self.rename if self._mark(old) not in self.met]
+        if idle:
+            raise ValueError(
+                f"rename names {shown(idle)}, which no label is called; the labels are {shown(list(self.met))}. "
+                "Write them as they stand in the file, or leave them out."
+            )
+
+    def _mark(self, label: Any) -> Any:
+        return tidied(as_mark(label)) if self.tidy else as_mark(label)
+
+    def _spell(self, label: Any) -> Any:
+        if isinstance(label, SEVERAL):
+            return [self._spell(each) for each in label]
+        mark = self._mark(label)
+        if mark is not None:
+            self.met[mark] = None
+        found = self.new.get(mark, label) if mark is not None else label
+        return tidied(found) if self.tidy else found

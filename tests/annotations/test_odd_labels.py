@@ -49,7 +49,7 @@ def test_unknown_labels_are_listed_with_what_helps() -> None:
 def test_slips_and_marks_are_noticed() -> None:
     found = said([*ROWS, ("t1", "z", "midle"), ("t2", "z", "?")])
     assert len(found) == 3
-    assert "'midle' (1 votes) beside 'middle'" in found[1]
+    assert "'midle' (1 times) beside 'middle'" in found[1]
     assert "votes.rename({'midle': 'middle'})" in found[1]
     assert "'?' is counted as a class" in found[2]
     rest = said([*ROWS, ("t2", "z", "?")], empty=("", "?"), missing="drop", tidy=True)

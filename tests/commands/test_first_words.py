@@ -61,7 +61,7 @@ def error(*words: str) -> str:
 
 def test_cells_that_mean_nothing_are_named_by_an_option(folder: Path) -> None:
     noted = run("agree", "votes.csv", "--resamples", "0").stderr
-    assert "If it marks cells without a label, pass --empty n/a and --missing drop." in noted
+    assert "If it marks cells without a label, pass --empty '?,n/a' and --missing drop." in noted
     done = run("agree", "votes.csv", "--resamples", "0", "--json", *MENDED)
     assert json.loads(done.stdout)["n_votes"] == 6
     assert "left out: 2 without task, worker or label" in done.stderr
@@ -69,7 +69,7 @@ def test_cells_that_mean_nothing_are_named_by_an_option(folder: Path) -> None:
 
 def test_labels_outside_of_a_scale_are_refused_with_a_remedy_or_dropped(folder: Path) -> None:
     told = error("agree", "votes.csv", "--resamples", "0", *SCALE)
-    assert "3 value(s) that are not in --scale (first: 'n/a' in row 2)." in told
+    assert "3 value(s) that are not in --scale (first: 'n/a' in row 2, then" in told
     assert "Merge them with others (--rename), extend --scale, or pass --unknown drop to leave these rows out." in told
     done = run("agree", "votes.csv", "--resamples", "0", "--json", *SCALE, "--unknown", "drop")
     assert json.loads(done.stdout)["n_votes"] == 5

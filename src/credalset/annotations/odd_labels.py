@@ -41,10 +41,12 @@ def warn_of_odd_labels(
             "tidy=True. Merge them with votes.rename({old: new}), or name all in classes=[...] if they do differ."
         )
     if slips:
-        listed = ", ".join(f"{slip!r} ({number} votes) beside {name!r}" for slip, number, name in slips[:3])
+        listed = ", ".join(f"{slip!r} ({number} times) beside {name!r}" for slip, number, name in slips[:3])
+        first = f"{{{slips[0][0]!r}: {slips[0][2]!r}}}"
+        merge = f"Merge them as they are read, rename={first}." if origin else f"Merge them with votes.rename({first})."
         warn(
-            f"{origin}labels that are perhaps misspelt are counted as classes of their own: {listed}. Merge them with "
-            f"votes.rename({{{slips[0][0]!r}: {slips[0][2]!r}}}), or name all in classes=[...] if they do differ."
+            f"{origin}labels that are perhaps misspelt are counted as classes of their own: {listed}. {merge} Name all "
+            "in classes=[...] if they do differ."
         )
     if blank and empty is not None:
         warn(

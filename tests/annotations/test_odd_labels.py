@@ -78,3 +78,17 @@ def test_every_kind_of_slip(slip: str) -> None:
 def test_marks_are_a_list() -> None:
     with pytest.raises(TypeError, match=r"empty must be a list .* but is '\?': \['\?'\]"):
         Annotations.from_table(ROWS, empty="?")
+
+
+def test_labels_are_renamed_wherever_votes_are_read() -> None:
+    odd = [*ROWS, ("t1", "z", "midle"), ("t2", "z", "MIDLE")]
+    votes = Annotations.from_table(odd, rename={"midle": "middle"}, tidy=True, classes=SCALE, ordered=True)
+    assert votes.counts.sum(axis=0).tolist() == [40, 42, 40, 80]
+    wide = {"id": ["a", "b"], "ann": ["Helpful", "harmful"], "bob": ["partially", "?"]}
+    scale = ["Harmful", "Partly", "Helpful"]
+    read = Annotations.from_wide(wide, tidy=True, rename={"partially": "partly"}, empty=["?"], classes=scale)
+    assert read.counts.tolist() == [[0, 1, 1], [1, 0, 0]]
+    with pytest.raises(ValueError, match=r"rename names 'mitle', which no label is called; the labels are"):
+        Annotations.from_table(ROWS, rename={"mitle": "middle"})
+    with pytest.raises(TypeError, match="rename must map old names to new ones"):
+        Annotations.from_table(ROWS, rename="middle")

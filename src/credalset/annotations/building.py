@@ -25,11 +25,12 @@ from credalset.annotations.counting import (
     drop_unreadable_times,
     recover_counts,
 )
-from credalset.annotations.naming import refuse_item_column, tidied
+from credalset.annotations.naming import refuse_item_column
 from credalset.annotations.odd_labels import warn_of_odd_labels
 from credalset.annotations.records import are_votes, as_count_matrix, as_votes, check_records
 from credalset.annotations.scale import Positions, find_positions
 from credalset.annotations.single_labels import SingleLabels
+from credalset.annotations.spelling import Spelling
 from credalset.annotations.table import (
     Column,
     Names,
@@ -78,6 +79,7 @@ class Building(Hinting):
         missing: Fault = "error",
         tidy: bool = False,
         empty: Iterable[Any] = (),
+        rename: Mapping[Any, Hashable] | None = None,
     ) -> Self:
         """Count the votes of a long table with one row per vote (the crowd-kit convention).
 
@@ -124,6 +126,8 @@ class Building(Hinting):
             given.
         empty : iterable
             Further values of the label column that mark a missing label, such as "?".
+        rename : mapping, optional
+            Other names for labels, by the names they have; before they are tidied.
 
         Examples
         --------
@@ -138,8 +142,10 @@ class Building(Hinting):
         names = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
         raw = find_columns(table, names)
         single = SingleLabels(one_vs_rest, classes)
-        labels = without(raw["label"], empty)
-        labels = [tidied(value) for value in as_list(labels)] if tidy else labels
+        spelling, labels = Spelling(rename, tidy), without(raw["label"], empty)
+        if rename or tidy:
+            labels = spelling(as_list(labels))
+            spelling.check()
         columns = {role: Column.encode(role, column) for role, column in raw.items() if role != "label"}
         if time is None:
             drop_unreadable_times(columns)
@@ -169,6 +175,7 @@ class Building(Hinting):
         one_vs_rest: Hashable | None = None,
         unknown: Fault = "error",
         tidy: bool = False,
+        rename: Mapping[Any, Hashable] | None = None,
     ) -> Self:
         """Count the votes of a wide table: a row per item, a column per annotator, labels or codes in the cells.
 
@@ -190,7 +197,7 @@ class Building(Hinting):
             Item names in the wanted order, as in `from_table`.
         empty : iterable
             Further values that mark an empty cell, such as -1.
-        ordered, positions, one_vs_rest, unknown, tidy
+        ordered, positions, one_vs_rest, unknown, tidy, rename
             As in `from_table`.
 
         Examples
@@ -213,6 +220,7 @@ class Building(Hinting):
             one_vs_rest=one_vs_rest,
             unknown=unknown,
             tidy=tidy,
+            rename=rename,
         )
 
     @classmethod

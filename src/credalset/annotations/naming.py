@@ -139,5 +139,12 @@ def tidied(label: Any) -> Any:
     return " ".join(label.casefold().split()) if isinstance(label, str) else label
 
 
+def as_mark(cell: Any) -> str | None:
+    """Write a cell as it would stand in a text file, to compare it with a mark: 5.0 is 5. None of what is no cell."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell) if isinstance(cell, str | int | float) else None
+
+
 def _listed(names: Sequence[Hashable]) -> str:
     return ", ".join(map(repr, names[:-1])) + f" and {names[-1]!r}"

@@ -30,7 +30,7 @@ def count_file(
     unknown: str,
 ) -> A:
     """Read and count the votes of a file; see `Annotations.read`."""
-    rules = Rules(duplicates, unknown, votes.missing, votes.tidy)
+    rules = Rules(duplicates, unknown, votes.missing, votes.spelling.tidy)
     single = SingleLabels(votes.wanted.one_vs_rest, classes)
     names = {"label": None if classes is None else list(classes), "task": None if items is None else list(items)}
     columns, tasks = _collect(votes)

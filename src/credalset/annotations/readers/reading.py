@@ -17,9 +17,9 @@ from credalset.annotations.readers.common import Export, Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.registry import READERS, Recognition, recognise
 from credalset.annotations.readers.source import EMPTY, Source
-from credalset.annotations.readers.spelling import Spelling
 from credalset.annotations.readers.types import ColumnType
 from credalset.annotations.single_labels import SingleLabels
+from credalset.annotations.spelling import Spelling
 from credalset.annotations.table import Column, is_missing, is_number_text
 from credalset.exceptions import need
 
@@ -98,8 +98,6 @@ def open_votes(
         raise ValueError(f"delimiter must be one character, but is {delimiter!r}.")
     if isinstance(empty, str):
         raise TypeError(f"empty must be a list of texts, but is {empty!r}. Write empty=['', {empty!r}].")
-    if not isinstance(rename, Mapping | None):
-        raise TypeError(f"rename must map old names to new ones, {{'old': 'new'}}, but is {rename!r}.")
     source = Source.open(path, encoding=encoding, delimiter=delimiter, empty=tuple(empty))
     if kind is None and None not in (task, label) and {task, label} <= set(source.columns or ()):
         kind = "long"  # whoever names these columns has said what it is
@@ -113,7 +111,7 @@ def open_votes(
     missing = reader.missing if missing is None else missing
     check_choice(missing, "missing", ("error", "drop"))
     wanted = Wanted(task, worker, label, time, weight, one_vs_rest)
-    return VoteFile(source, reader, recognised, wanted, missing, tidy, rename or {})
+    return VoteFile(source, reader, recognised, wanted, missing, Spelling(rename, tidy))
 
 
 @dataclass
@@ -125,8 +123,7 @@ class VoteFile:
     recognised: Recognition | None
     wanted: Wanted
     missing: str
-    tidy: bool = False
-    rename: Mapping[Any, Hashable] = field(default_factory=dict)
+    spelling: Spelling = field(default_factory=lambda: Spelling(None, False))
     log: Log = field(default_factory=Log)
 
     @property
@@ -170,7 +167,7 @@ class VoteFile:
     def _labelled(self) -> Iterator[Batch]:
         """Yield batches with single labels; rows without one are still there, and say which items there are."""
         self.log = log = Log(number_texts=frozenset(ROLES if self.source.is_text else ()))
-        single, spelling = SingleLabels(self.wanted.one_vs_rest), Spelling(self.rename, self.tidy)
+        single, spelling = SingleLabels(self.wanted.one_vs_rest), self.spelling
         found: set[str] = set()
         unknown = count(1)
         for batch in self.reader.batches(Export(self.source, self.wanted, log)):

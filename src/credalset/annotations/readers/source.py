@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from credalset.annotations.naming import as_mark
 from credalset.annotations.readers.arrow import arrow_batches, arrow_schema
 from credalset.annotations.readers.files import File, find_files, guard
 from credalset.annotations.readers.parsing import Batch, JsonStream, as_text, delimited_batches, guess_delimiter
@@ -138,13 +139,6 @@ class Source:
             if not all(isinstance(record, dict) for record in records):
                 raise FileFormatError(f"{file.name} must hold objects, one per row.")
             yield {name: [record.get(name) for record in records] for name in names}
-
-
-def as_mark(cell: Any) -> str | None:
-    """Write a cell as it would stand in a text file, to compare it with the marks of an empty one."""
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell) if isinstance(cell, str | int | float) else None
 
 
 def _format(file: File, encoding: str | None) -> str:

@@ -1,13 +1,11 @@
-"""What the labels of a file are called: first renamed, then tidied."""
+"""What labels are called: first renamed, then tidied."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from credalset.annotations.labels import shown
-from credalset.annotations.naming import tidied
-from credalset.annotations.readers.source import as_mark
+from credalset.annotations.naming import as_mark, tidied
 from credalset.annotations.table import SEVERAL
 
 
@@ -23,9 +21,11 @@ class Spelling:
     ['yes', 'yes', None, ['no']]
     """
 
-    def __init__(self, rename: Mapping[Any, Hashable], tidy: bool) -> None:
-        self.rename, self.tidy = rename, tidy
-        self.new = {self._mark(old): new for old, new in rename.items()}
+    def __init__(self, rename: Mapping[Any, Hashable] | None, tidy: bool) -> None:
+        if not isinstance(rename, Mapping | None):
+            raise TypeError(f"rename must map old names to new ones, {{'old': 'new'}}, but is {rename!r}.")
+        self.rename, self.tidy = rename or {}, tidy
+        self.new = {self._mark(old): new for old, new in self.rename.items()}
         self.met: dict[Any, None] = {}
 
     def __call__(self, labels: list[Any]) -> list[Any]:
@@ -36,9 +36,10 @@ class Spelling:
         """Refuse to rename what no label is called: most likely it is misspelt."""
         idle = [old for old in self.rename if self._mark(old) not in self.met]
         if idle:
+            wrong, known = (", ".join(map(repr, names[:5])) for names in (idle, list(self.met)))
             raise ValueError(
-                f"rename names {shown(idle)}, which no label is called; the labels are {shown(list(self.met))}. "
-                "Write them as they stand in the file, or leave them out."
+                f"rename names {wrong}, which no label is called; the labels are {known}. "
+                "Write them as they stand there, or leave them out."
             )
 
     def _mark(self, label: Any) -> Any:

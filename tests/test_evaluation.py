@@ -232,9 +232,16 @@ def test_groups_have_a_table_of_their_own(cross: bool) -> None:
     expected = cs.metrics.coverage_by_group(sets, data.counts[300:], groups[300:])
     assert [(row["alpha"], row["group"]) for row in rows.groups] == [(0.1, "de"), (0.1, "en"), (0.2, "de"), (0.2, "en")]
     assert {row["group"]: row["coverage"] for row in rows.groups[2:]} == expected
-    assert str(rows.groups) in str(rows)
+    printed = str(rows).split("\n\n")[1].splitlines()
+    assert printed[0].split() == ["score", "alpha", "group", "coverage", "99%", "band", "verdict", "n"]
+    assert len(printed) == 2 + len(rows.groups)
+    assert [row["verdict"] for row in rows.groups[:2]] == ["kept", "kept"]
     if not cross:
         named = cs.evaluate(
             {"mine": clf.calibration_}, clf.predict_proba(data.X[300:]), data.counts[300:], 0.1, groups[300:]
         )
         assert [row["score"] for row in named.groups] == ["mine", "mine"]
+        twice = cs.evaluate(
+            [clf.calibration_] * 2, clf.predict_proba(data.X[300:]), data.counts[300:], 0.1, groups[300:]
+        )
+        assert [row["score"] for row in twice] == ["tv (1)", "tv (2)"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import permutations, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -343,3 +344,11 @@ def test_messages():
     assert repr(LabelSets(np.array([[True, False], [False, False]]))) == (
         "LabelSets: 2 sets over 2 classes, 0.5 labels on average, 1 empty"
     )
+
+
+def test_label_sets_as_a_file(tmp_path: Path) -> None:
+    sets = LabelSets(np.array([[True, True], [False, True]]), ("schädlich", "gut"), np.array(["a", "b"], dtype=object))
+    sets.to_csv(tmp_path / "sets.csv", sep=";", encoding="utf-8-sig")
+    raw = (tmp_path / "sets.csv").read_bytes()
+    assert raw.startswith(b"\xef\xbb\xbf")
+    assert raw.decode("utf-8-sig") == "item;labels;n_labels\na;schädlich|gut;2\nb;gut;1\n"

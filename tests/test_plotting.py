@@ -928,3 +928,19 @@ def test_colours_can_be_told_apart_with_any_colour_vision(vision: str) -> None:
     seen = [lab(colour, VISION[vision]) for colour in style.PALETTE]
     apart = [np.linalg.norm(a - b) for i, a in enumerate(seen) for b in seen[:i]]
     assert min(apart) > 15
+
+
+def test_colours_of_the_map_go_by_the_names_of_items() -> None:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    names = [f"i{k}" for k in range(30)]
+    made = cs.conformalize(rng.dirichlet([1, 1, 1], 50), rng.dirichlet([1, 1, 1], 50))
+    sets = made.predict_set(pandas.DataFrame(rng.dirichlet([1, 1, 1], 30), names), alpha=0.5)
+    shade = pandas.Series(np.arange(30.0), names)
+    more = pandas.concat([shade, pandas.Series({"other": 9.0})]).sample(frac=1, random_state=0)
+    drawn = [
+        plotting.uncertainty_map(sets, color=c, ax=Figure().subplots()) for c in (shade.to_numpy(), shade[::-1], more)
+    ]
+    first, *others = (ax.collections[-1].get_array() for ax in drawn)
+    for values in others:
+        np.testing.assert_array_equal(values, first)

@@ -56,8 +56,13 @@ def test_the_column_with_the_longest_texts_is_meant(clf: cs.ConformalCredalClass
 
 
 def test_evaluation_by_groups_that_calibration_does_not_know(clf: cs.ConformalCredalClassifier) -> None:
+    X, Y, groups = FRAME["text"][60:], COUNTS[60:], FRAME["channel"][60:]
+    rows = clf.evaluate(X, Y, alpha=0.2, groups=groups)
+    expected = cs.metrics.coverage_by_group(clf.predict_set(X, alpha=0.2), Y, groups)
+    assert {row["group"]: row["coverage"] for row in rows.groups} == expected
+    assert {row["verdict"] for row in rows.groups} == {None}, "nothing is promised of groups"
     with pytest.raises(ValueError, match=r"metrics\.coverage_by_group\(sets, Y, groups\)"):
-        clf.evaluate(FRAME["text"][60:], COUNTS[60:], alpha=0.2, groups=FRAME["channel"][60:])
+        clf.predict_set(X, alpha=0.2, groups=groups)
 
 
 def test_scores_and_calibrations_to_compare_with_in_a_report(clf: cs.ConformalCredalClassifier) -> None:

@@ -117,7 +117,13 @@ TOLD: dict[str, dict[str, str]] = {
         ("by", "group_by", "groupby"),
         "Coverage by group is groups=[...], a key per item; by features, slices={name: values}.",
     ),
-    "to_csv": dict.fromkeys(("columns", "float_format", "header", "index", "na_rep"), _NO_FRAME_OPTION),
+    "to_csv": {
+        **dict.fromkeys(("columns", "float_format", "header", "index", "na_rep"), _NO_FRAME_OPTION),
+        **dict.fromkeys(
+            ("extra", "keep", "text", "texts"),
+            "Columns of your own go into a frame: frame = sets.to_frame(), frame['text'] = texts, by its index.",
+        ),
+    },
     "train_conformalize_test_split": {"stratify": "Items are split at random, which the guarantee rests on."},
 }
 

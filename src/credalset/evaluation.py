@@ -23,7 +23,7 @@ from credalset.exceptions import CredalSetWarning, warn
 from credalset.metrics.size import evenly
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
-from credalset.verdict import LEVEL, judge
+from credalset.verdict import LEVEL, judge, judge_groups
 
 QUICK_CLASSES = 20  # for which hundreds of volumes are a matter of seconds, whatever the score
 MEASURED = 10_000  # class probabilities in all, whose sets are measured in seconds, whatever the score
@@ -31,11 +31,13 @@ ON_GRID = 200  # sets that are compared with the paper's grid of 20 301 points
 FEWEST = 50  # sets that are measured, however many classes there are
 CONSTANT = ", constant"  # what is added to the name of a score in the rows of the constant prediction
 LITTLE = 0.95  # share of the constant's width from which on a model says little about its items
+MOST_GROUPS = 60  # rows of groups that are printed
 #: columns of the printed table by their names in the rows; the rest is in the rows only
 SHOWN = [
     *("score", "alpha", "coverage", "band", "verdict"),
     *("width", "epistemic", "labels", "decided", "volume", "threshold", "empty", "n"),
 ]
+OF_GROUPS = ["score", "alpha", "group", "coverage", "band", "verdict", "n"]
 
 
 class Evaluation(Rows):
@@ -46,7 +48,8 @@ class Evaluation(Rows):
     constant : list of dict
         The same rows for the constant prediction, which the table shows below the others; not part of ``to_frame()``.
     groups : Rows
-        Coverage of each group and level, where the calibration has groups; a table of its own below the first.
+        Coverage of each group and level, where there are groups; a table of its own below the first. Bands and
+        verdicts are those of a calibration with groups, which promises something of each.
     """
 
     def __init__(self, rows: Iterable[dict[str, Any]] = (), constant: Iterable[dict[str, Any]] = ()) -> None:
@@ -57,10 +60,9 @@ class Evaluation(Rows):
     def __str__(self) -> str:
         rows = [*self, *self.constant]
         shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in rows)]
-        headings = [f"{LEVEL:.0%} band" if name == "band" else name for name in shown]
-        table = table_text(headings, [[_cell(name, row) for name in shown] for row in rows], left=1)
-        below = [str(self.groups)] * bool(self.groups) + ["\n".join(self._remarks())]
-        return "\n\n".join([table, *filter(None, below)])
+        table = _table(rows, shown)
+        of_groups = _table(self.groups[:MOST_GROUPS], OF_GROUPS) if self.groups else ""
+        return "\n\n".join(filter(None, [table, of_groups, "\n".join(self._remarks())]))
 
     def _remarks(self) -> list[str]:
         """Say where sets are about as wide as those of the constant prediction, a line per score."""
@@ -74,11 +76,18 @@ class Evaluation(Rows):
         return [f"{score}: {remark} {', '.join(levels)}." for score, levels in alike.items()]
 
 
+def _table(rows: Sequence[dict[str, Any]], shown: Sequence[str]) -> str:
+    headings = [f"{LEVEL:.0%} band" if name == "band" else name for name in shown]
+    return table_text(headings, [[_cell(name, row) for name in shown] for row in rows], left=1)
+
+
 def _cell(name: str, row: dict[str, Any]) -> str:
     if name == "band":
         low, high = row["band_low"], row["band_high"]
         return "-" if low is None else f"{low:.3f}-{high:.3f}"
-    return f"{row[name]:g}" if name == "alpha" else number_text(row[name], decimals=3, significant=2)
+    if name in ("alpha", "group"):
+        return f"{row[name]:g}" if name == "alpha" else str(row[name])
+    return number_text(row[name], decimals=3, significant=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +171,8 @@ def evaluate(
     alpha : float or sequence of floats
         Miscoverage rates.
     groups, weights
-        Those of the test items, if the calibration has them.
+        Those of the test items, if the calibration has them. Groups that it does not have tell how one threshold
+        serves each of them.
     volume : bool, optional
         Whether to compute mean volumes; up to 20 classes by default, beyond which they take long.
     constant : Constant, optional
@@ -185,12 +195,11 @@ def evaluate(
     if callable(getattr(calibration, "evaluate", None)):  # a classifier, which knows how to predict
         return calibration.evaluate(prediction, labels, alpha, groups, weights, volume=volume)
     if isinstance(calibration, Mapping | list | tuple):
-        several = Evaluation()
-        for name, made in dict(calibration if isinstance(calibration, Mapping) else enumerate(calibration)).items():
-            own = {"score": str(name)} if isinstance(calibration, Mapping) else {}
+        several, named = Evaluation(), calibration if isinstance(calibration, Mapping) else _numbered(calibration)
+        for name, made in named.items():
             table = evaluate(made, prediction, labels, alpha, groups, weights, volume)
-            several += [row | own for row in table]
-            several.groups += [row | own for row in table.groups]
+            several += [row | {"score": str(name)} for row in table]
+            several.groups += [row | {"score": str(name)} for row in table.groups]
         return several
     first: Any = prediction
     if isinstance(calibration, CrossCalibration):
@@ -198,10 +207,14 @@ def evaluate(
     groups, weights = per_item(first, groups, weights)
     if isinstance(calibration, CrossCalibration):
         checked: Any = [Checked(block, row_names(first)) for block in calibration.check_models(prediction)]
-        keys, told_apart = None, groups
+        keys, apart = None, groups
     else:
         checked = Checked(calibration.check(prediction), row_names(prediction))
-        keys = told_apart = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
+        apart = groups
+        if calibration.rule.groups is None and calibration.rule.conditional is None:
+            groups = None  # one threshold for all: groups only tell how it serves them
+        keys = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
+        apart = None if calibration.rule.conditional is not None else apart if keys is None else keys
     found = calibration.read_labels(labels, "labels", first)
     models = checked if isinstance(checked, list) else [checked]
     if again := calibration.reuse(models[0].items if found.items is None else found.items, models[0].prediction):
@@ -215,13 +228,21 @@ def evaluate(
         verdict = judge(calibration, sets.contains(found), float(as_level(level)), groups=keys)
         low, high = verdict.band or (None, None)
         rows.append(row | {"band_low": low, "band_high": high, "verdict": verdict.status})
-        if told_apart is not None:
-            by_group = metrics.coverage_by_group(sets, found, told_apart)
+        if apart is not None:
             about = {"score": row["score"], "alpha": row["alpha"]}
-            rows.groups += [about | {"group": key, "coverage": of, "n": of.n} for key, of in by_group.items()]
+            rows.groups += [about | each for each in judge_groups(calibration, sets, found, row["alpha"], apart)]
     if constant is not None:
         rows.constant = [constant.evaluate(found, level, groups, weights, volume) for level in levels]
     return rows
+
+
+def _numbered(calibrations: Sequence[Any]) -> dict[str, Any]:
+    """Return calibrations by the names of their scores, with a number where two have the same."""
+    names = [str(made.score.name) for made in calibrations]
+    return {
+        name if names.count(name) == 1 else f"{name} ({1 + names[:i].count(name)})": made
+        for i, (name, made) in enumerate(zip(names, calibrations, strict=True))
+    }
 
 
 def _head(score: Score, alpha: Any) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from credalset._guessing import Hinting
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import as_probability
 from credalset.calibration import CoverageDistribution
-from credalset.metrics import Estimate, proportion
+from credalset.metrics import Estimate, coverage_by_group, proportion
+from credalset.sets.credal_set import CredalSet
 
 __all__ = ["Promise", "Verdict", "coverage_band", "judge", "promise_of"]
 
@@ -306,3 +307,42 @@ def percent(share: float) -> str:
     elif value <= 0.0 < share:
         value = 0.1
     return f"{value:.1f}".removesuffix(".0") + "%"
+
+
+def judge_groups(
+    calibration: Any, sets: CredalSet, labels: Any, alpha: float, groups: Any, *, level: float = LEVEL
+) -> list[dict[str, Any]]:
+    """Compare the coverage of each group with what was promised of it: nothing, unless the calibration has groups.
+
+    Parameters
+    ----------
+    calibration, alpha, level
+        As in `judge`.
+    sets, labels, groups
+        Sets, and the labels and groups of their items.
+
+    Returns
+    -------
+    list of dict
+        A row per group: ``group``, its ``coverage`` and number of items ``n``; ``band_low``, ``band_high`` and
+        ``verdict`` as in `judge`, None where nothing is promised of single groups.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data, groups = cs.datasets.make_synthetic(1000, random_state=0), ["a", "b"] * 500
+    >>> made = cs.conformalize(data.distributions[:500], data.counts[:500], groups=groups[:500])
+    >>> sets = made.predict_set(data.distributions[500:], groups=groups[500:])
+    >>> [(row["group"], row["verdict"]) for row in judge_groups(made, sets, data.counts[500:], 0.1, groups[500:])]
+    [('a', 'kept'), ('b', 'kept')]
+    """
+    rows = []
+    for group, observed in coverage_by_group(sets, labels, groups).items():
+        row = {"group": group, "coverage": observed, "band_low": None, "band_high": None, "verdict": None}
+        if calibration.rule.groups is not None:
+            covered = np.arange(observed.n) < round(float(observed) * observed.n)
+            found = judge(calibration, covered, alpha, groups=[group] * observed.n, level=level)
+            low, high = found.band or (None, None)
+            row |= {"band_low": low, "band_high": high, "verdict": found.status}
+        rows.append(row | {"n": observed.n})
+    return rows

@@ -239,7 +239,10 @@ def test_bad_votes(copy: Path, command: str, fault: str) -> None:
     [
         (["calibrate", "predictions.csv", "votes.csv", "-o", "made", "--score", "kk"], "'kk' is unknown"),
         (["calibrate", "predictions.csv", "votes.csv", "-o", "made", "--noise", "loud"], "--noise must be one of"),
-        (["calibrate", "predictions.csv", "votes.csv", "-o", "made", "--groups", "side"], "no column 'side'"),
+        (
+            ["calibrate", "predictions.csv", "votes.csv", "-o", "made", "--groups", "side"],
+            "--groups names the column 'side'",
+        ),
         (["calibrate", "predictions.csv", "votes.csv", "-o", "nowhere/made"], "no folder nowhere"),
         (["calibrate", "predictions.csv", "votes.csv", "-o", "calibration"], "is there already"),
         (["predict", "votes.csv", "predictions.csv", "-o", "made.parquet"], "is no folder"),

@@ -170,7 +170,7 @@ def test_semicolons_inside_fields_change_nothing(tmp_path: Path) -> None:
 def test_json_lines_may_change_their_type_after_the_first_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: str, late: str
 ) -> None:
-    monkeypatch.setattr("credalset.tables.files.JSON_BLOCK", 64)
+    monkeypatch.setattr("credalset.tables.files.BLOCK", 64)
     rows = [f'{{"task": "2024-01-{day:02}", "x": {early if day < 7 else late}}}' for day in range(1, 13)]
     (tmp_path / "x.jsonl").write_text("\n".join(rows))
     table = read_table(str(tmp_path / "x.jsonl"), text=["task"])

@@ -264,7 +264,8 @@ class Rule:
         elif unbounded:
             reason = (
                 f"{unbounded} of {len(self)} calibration scores are infinite, as their labels lie where the prediction "
-                "leaves no probability at all. Smooth the predictions or the labels, or use another score"
+                "leaves no probability at all. Smooth the predictions, 0.99 * prediction + 0.01 / n_classes, or use "
+                "another score"
             )
         else:
             reason = (

@@ -12,10 +12,9 @@ from credalset.annotations import Annotations
 from credalset.commands import shared
 from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json, ShowPython
-from credalset.metrics import coverage_by_group
 from credalset.sets.columns import columns as answers
 from credalset.tables.scorer import calibration_of
-from credalset.verdict import HEADLINES, LEVEL, Promise, judge, promise_of
+from credalset.verdict import HEADLINES, LEVEL, Promise, judge, judge_groups, promise_of
 
 HEADINGS = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
 PROMISES = {
@@ -91,10 +90,16 @@ def _row(
         "labels": _mean(found["n_labels"][~found["empty"]]),
         "empty": int(found["empty"].sum()),
         "groups": [
-            {"group": str(group), "n": of.n, "observed": float(of), "observed_low": of.low, "observed_high": of.high}
-            for group, of in coverage_by_group(sets, votes, groups).items()
+            _of_group(each) for each in judge_groups(calibration_of(model), sets, votes, alpha, groups, level=level)
         ],
     }
+
+
+def _of_group(each: dict[str, Any]) -> dict[str, Any]:
+    of = each["coverage"]
+    seen = {"observed": float(of), "observed_low": of.low, "observed_high": of.high}
+    judged = {name: each[name] for name in ("band_low", "band_high", "verdict")}
+    return {"group": str(each["group"]), "n": of.n, **seen, **judged}
 
 
 def _mean(values: AnyArray) -> float | None:
@@ -106,14 +111,17 @@ def cells(row: dict[str, Any]) -> list[str]:
     """Write a row of the table, a text for each of HEADINGS."""
     names = ("promised", "observed", "width", "labels")
     promised, observed, *sizes = (number_text(row[name], decimals=3) for name in names)
-    ends = [row["band_low"], row["band_high"]]
-    band = "unknown" if None in ends else "-".join(number_text(end, decimals=3) for end in ends)
-    return [f"{row['alpha']:g}", promised, observed, band, row["verdict"], *sizes, str(row["empty"])]
+    return [f"{row['alpha']:g}", promised, observed, _band(row), row["verdict"], *sizes, str(row["empty"])]
 
 
 def _group(alpha: str, each: dict[str, Any]) -> list[str]:
     observed, low, high = (number_text(each[n], decimals=3) for n in ("observed", "observed_low", "observed_high"))
-    return [alpha, each["group"], str(each["n"]), observed, f"{low}-{high}"]
+    return [alpha, each["group"], str(each["n"]), observed, f"{low}-{high}", _band(each), each["verdict"] or "-"]
+
+
+def _band(row: dict[str, Any]) -> str:
+    ends = [row["band_low"], row["band_high"]]
+    return "unknown" if None in ends else "-".join(number_text(end, decimals=3) for end in ends)
 
 
 def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -> None:
@@ -122,7 +130,9 @@ def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -
     typer.echo()
     if len(rows[0]["groups"]) > 1:
         lines = [_group(f"{row['alpha']:g}", each) for row in rows for each in row["groups"]]
-        typer.echo(table_text(["alpha", "group", "items", "observed", "95% interval"], lines))
+        headings = ["alpha", "group", "items", "observed", "95% interval", "band", "verdict"]
+        kept = slice(None) if rows[0]["groups"][0]["verdict"] else slice(5)  # nothing is promised of single groups
+        typer.echo(table_text(headings[kept], [line[kept] for line in lines]))
         typer.echo()
     for status in dict.fromkeys(row["verdict"] for row in rows):
         typer.echo(f"{status}: {HEADLINES[status]}.")

@@ -19,7 +19,7 @@ COMMANDS = {
 }
 #: options that are tried, by the one that is meant, in commands that have it; of two, the first
 OPTIONS = {
-    "--texts": ("--text", "--text-column"),
+    "--texts": ("--text", "--text-column", "--keep"),
     "--alpha": ("--confidence", "--confidence-level", "--coverage", "--error", "--level", "--significance"),
     "--ask": ("--answers", "--questions"),
     "--budget": ("--max-votes", "--n", "--votes"),
@@ -44,6 +44,12 @@ OPTIONS = {
     "--weights": ("--weight",),
     "--worker": ("--annotators", "--coder", "--rater", "--raters", "--user", "--workers"),
 }
+#: options that no command has, and what there is instead
+NONE = {
+    "--sep": "Tables are written with commas, and read whatever separates them. For a spreadsheet: sets.to_csv(path, "
+    "sep=';', decimal=',', encoding='utf-8-sig') in Python.",
+}
+NONE |= dict.fromkeys(("--decimal", "--delimiter", "--bom"), NONE["--sep"])
 #: what to say of more arguments than a command takes
 TOO_MANY = {
     "check": "check takes one calibration, one table and one file of votes. To compare calibrations, run it for each, "
@@ -83,5 +89,7 @@ def _complete(error: Any) -> None:
         if meant:
             error.possibilities = []  # names that are only spelt alike
             error.message = f"No such option: {tried}. Did you mean {meant[0]}? {own[meant[0]].help}"
+        elif tried in NONE:
+            error.possibilities, error.message = [], f"No such option: {tried}. {NONE[tried]}"
     elif "unexpected extra argument" in message and command.name in TOO_MANY:
         error.message = f"{message}. {TOO_MANY[command.name]}"

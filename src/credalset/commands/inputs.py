@@ -53,7 +53,7 @@ class VoteOptions:
     tidy: Annotated[
         bool, typer.Option("--tidy", help="Read labels in lower case, without outer spaces: 'Yes ' is 'yes'.")
     ] = False
-    encoding: Annotated[str | None, typer.Option(help="Encoding of the votes, such as latin-1; else UTF-8.")] = None
+    encoding: Annotated[str | None, typer.Option(help="Encoding of text files that are not UTF-8: cp1252.")] = None
     delimiter: Annotated[
         str | None, typer.Option("--delimiter", "--sep", help="What separates the columns of the votes.")
     ] = None
@@ -157,12 +157,15 @@ class Features:
         """Return what is said about the table, as options of `read_numbers`."""
         return {"format": self.format, "columns": split_names(self.columns), "what": "features"}
 
-    def id_in(self, path: str, taken: Collection[str | None] = (), like: str | None = None) -> str:
+    def id_in(
+        self, path: str, taken: Collection[str | None] = (), like: str | None = None, encoding: str | None = None
+    ) -> str:
         """Return the column of a table that names the items: as was said, or as `id_column` finds it."""
         if self.id is not None or path == STANDARD_STREAM:
             return "task" if self.id is None else self.id
         try:
-            return id_column(read_table(path, self.format).schema, {*taken, *(split_names(self.columns) or ())}, like)
+            schema = read_table(path, self.format, encoding=encoding).schema
+            return id_column(schema, {*taken, *(split_names(self.columns) or ())}, like)
         except FileNotFoundError:  # said by whoever reads it
             return "task"
 
@@ -226,20 +229,18 @@ class Pair:
         if self.table.id is not None:
             return self.table.id
         taken = {*self._carried().values(), *columns_of_model(self.model)}
-        return self.table.id_in(self.path, taken, self.votes.named_by())
+        return self.table.id_in(self.path, taken, self.votes.named_by(), self.votes.encoding)
 
     def _options(self) -> dict[str, Any]:
-        options = self.table.options() | {"id": self.id}
+        options = self.table.options() | {"id": self.id, "encoding": self.votes.encoding}
         if self.model is not None:
             refuse_logits(self.model, options.get("logits", False))
         options["texts"] = reads_texts(self.model) if self.model is not None else False if self.by_class else None
         known = getattr(self.model, "feature_names_in_", None)
         if options["columns"] is None and known is not None:
             options["columns"] = [str(name) for name in known]
-        if options["columns"] is None and self.by_class and self.model is None:
-            options["columns"] = self.votes.levels
         options["extra"] = self._carried()
-        options["classes"] = self.model.classes if isinstance(self.model, Calibration) else None
+        options["classes"] = getattr(self.model, "classes", self.votes.levels) if self.by_class else None
         return options
 
     def _matching(self) -> dict[str, bool]:
@@ -271,6 +272,6 @@ class Pair:
         """How the predictions or features are called in the Python that is shown."""
         return "both.table.probabilities" if self.by_class else "both.table.features()"
 
-    def arguments(self) -> str:
-        """Write down the further columns as arguments."""
-        return "".join(f", {role}=both.table.extra[{role!r}]" for role in self._carried())
+    def arguments(self, *without: str) -> str:
+        """Write down the further columns as arguments, but for some."""
+        return "".join(f", {role}=both.table.extra[{role!r}]" for role in self._carried() if role not in without)

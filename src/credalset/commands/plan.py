@@ -30,30 +30,34 @@ def plan(
     goal: Annotated[str, typer.Option(help="label: settled items get no more votes. width: all do.")] = "label",
     most: Annotated[int, typer.Option(min=1, help="Votes that may be asked for at most on one item.")] = 100,
     cost: Annotated[str | None, typer.Option(help="Column of the predictions with the cost of a vote.")] = None,
+    texts: Annotated[str | None, typer.Option(help="Column of the predictions with texts, for --tasks.")] = None,
     compare: Annotated[str, typer.Option(help="uniform, random, entropy, activelab.")] = "uniform,random,entropy",
     as_json: Json = False,
     show_python: ShowPython = False,
 ) -> None:
     """Say which items need more votes, how many, and which are done."""
     _check_outputs(out, out_format, tasks, as_json)
+    if texts is not None and tasks is None:
+        raise ValueError("--texts is for the list of tasks. Name a file for it: --tasks tasks.csv.")
     model = calibration.load()
-    pair = Pair(predictions, table, votes, model, {"cost": cost}, keep_unvoted=True)
+    pair = Pair(predictions, table, votes, model, {"cost": cost, "texts": texts}, keep_unvoted=True)
     options: dict[str, Any] = {"budget": budget, "alpha": alpha, "delta": delta, "goal": goal, "most": most}
     options["compare"] = tuple(shared.split_names(compare) or ())
     if show_python:
-        given = (pair.asked, "both.votes", f"items=both.table.items{pair.arguments()}")
+        given = (pair.asked, "both.votes", f"items=both.table.items{pair.arguments('texts')}")
         said = shared.call("cs.plan", make_plan, "model", *given, **options)
         shared.show_python(
-            *pair.python(), calibration.python(), f"plan = {said}", *_as_python(pair.id, out, out_format, tasks)
+            *pair.python(), calibration.python(), f"plan = {said}", *_as_python(pair.id, out, out_format, tasks, texts)
         )
         return
     asked, matched, carried = pair.read()
+    shown = carried.pop("texts", None)
     made = make_plan(model, asked, matched.votes, items=matched.table.items, **carried, **options)
     if out is not None:
         whole = made.to_frame("pyarrow", id=pair.id)
         shared.write_table(out, out_format, whole.schema, whole.to_batches(), "Writing")
     if tasks is not None:
-        made.write_tasks(tasks, id=pair.id)
+        made.write_tasks(tasks, id=pair.id, texts=shown)
     if as_json:
         shared.print_json("plan", **made.describe())
     else:
@@ -70,10 +74,11 @@ def _check_outputs(out: str | None, out_format: str | None, tasks: str | None, a
         raise ValueError("--json and --out - both write to standard output. Give --out a file.")
 
 
-def _as_python(id: str, out: str | None, out_format: str | None, tasks: str | None) -> list[str]:
+def _as_python(id: str, out: str | None, out_format: str | None, tasks: str | None, texts: str | None) -> list[str]:
     """Write down what is written of the plan."""
     lines = ["print(plan.summary())"]
     if out is not None:
         lines += ["from credalset.tables.files import table_writer", f"whole = plan.to_frame('pyarrow', id={id!r})"]
         lines += shared.writing(out, out_format, "whole.schema", "whole.to_batches()")
-    return lines if tasks is None else [*lines, f"plan.write_tasks({tasks!r}, id={id!r})"]
+    shown = "" if texts is None else ", texts=both.table.extra['texts']"
+    return lines if tasks is None else [*lines, f"plan.write_tasks({tasks!r}, id={id!r}{shown})"]

@@ -27,6 +27,7 @@ def predict(
     ask: Annotated[str, typer.Option(help=f"{', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
     keep: Annotated[str | None, typer.Option(help="Columns to copy into the result, separated by commas.")] = None,
     out_format: Annotated[str | None, typer.Option(help="Format of the result, where its name does not say.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Encoding of a text file that is not UTF-8: cp1252.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; Parquet to a folder only.")] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler; needs the same.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted job in the same folder.")] = False,
@@ -35,7 +36,7 @@ def predict(
     """Predict one credal set per row and write what is asked of it."""
     model = calibration.load()
     taken = {table.groups, table.weights, *(shared.split_names(keep) or ()), *columns_of_model(model)}
-    id = table.id_in(new, taken)
+    id = table.id_in(new, taken, encoding=encoding)
     options: dict[str, Any] = {
         "alpha": alpha,
         "ask": tuple(shared.split_names(ask) or ()),
@@ -47,7 +48,7 @@ def predict(
         "keep": tuple(shared.split_names(keep) or ()),
     }
     if show_python:
-        _show_python(calibration, new, table.format, out, out_format, options)
+        _show_python(calibration, new, {"format": table.format, "encoding": encoding}, out, out_format, options)
         return
     note_id(table, id)
     by_path = _is_folder(out) and not calibration.trust  # workers load it themselves
@@ -64,25 +65,24 @@ def predict(
     if workers or scheduler or resume:
         raise ValueError("--workers, --scheduler and --resume need Parquet input and a folder to write to (-o sets/).")
     shared.check_table(out, out_format)
-    rows = read_table(new, table.format, text=scorer.text_columns)
+    rows = read_table(new, table.format, text=scorer.text_columns, encoding=encoding)
     scorer = scorer.for_input(rows.schema)
     wrote = shared.write_table(out, out_format, scorer.schema, scorer.map_batches(rows.batches), "Scoring")
     shared.stderr().print(f"Wrote {wrote}")
 
 
 def _show_python(
-    calibration: Model, new: str, format: str | None, out: str, out_format: str | None, options: dict[str, Any]
+    calibration: Model, new: str, said: dict[str, Any], out: str, out_format: str | None, options: dict[str, Any]
 ) -> None:
     loaded = [calibration.python()] if calibration.trust else []
     made = shared.call("cs.Scorer", Scorer, "model" if loaded else repr(calibration.calibration), **options)
     if _is_folder(out):
         writes = [f"scorer = {made}", f"cs.distributed.score_parquet({new!r}, {out!r}, scorer)"]
     else:
-        said = "" if format is None else f", format={format!r}"
         writes = [
             "from credalset.tables.files import read_table, table_writer",
             f"scorer = {made}",
-            f"table = read_table({new!r}{said}, text=scorer.text_columns)",
+            f"table = {shared.call('read_table', read_table, repr(new), 'text=scorer.text_columns', **said)}",
             "scorer = scorer.for_input(table.schema)",
             *shared.writing(out, out_format, "scorer.schema", "scorer.map_batches(table.batches)"),
         ]

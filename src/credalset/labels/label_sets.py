@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from credalset._guessing import Hinting
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset.annotations.labels import Labels, plain_names, shown
 from credalset.exceptions import need
-from credalset.sets.columns import label_lists
+from credalset.sets.columns import label_lists, write_csv
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,6 +115,10 @@ class LabelSets(Hinting):
         """Return a pandas data frame with one row per set: the item, its labels by name, and their number."""
         items = list(range(len(self))) if self.items is None else self.items
         return need("pandas").DataFrame({"item": items, "labels": self.names(), "n_labels": self.sizes()})
+
+    def to_csv(self, path: str | Path, *, sep: str = ",", decimal: str = ".", encoding: str = "utf-8") -> None:
+        """Write the table of `to_frame`; labels are joined by ``|``."""
+        write_csv(self.to_frame(), path, sep, decimal, encoding)
 
     def _names(self) -> tuple[Any, ...]:
         return tuple(range(self.n_classes)) if self.classes is None else self.classes

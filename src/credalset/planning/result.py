@@ -16,6 +16,7 @@ from credalset._guessing import Hinting
 from credalset._text import Rows, number_text, table_text
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_finite, as_generator
+from credalset.annotations.labels import in_item_order
 from credalset.exceptions import need
 from credalset.planning.outlook import METHODS, Market, Outlook, allocate
 from credalset.sets.columns import pandas_frame, write_csv
@@ -120,9 +121,9 @@ class Plan(Hinting):
         arrow = need("pyarrow").table({name: values.tolist() for name, values in table.items()})
         return arrow if kind == "pyarrow" else need("polars").from_arrow(arrow)
 
-    def to_csv(self, path: str | Path, *, sep: str = ",", decimal: str = ".") -> None:
+    def to_csv(self, path: str | Path, *, sep: str = ",", decimal: str = ".", encoding: str = "utf-8") -> None:
         """Write the advice on all items; `write_tasks` writes those to ask about."""
-        write_csv(self.to_frame(), path, sep, decimal)
+        write_csv(self.to_frame(), path, sep, decimal, encoding)
 
     def tasks(self) -> Rows:
         """Return the items to ask about, those with the largest expected fall in width first."""
@@ -132,13 +133,28 @@ class Plan(Hinting):
         chosen = {key: table[key][order].tolist() for key in TASK}
         return Rows(dict(zip(chosen, values, strict=True)) for values in zip(*chosen.values(), strict=True))
 
-    def write_tasks(self, path: str | Path, *, id: str = "item") -> None:
+    def write_tasks(self, path: str | Path, *, id: str = "item", texts: Any = None) -> None:
         """Write the list of tasks, as CSV or JSON Lines by the end of the name; it appears when it is complete.
 
-        ``id`` is what to call the column with the names of the items.
+        Parameters
+        ----------
+        path : str or Path
+            Where to.
+        id : str
+            What to call the column with the names of the items.
+        texts : sequence of N str, optional
+            What annotators are to read, for a column ``text``; a series is matched by the names of the items.
         """
         kind, names = task_format(path), [id, *TASK[1:]]
         rows = [dict(zip(names, row.values(), strict=True)) for row in self.tasks()]
+        if texts is not None:
+            in_order = in_item_order(texts, self.items, "texts", "plan")
+            if len(in_order) != len(self):
+                raise ValueError(
+                    f"texts must hold one text for each of the {len(self)} items, but holds {len(in_order)}."
+                )
+            text_of = dict(zip(map(str, self.items), in_order, strict=True))
+            rows, names = [row | {"text": text_of[row[id]]} for row in rows], [*names, "text"]
         if kind == ".jsonl":
             text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         else:

@@ -14,6 +14,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from credalset._guessing import explained
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from credalset._validation import check_choice
+from credalset.annotations.labels import in_item_order
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, legend_above, points_of
 from credalset.plotting.notes import write_notes
@@ -181,7 +182,7 @@ def uncertainty_map(
         Unit of entropy, as in `CredalSet.uncertainty`.
     color : str or array of shape (N,), optional
         One colour for all; or numbers, shown on a colour scale with the title ``color_label``, and grey where they are
-        NaN or infinite; or names of groups, listed in a legend.
+        NaN or infinite; or names of groups, listed in a legend. A series is matched by the names of the items.
     annotate : mapping to str, or sequence, optional
         Sets to point out, by index or by the name of their item, with a text or with their index or name.
     ax : matplotlib axes, optional
@@ -196,6 +197,8 @@ def uncertainty_map(
     'aleatoric: smallest normalised entropy'
     """
     style.check_sets(sets)
+    if sets.items is not None and not isinstance(color, str | None):
+        color = in_item_order(color, sets.items, "color", "the sets")
     groups = _check_color(color, len(sets))
     notes = _check_notes(annotate, sets)
     parts = sets.uncertainty(base)

@@ -155,7 +155,7 @@ def pandas_frame(columns: dict[str, Any], items: Sequence[Any] | None) -> Any:
     return need("pandas").DataFrame(columns, index=None if items is None else name_array(items))
 
 
-def write_csv(frame: Any, path: str | Path, sep: str = ",", decimal: str = ".") -> None:
+def write_csv(frame: Any, path: str | Path, sep: str = ",", decimal: str = ".", encoding: str = "utf-8") -> None:
     """Write a pandas frame of answers; CSV has no lists, so labels are joined by ``|``, as on the command line."""
     for name, value in (("sep", sep), ("decimal", decimal)):
         if not isinstance(value, str) or len(value) != 1:
@@ -164,7 +164,7 @@ def write_csv(frame: Any, path: str | Path, sep: str = ",", decimal: str = ".") 
         raise ValueError(f"sep and decimal are both {sep!r}, so that numbers would fall apart. Write sep=';'.")
     texts = {"labels": ["|".join(map(str, labels)) for labels in frame["labels"]]} if "labels" in frame else {}
     text = frame.assign(**texts).to_csv(index=False, lineterminator="\n", sep=sep, decimal=decimal)
-    write_file(Path(path), text.encode())
+    write_file(Path(path), text.encode(encoding))
 
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:

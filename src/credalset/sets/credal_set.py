@@ -363,9 +363,13 @@ class CredalSet(Questions):
         alpha: float | None = None,
         sep: str = ",",
         decimal: str = ".",
+        encoding: str = "utf-8",
     ) -> None:
-        """Write the table of `to_frame`; labels are joined by ``|``. For Excel in German: ``sep=";", decimal=","``."""
-        write_csv(self.to_frame(items, ask, alpha=alpha), path, sep, decimal)
+        """Write the table of `to_frame`; labels are joined by ``|``.
+
+        Excel knows letters such as ä by ``encoding="utf-8-sig"``, and in German wants ``sep=";", decimal=","``.
+        """
+        write_csv(self.to_frame(items, ask, alpha=alpha), path, sep, decimal, encoding)
 
     def to_parquet(
         self,

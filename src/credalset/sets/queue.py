@@ -203,9 +203,9 @@ class Queue(Hinting):
         table = self.to_dict()
         return pandas_frame(table, table["item"])
 
-    def to_csv(self, path: str | Path, *, sep: str = ",", decimal: str = ".") -> None:
+    def to_csv(self, path: str | Path, *, sep: str = ",", decimal: str = ".", encoding: str = "utf-8") -> None:
         """Write the columns of `to_dict`."""
-        write_csv(self.to_frame(), path, sep, decimal)
+        write_csv(self.to_frame(), path, sep, decimal, encoding)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {action}" for action, count in self.counts().items())

@@ -28,10 +28,20 @@ def prediction_columns(names: Sequence[str]) -> list[str]:
     return [name for name in names if name.startswith(PREDICTION)] if set(names) >= WRITTEN else []
 
 
-def name_in(names: Sequence[str], label: str) -> str:
-    """Return the column with the prediction of a class: of its name, or as ``predict`` calls it."""
-    own = PREDICTION + label
-    return own if label not in names and own in prediction_columns(names) else label
+def class_prefix(names: Sequence[str], labels: Sequence[Any]) -> str:
+    """Return what the columns of the classes begin with, where they are not called like the classes themselves.
+
+    Examples
+    --------
+    >>> class_prefix(["id", "prob_no", "prob_yes"], ["no", "yes"]), class_prefix(["id", "no", "yes"], ["no", "yes"])
+    ('prob_', '')
+    """
+    wanted, known = [str(label) for label in labels], set(names)
+    if not wanted or known.issuperset(wanted):
+        return ""
+    tried = dict.fromkeys(name.removesuffix(wanted[0]) for name in names if name.endswith(wanted[0]))
+    found = [start for start in tried if known.issuperset(start + label for label in wanted)]
+    return PREDICTION if PREDICTION in found else found[0] if len(found) == 1 else ""
 
 
 def id_column(schema: pa.Schema, taken: Container[str | None] = (), like: str | None = None) -> str:
@@ -56,7 +66,8 @@ def number_columns(names: Sequence[str], classes: Sequence[Any] | None, others: 
     Where classes are known, these are theirs, in their order; unless all numbers are in one column of lists.
     """
     rest = prediction_columns(names) or [name for name in names if name not in others]
-    named = [name_in(names, str(label)) for label in classes or ()]
+    start = class_prefix(names, classes or ())
+    named = [f"{start}{label}" for label in classes or ()]
     return named if named and (len(rest) != 1 or rest == named) else rest
 
 
@@ -182,7 +193,10 @@ def check_text(schema: pa.Schema, names: Sequence[str | None]) -> None:
     for name in names:
         at = -1 if name is None else schema.get_field_index(name)
         if at >= 0 and (pa.types.is_binary(schema.types[at]) or pa.types.is_large_binary(schema.types[at])):
-            raise ValueError(f"column {name!r} does not hold text in UTF-8. Save the table in that encoding.")
+            raise ValueError(
+                f"column {name!r} does not hold text in UTF-8. Save the table in that encoding, or name its own: "
+                "encoding='cp1252' for a spreadsheet saved on Windows."
+            )
 
 
 def is_text(kind: pa.DataType) -> bool:

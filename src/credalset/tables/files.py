@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv as plain_csv
 import io
 import json
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 BATCH_ROWS = 1 << 16
-JSON_BLOCK = 1 << 24  # bytes of JSON lines read at a time
+BLOCK = 1 << 24  # bytes of a text file read at a time
 READ_BUFFER = 1 << 20  # bytes of a column that are read ahead, where Arrow would hold all of it
+NOT_UTF8 = "is not text in UTF-8. Name its encoding, such as encoding='cp1252' for a spreadsheet saved on Windows."
 PEEKED = 1 << 13  # bytes at the start of a text file that tell how its fields are split
 
 
@@ -67,7 +69,12 @@ class Table(NamedTuple):
 
 
 def read_table(
-    path: str, format: str | None = None, *, text: Sequence[str] = (), batch_rows: int = BATCH_ROWS
+    path: str,
+    format: str | None = None,
+    *,
+    text: Sequence[str] = (),
+    batch_rows: int = BATCH_ROWS,
+    encoding: str | None = None,
 ) -> Table:
     """Open a file, a folder, a pattern or standard input (``-``) as a stream of record batches.
 
@@ -81,10 +88,12 @@ def read_table(
         Columns that are text even where they look like numbers: ``007`` is not ``7``.
     batch_rows : int
         Rows per batch, at most.
+    encoding : str, optional
+        Of CSV and TSV files that are not UTF-8.
     """
     need("pyarrow", "Reading tables")
     files = [path] if path == STANDARD_STREAM else list(map(str, find_paths(path, any_suffix=format is not None)))
-    streams = (_open_file(file, format, text, batch_rows) for file in files)
+    streams = (_open_file(file, format, text, batch_rows, encoding) for file in files)
     first = next(streams)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -100,11 +109,15 @@ def read_table(
     return Table(first.schema, batches())
 
 
-def _open_file(file: str, format: str | None, text: Sequence[str], batch_rows: int) -> Table:
+def _open_file(file: str, format: str | None, text: Sequence[str], batch_rows: int, encoding: str | None) -> Table:
     kind = kind_of(file, format)
-    readers = {"parquet": _read_parquet, "jsonl": _read_jsonl, "csv": _read_csv, "tsv": _read_csv}
     with readable(file, kind.format):
-        table = readers[kind.format](file, kind, text, batch_rows)
+        if kind.format in ("csv", "tsv"):
+            table = _read_csv(file, kind, text, batch_rows, encoding)
+        else:
+            reader = _read_parquet if kind.format == "parquet" else _read_jsonl
+            table = reader(file, kind, text, batch_rows)
+        _ = table.schema.names  # Arrow decodes them when they are asked for
 
     def batches() -> Iterator[pa.RecordBatch]:
         with readable(file, kind.format):
@@ -122,8 +135,12 @@ def readable(file: str, format: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} {NOT_UTF8}") from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
         what = str(error).strip().split("\n")[0][:300] or type(error).__name__
+        if "invalid UTF8" in what:
+            raise ValueError(f"{file} {NOT_UTF8}") from None
         raise ValueError(f"{file} is not a readable {format} file: {what}") from None
 
 
@@ -151,7 +168,7 @@ def _read_parquet(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -
     return Table(parquet.schema_arrow, parquet.iter_batches(batch_size=batch_rows))
 
 
-def _read_csv(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -> Table:
+def _read_csv(file: str, kind: Kind, text: Sequence[str], batch_rows: int, encoding: str | None) -> Table:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -159,10 +176,30 @@ def _read_csv(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -> Ta
     types = dict.fromkeys(text, pa.string())
     reader = csv.open_csv(
         _input(file, kind),
+        read_options=csv.ReadOptions(encoding=_encoding(file, kind, encoding)),
         parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True, decimal_point=decimal),
     )
     return Table(reader.schema, (part for batch in reader for part in _slices(batch, batch_rows)))
+
+
+def _encoding(file: str, kind: Kind, said: str | None) -> str:
+    """Return the encoding of a text file: UTF-8 if it is that, else the one that was named."""
+    if said is None or file == STANDARD_STREAM:
+        return said or "utf-8"
+    try:
+        codecs.lookup(said)
+    except LookupError:
+        raise ValueError(f"encoding={said!r} is unknown to Python. Try 'cp1252' or 'latin-1'.") from None
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with _input(file, kind) as source:
+        try:
+            while block := source.read(BLOCK):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return said
+    return "utf-8"
 
 
 def _peek(file: str, kind: Kind) -> str:
@@ -210,7 +247,7 @@ def _read_jsonl(file: str, kind: Kind, text: Sequence[str], batch_rows: int) -> 
 def _json_blocks(source: Any) -> Iterator[bytes]:
     """Cut JSON lines into blocks of whole lines."""
     kept = b""
-    while block := source.read(JSON_BLOCK):
+    while block := source.read(BLOCK):
         head, mark, tail = (kept + block).rpartition(b"\n")
         if mark:
             yield head + mark

@@ -21,6 +21,7 @@ from credalset.tables.arrow import (
     PREDICTION,
     Reading,
     check_text,
+    class_prefix,
     columns_to_read,
     is_list,
     is_text,
@@ -62,6 +63,12 @@ class NumberTable:
     def __len__(self) -> int:
         return len(self.items)
 
+    def beginning_with(self, start: str) -> NumberTable:
+        """Return the columns whose names begin so, under the rest of their names."""
+        columns = [k for k, name in enumerate(self.names or ()) if name.startswith(start)]
+        names = tuple((self.names or ())[k].removeprefix(start) for k in columns)
+        return replace(self, values=self.values[:, columns], names=names)
+
     @property
     def probabilities(self) -> FloatArray:
         """The numbers as probabilities of classes, which may have been rounded in their file."""
@@ -93,16 +100,19 @@ def read_numbers(
     classes: Sequence[Hashable] | None = None,
     what: str = "predictions",
     texts: bool | str | None = False,
+    encoding: str | None = None,
 ) -> NumberTable:
     """Read a table of items with one numeric column per class (or feature), or one column of lists, into memory.
 
     Of a table that ``predict`` wrote, the columns ``prediction_…`` are read; where the ``classes`` of a calibration
     are known, theirs, in their order. ``extra`` names further columns by what they are used for; groups and texts are
     text even where they look like numbers. With ``texts``, one column of texts is read, for a model that takes these,
-    the one of that name if it is there; with None, if there is nothing else.
+    the one of that name if it is there; with None, if there is nothing else. ``encoding`` is that of a text file which
+    is not UTF-8.
     """
     known = [texts] if isinstance(texts, str) else []
-    table = read_table(path, format, text=[id, *(column for role, column in extra.items() if role in WORDS), *known])
+    words = [id, *(column for role, column in extra.items() if role in WORDS), *known]
+    table = read_table(path, format, text=words, encoding=encoding)
     batches = iter(table.batches)
     first = next(batches, None)
     shown_beside = [column for role, column in extra.items() if role == "texts"]
@@ -110,9 +120,9 @@ def read_numbers(
     wanted, are_texts = columns_to_read(table.schema, texts, columns, classes, taken, shown_beside)
     if columns is None:
         say_which(Reading(wanted, are_texts), texts)
-        if not are_texts and what == "features" and first is not None:
+        if not are_texts and classes is None and first is not None:
             wanted = _without_words(first, wanted, path)
-    _check_present(table.schema, [id, *extra.values(), *wanted], path)
+    _check_present(table.schema, [id, *wanted], extra, path)
     check_text(table.schema, [id, *extra.values()])
     if not wanted:
         raise ValueError(f"{path} has no columns with {what} beside {id!r}.")
@@ -131,18 +141,25 @@ def read_numbers(
         raise ValueError(f"{path} has no rows.")
     _check_distinct(items, path, id)
     written = prediction_columns(table.schema.names)
+    start = class_prefix(table.schema.names, classes or ()) or (PREDICTION if set(wanted) <= set(written) else "")
     lists = len(wanted) == 1 and is_list(table.schema.field(wanted[0]).type)
     values = np.concatenate(blocks)
     return NumberTable(
         tuple(items),
         softmax(values, axis=1) if logits else values,
-        None if lists else tuple(name.removeprefix(PREDICTION) if name in written else name for name in wanted),
+        None if lists else tuple(name.removeprefix(start) for name in wanted),
         {role: np.array(values) for role, values in kept.items()},
     )
 
 
-def _check_present(schema: pa.Schema, columns: Sequence[str], path: str) -> None:
-    for name in columns:
+def _check_present(schema: pa.Schema, columns: Sequence[str], extra: Mapping[str, str], path: str) -> None:
+    for role, name in extra.items():
+        if name not in schema.names:
+            raise ValueError(
+                f"{role} names the column {name!r}, which {path} does not have; it has {shown(schema.names, 12)}. Such "
+                "columns are looked for in this table, not among the votes."
+            )
+    for name in [*columns, *extra.values()]:
         if schema.get_field_index(name) < 0:
             seen = "no column" if name not in schema.names else f"{schema.names.count(name)} columns"
             raise ValueError(
@@ -224,10 +241,14 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
     items = tuple(table.items[i] for i in chosen)
     kept = NumberTable(items, table.values[chosen], table.names, extra)
     found = votes[rows[chosen]]
+    start = class_prefix(table.names or (), votes.classes) if by_class else ""
+    if start:
+        notes.append(f"the columns that begin with {start!r} are read as predictions of the classes.")
+        kept = kept.beginning_with(start)
     if keep_unvoted:
         counts = np.where(here[:, None], found.counts, 0)
         found = Annotations.from_counts(counts, classes=votes.classes, items=items)
-    return Matched(kept, _as_predicted(found, table) if by_class else found, notes)
+    return Matched(kept, _as_predicted(found, kept) if by_class else found, notes)
 
 
 def as_calibrated(groups: Sequence[Any], calibration: Any) -> list[Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import warnings
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import coo_matrix, csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
+from credalset.annotations import seen
 from credalset.annotations.seen import digests, reused
 from credalset.exceptions import CredalSetWarning
 
@@ -93,10 +97,77 @@ def test_the_page_and_the_plan_say_so() -> None:
     assert any("100 of 200 items" in note for note in notes)
 
 
-def test_no_name_is_kept_and_large_lists_are_sampled() -> None:
-    many = [f"{i}" for i in range(250_000)]
+def test_no_name_is_kept_and_orders_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen, "LARGEST", 1000)
+    many = [f"item {i}" for i in range(3000)]
     known = digests(many)
     assert known.dtype == np.uint64
-    assert 80_000 < len(known) <= 100_000
-    assert reused(known, many).endswith("…)")
+    assert len(known) == 1000
+    assert reused(known, many[::-1]).startswith("1000 of 3000 items")
     assert reused(known, ["a", "b"]) == ""
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        range(450),
+        [str(i) for i in range(450)],
+        [float(i) for i in range(450)],
+        [(i // 9, i % 9) for i in range(450)],
+        [float("nan")] * 450,
+        [None] * 450,
+    ],
+    ids=["range", "texts", "fractions", "pairs", "nan", "none"],
+)
+def test_numbers_that_count_rows_are_no_names(names: Any) -> None:
+    assert not len(digests(list(names)))
+    assert len(digests([90_000_000 + i for i in range(450)])) == 450
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        coo_matrix(DATA.X),
+        deque(["a text", "another"] * 200),
+        [[1, 2], [3]] * 200,
+        iter(range(400)),
+        np.zeros((400, 20_000)),
+        csr_matrix((400, 2**20)),
+        np.array([{"a": 1}] * 400, dtype=object),
+    ],
+    ids=["coo", "deque", "ragged", "iterator", "wide", "wider", "objects"],
+)
+def test_whatever_features_are_nothing_is_refused_and_little_is_read(features: Any) -> None:
+    start = time.process_time()
+    digests(None, features)
+    assert time.process_time() - start < 1.0
+
+
+def test_features_that_are_alike_are_not_the_same() -> None:
+    constant = np.full((200, 3), 1 / 3)
+    made = cs.conformalize(constant, DATA.counts[:200])
+    assert said(lambda: cs.evaluate(made, constant, DATA.counts[200:], alpha=0.1)) == ""
+    assert "These very items" in said(lambda: cs.evaluate(made, constant, DATA.counts[:200], alpha=0.1))
+
+
+def test_a_loaded_classifier_still_knows_what_it_was_trained_on(tmp_path: Path) -> None:
+    classifier().fit(X[:200], VOTES[:200]).save(tmp_path / "fitted")
+    clf = cs.load(tmp_path / "fitted")
+    assert "100 of 100 items" in said(lambda: clf.conformalize(X[100:200], VOTES[100:200]))
+    clf.conformalize(X[200:300], VOTES[200:300])
+    assert "were used in fit or conformalize" in said(lambda: clf.evaluate(X[:50], VOTES[:50], alpha=0.1))
+
+
+def test_features_without_names_are_known_again_by_evaluate() -> None:
+    clf = classifier().fit(DATA.X[:200], DATA.counts[:200]).conformalize(DATA.X[200:300], DATA.counts[200:300])
+    for rows in (slice(200), slice(200, 300)):
+        found = said(lambda rows=rows: clf.evaluate(DATA.X[rows], DATA.counts[rows], alpha=0.1))
+        assert found.count("These very items") == 1
+    assert said(lambda: clf.evaluate(DATA.X[300:], DATA.counts[300:], alpha=0.1)) == ""
+    assert "used in fit:" in said(lambda: clf.compare(DATA.X[:200], DATA.counts[:200], ["tv"]))
+
+
+def test_names_of_features_are_enough_for_folds() -> None:
+    clf = classifier().cross_conformalize(X[:200], DATA.counts[:200], random_state=0)
+    assert "200 of 200 items" in said(lambda: clf.evaluate(X[:200], DATA.counts[:200], alpha=0.1))
+    assert said(lambda: clf.evaluate(X[200:], DATA.counts[200:], alpha=0.1)) == ""

@@ -17,7 +17,7 @@ from credalset._validation import Checked
 from credalset.annotations.labels import Labels, row_names
 from credalset.annotations.seen import NOTHING
 from credalset.calibration import Calibration, CrossCalibration, conformalize
-from credalset.calibration.base import as_level, per_item
+from credalset.calibration.base import as_level, beside, per_item
 from credalset.calibration.noise import Noise
 from credalset.exceptions import CredalSetWarning, warn
 from credalset.metrics.size import evenly
@@ -216,9 +216,11 @@ def evaluate(
         keys = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
         apart = None if calibration.rule.conditional is not None else apart if keys is None else keys
     found = calibration.read_labels(labels, "labels", first)
-    models = checked if isinstance(checked, list) else [checked]
-    if again := calibration.reuse(models[0].items if found.items is None else found.items, models[0].prediction):
-        warn(again)
+    if not isinstance(first, Checked):  # a classifier, which has predicted, has looked itself
+        own = checked[0] if isinstance(checked, list) else checked
+        again = calibration.reuse(own.items if found.items is None else found.items, beside(own.prediction, found))
+        if again:
+            warn(again)
     single = isinstance(alpha, str) or not isinstance(alpha, Iterable) or getattr(alpha, "ndim", 1) == 0
     levels: Any = [alpha] if single else list(alpha)  # type: ignore[arg-type]
     rows = Evaluation()

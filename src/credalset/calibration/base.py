@@ -77,20 +77,20 @@ class BaseCalibration(Hinting):
     def from_rule(cls, score: Score, prediction: Any, labels: Labels, rule: Rule, **own: Any) -> Self:
         """Build a calibration of valid predictions and labels from the rule that they make."""
         n_classes, mixtures = score.n_classes(prediction), uses_mixtures(score, prediction)
-        seen = digests(labels.items, first_array(prediction))
+        seen = digests(labels.items, beside(prediction, labels))
         return cls(score, rule.scores, n_classes, labels.classes, rule, mixtures, seen=seen, **own)
 
-    def reuse(self, items: Any, prediction: Any = None) -> str:
+    def reuse(self, items: Any, rows: Any = None) -> str:
         """Say that items which are to show how well sets cover were used to make them; an empty text if they were not.
 
         Parameters
         ----------
         items : sequence or None
             Names of the items.
-        prediction : array, optional
-            Valid predictions, by which items without names are known again.
+        rows : array, optional
+            By which items without names are known again: `beside` of predictions and labels, or features.
         """
-        which = reused(self.seen, items, None if prediction is None else first_array(prediction))
+        which = reused(self.seen, items, rows)
         so = "what is observed on them says nothing about new items. Keep some aside that neither of the two gets."
         return which and f"{which[0].upper()}{which[1:]} were used in fit or conformalize: {so}"
 
@@ -318,9 +318,10 @@ def check_items(
     Rule.beside_labels(score, prediction, model, groups, weights)
 
 
-def first_array(prediction: Prediction) -> FloatArray:
-    """Return the first array of valid predictions, which tells them from others."""
-    return prediction.arrays()[0] if isinstance(prediction, PredictionBatch) else prediction
+def beside(prediction: Prediction, labels: Labels) -> FloatArray:
+    """Return a row per item by which it is known again, (n, …): its prediction beside its label distribution."""
+    first = prediction.arrays()[0] if isinstance(prediction, PredictionBatch) else prediction
+    return np.hstack([np.reshape(first, (len(first), -1)), labels.distributions])
 
 
 def takes_mixtures(score: Score) -> bool:

@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from credalset._splits import part_size, with_rows
 from credalset.calibration import conformalize
+from credalset.classifier.reuse import warn_of_training
 from credalset.evaluation import CONSTANT, Constant, Evaluation, evaluate
 from credalset.predictors.protocol import predict_for, takes_predictions_of
 from credalset.scores import Score, get_score
@@ -47,6 +48,7 @@ def compare_scores(
         scores = [own, *(score for score in usual if takes_predictions_of(score, classifier.estimator_))]
     chosen = [get_score(score) for score in scores]
     labels = classifier._labels(Y, X)
+    warn_of_training(classifier, X, labels)
     X = with_rows(X, len(labels))
     taken = part_size(calibration_size, len(labels), "calibration_size")
     if taken >= len(labels):

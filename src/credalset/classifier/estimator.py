@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,8 +15,8 @@ from sklearn.utils import _safe_indexing
 from credalset._guessing import Guessing, Hinting
 from credalset._splits import fold_numbers, part_size, with_rows
 from credalset._typing import FloatArray, Prediction
-from credalset.annotations.labels import Labels, row_names
-from credalset.annotations.seen import NOTHING, digests, reused
+from credalset.annotations.labels import Labels
+from credalset.annotations.seen import digests
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.base import check_items, per_item, placeholder
 from credalset.calibration.cross import check_exact, check_options
@@ -26,6 +25,7 @@ from credalset.calibration.noise import Noise
 from credalset.classifier.comparing import compare_scores
 from credalset.classifier.folds import fit_folds
 from credalset.classifier.guesses import ATTRIBUTES, PARAMETERS
+from credalset.classifier.reuse import names_of, warn_of_training, with_seen
 from credalset.classifier.safety import all_or_nothing, check_made_with
 from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Constant, Evaluation, evaluate
@@ -45,11 +45,6 @@ from credalset.predictors.protocol import (
 from credalset.predictors.scoring import SoftScoring
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
-
-NOT_SEEN = (
-    "sets keep their promise only if they are calibrated on items that the model has not seen. fit_conformalize(X, Y) "
-    "splits the items, cross_conformalize(X, Y) uses all of them for both."
-)
 
 
 class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -126,7 +121,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         note_features(self, X, reset=True)
         labels = read_labels(Y, X)
         self.estimator_ = fit_learner(estimator, X, labels)
-        self._seen = digests(row_names(X) if labels.items is None else labels.items, X)
+        self._seen = digests(names_of(X, labels), X)
         self.classes_ = labels.class_names()
         name_classes(self.estimator_, self.classes_)
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
@@ -153,9 +148,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         warn_of_pull(self.estimator_, score)
         prediction = self._predict_one(X)
         labels = self._labels(Y, X)
-        known = getattr(self, "_seen", NOTHING)
-        if again := reused(known, row_names(X) if labels.items is None else labels.items, X):
-            warn(f"{again[0].upper()}{again[1:]} were used in fit: {NOT_SEEN}")
+        warn_of_training(self, X, labels)
         groups, weights = per_item(prediction, groups, weights)
         n_classes = score.n_classes(prediction.prediction)
         if n_classes != labels.n_classes:
@@ -166,7 +159,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         self._forget("estimators_")
         self.classes_ = labels.class_names()
         made = conformalize(prediction, labels, score, noise=self.noise, groups=groups, weights=weights)
-        self.calibration_: Calibration | CrossCalibration = replace(made, seen=np.union1d(made.seen, known))
+        self.calibration_: Calibration | CrossCalibration = with_seen(self, made, X, labels)
         self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)
         return self
 
@@ -224,9 +217,11 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         estimators, prediction = fit_folds(self.estimator, score, X, labels, codes)
         self._forget("estimator_")
         self.estimators_, self.classes_ = estimators, labels.class_names()
-        self.calibration_ = cross_conformalize(
+        made = cross_conformalize(
             prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights, exact=exact
         )
+        self._forget("_seen")
+        self.calibration_ = with_seen(self, made, X, labels)
         self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)
         return self
 
@@ -321,6 +316,8 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             With groups, ``rows.groups`` has the coverage of each.
         """
         prediction, labels = self._predict(X), self._labels(Y, X)
+        if again := self._calibrated().reuse(names_of(X, labels), X):
+            warn(again)
         known = self.constant_ if constant and hasattr(self, "constant_") else None
         return evaluate(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from credalset._typing import AnyArray
+from credalset.annotations.seen import NOTHING
 from credalset.calibration import Calibration, CrossCalibration
 from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
@@ -29,6 +30,7 @@ from credalset.predictors.saved import (
 from credalset.scores import Score, get_score
 from credalset.scores.saved import score_from_dict
 
+TRAINED = "trained"  # the digests of the items that the estimator was trained on
 CONSTANT = "constant-"  # before the names of the arrays of the constant prediction
 
 
@@ -52,6 +54,8 @@ def classifier_to_bundle(classifier: Any) -> Bundle:
             values["constant"] = bundle.values
             arrays |= {CONSTANT + name: array for name, array in bundle.arrays.items()}
             arrays[CONSTANT + "prediction"] = constant.prediction
+    if len(trained := getattr(classifier, "_seen", NOTHING)):
+        arrays[TRAINED] = trained
     has_folds = hasattr(classifier, "estimators_")
     estimators = classifier.estimators_ if has_folds else [classifier.estimator_]
     files: dict[str, bytes] = {}
@@ -91,6 +95,8 @@ def classifier_from_bundle(kind: type, bundle: Bundle, trusted: Sequence[str], m
     else:
         estimators = [load_estimator(bundle.files, values.get("network"), trusted, module)]
         fitted["estimator_"] = estimators[0]
+    if TRAINED in bundle.arrays:
+        fitted["_seen"] = read_array(bundle.arrays, TRAINED, np.uint64, (None,), "digests of the items it has seen")
     check_estimators(estimators, fitted)
     # The parameter is what a new fit would start from: an estimator like the fitted ones.
     classifier = kind(estimators[0], score, None if noise == as_noise(None) else noise)

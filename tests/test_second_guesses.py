@@ -6,7 +6,9 @@ import copy
 import inspect
 import pickle
 import re
+from abc import ABC
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -435,3 +437,41 @@ def test_pickles_are_never_opened(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"\x80\x04.")
     with pytest.raises(cs.FileFormatError, match=r"by joblib or pickle, which .* never opens.*clf\.save\(directory\)"):
         cs.load(tmp_path / name)
+
+
+# --- classes of users ---
+
+
+def test_methods_of_users_are_theirs() -> None:
+    def injecting(method: Any) -> Any:
+        return wraps(method)(lambda self, *args: method(self, 7, *args))
+
+    class Mine(cs.ConformalCredalClassifier, ABC):
+        def run(self, X: Any, alpha: float = 0.1, **options: Any) -> Any:
+            return alpha, options
+
+        @injecting
+        def draw(self, seed: int, n: int) -> tuple[int, int]:
+            return seed, n
+
+        @wraps(len)
+        def size(self, *args: Any) -> int:
+            return len(args)
+
+        @property
+        def broken(self) -> Any:
+            return self.estimator_.nothing
+
+    mine = Mine()
+    assert mine.run(1, significance="wald") == (0.1, {"significance": "wald"})
+    assert mine.draw(3) == (7, 3)
+    assert mine.size(1, 2) == 2
+    with pytest.raises(AttributeError, match="no attribute 'estimator_'"):
+        _ = mine.broken
+
+
+def test_arguments_that_would_change_their_meaning_are_not_taken(clf: cs.ConformalCredalClassifier) -> None:
+    with pytest.raises(TypeError, match="compare has no argument 'test_size'"):
+        clf.compare(FRAME["text"][60:], COUNTS[60:], test_size=0.2)
+    with pytest.raises(TypeError, match="report has no argument 'target'"):
+        cs.report(clf, FRAME["text"][60:], COUNTS[60:], None, target=0.9)

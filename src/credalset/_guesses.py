@@ -10,7 +10,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "alpha": ("miscoverage", "error_rate", "significance", "significance_level"),
     "ask": ("columns", "questions"),
     "budget": ("n", "n_votes"),
-    "calibration_size": ("test_size", "conformalize_size"),
+    "calibration_size": ("conformalize_size",),
     "classes": ("categories", "class_names"),
     "conformalize_size": ("cal_size", "calib_size", "calibration_size"),
     "delimiter": ("sep", "separator"),
@@ -25,7 +25,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "n_resamples": ("n_boot", "n_bootstrap"),
     "names": ("mapper", "mapping"),
     "noise": ("noise_model",),
-    "path": ("file", "file_name", "filename", "filepath", "out", "outfile", "output", "target"),
+    "path": ("file", "file_name", "filename", "filepath", "out", "outfile", "output"),
     "random_state": ("random_seed", "rng", "seed"),
     "score": ("nonconformity",),
     "scores": ("nonconformities", "score"),
@@ -50,12 +50,14 @@ ARGUMENTS_OF: dict[str, dict[str, tuple[str, ...]]] = {
         ("evaluate", "plan", "report"),
         _LABELLED | {"prediction": ("X", "pred", "predictions"), "predictions": ("X", "pred", "prediction")},
     ),
+    "fit_conformalize": {"calibration_size": ("test_size",)},
 }
 
 #: arguments that change nothing where they say what is so anyway
 SO_ANYWAY: dict[str, dict[str, tuple[Any, ...]]] = {
     "to_csv": {"index": (False, None), "header": (True,)},
     "to_parquet": {"index": (False, None)},
+    "from_wide": {"missing": ("drop",)},
 }
 
 _COVERAGE = "alpha is the miscoverage rate, 1 − coverage: write alpha=0.1 for a coverage of 0.9."

@@ -8,6 +8,7 @@ what is in the tables of `_guesses.py`.
 from __future__ import annotations
 
 import inspect
+from abc import ABCMeta
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache, wraps
@@ -54,6 +55,8 @@ class Arguments:
         tables = (ARGUMENTS, ARGUMENTS_OF.get(self.function, {}))
         called = ((name, others) for table in tables for name, others in table.items() if name in self.names)
         self.called = {other: name for name, others in called for other in others if other not in self.names}
+        if self.is_open:  # what it does not know is for whoever it passes it on to
+            self.called = {}
 
     def understand(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments under the names that the function has for them, or say which it has not."""
@@ -197,6 +200,8 @@ class Hinting:
     def __init_subclass__(cls, **options: Any) -> None:
         """Have every public method explain its arguments."""
         super().__init_subclass__(**options)
+        if not cls.__module__.startswith("credalset."):  # methods of others are theirs
+            return
         for name, value in list(vars(cls).items()):
             if name.startswith("_"):
                 continue
@@ -211,10 +216,12 @@ class Hinting:
             text = f"{(type(self)._known_as or type(self).__name__)!r} object has no attribute {name!r}"
             if name.startswith("_"):  # asked for by copy, pickle and the like, which look for nothing else
                 raise AttributeError(text, name=name, obj=self)
+            if isinstance(inspect.getattr_static(type(self), name, None), property):
+                return object.__getattribute__(self, name)  # it failed by itself: let its own error be seen
             raise AttributeError(f"{text}. {_advice(type(self), name)}", name=name)
 
 
-class HintingClass(type):
+class HintingClass(ABCMeta):  # so that classes of users can be abstract, too
     """Says of a class, too, what is meant by an attribute that it does not have."""
 
     if not TYPE_CHECKING:

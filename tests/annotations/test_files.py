@@ -320,6 +320,12 @@ def test_pieces_of_any_size_give_the_same_values(values, chunk, indent, ascii_on
         parsing.CHUNK = before
 
 
+@pytest.mark.parametrize("text", ["1 2.", "[1, 2.", '{"a": 1} 3e', "1 2e+"])
+def test_a_number_that_is_cut_is_no_number(text):
+    with pytest.raises(FileFormatError, match="f has"):
+        list(JsonStream(io.StringIO(text), "f"))
+
+
 @given(st.lists(VALUES, min_size=1, max_size=4), st.data())
 def test_a_file_that_is_cut_never_passes_for_whole(values, data):
     text = json.dumps(values)

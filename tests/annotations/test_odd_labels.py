@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
+import pandas
 import pytest
 
 from credalset import Annotations
@@ -92,3 +94,45 @@ def test_labels_are_renamed_wherever_votes_are_read() -> None:
         Annotations.from_table(ROWS, rename={"mitle": "middle"})
     with pytest.raises(TypeError, match="rename must map old names to new ones"):
         Annotations.from_table(ROWS, rename="middle")
+
+
+def scale_in(kind: str, labels: list[str | None]) -> Any:
+    levels = ["Low", "Mid", "High", "Extreme", "?"]
+    if kind == "pandas":
+        return pandas.DataFrame({"task": range(len(labels)), "label": pandas.Categorical(labels, levels, ordered=True)})
+    arrow = pytest.importorskip("pyarrow")
+    codes = arrow.array([levels.index(label) for label in labels], arrow.int32())
+    column = arrow.DictionaryArray.from_arrays(codes, arrow.array(levels), ordered=True)
+    return arrow.table({"task": list(range(len(labels))), "label": column})
+
+
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow"])
+def test_a_declared_scale_stays_one(kind: str) -> None:
+    table = scale_in(kind, ["High", "Low", "Mid", "?", "High"])
+    votes = Annotations.from_table(table, empty=["?"], missing="drop")
+    assert votes.classes == ("Low", "Mid", "High", "Extreme")
+    assert votes.ordered
+    assert votes.counts.sum(axis=0).tolist() == [1, 1, 2, 0]
+    tidied = Annotations.from_table(table, empty=["?"], missing="drop", tidy=True, rename={"Mid": "middle"})
+    assert tidied.classes == ("low", "middle", "high", "extreme")
+    assert tidied.ordered
+
+
+def test_cells_of_spaces_are_no_label(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("task,worker,label\na,x,yes\na,y,  \nb,x,no\n")
+    votes = Annotations.read(tmp_path / "v.csv", tidy=True, missing="drop")
+    assert votes.classes == ("no", "yes")
+    wide = {"id": ["a", "b"], "x": ["yes", " "], "y": [" ", "no"]}
+    assert Annotations.from_wide(wide, tidy=True, missing="drop").classes == ("no", "yes")
+    with pytest.raises(ValueError, match="that are missing"):
+        Annotations.from_table({"task": ["a", "b", "b"], "label": ["yes", " ", "no"]}, tidy=True)
+
+
+def test_names_that_tidying_makes_one() -> None:
+    with pytest.raises(ValueError, match="rename has two names for 'y'"):
+        Annotations.from_table([("a", "b", "y")], rename={"Y": "yes", "y": "maybe"}, tidy=True)
+    rows = [("t", "a", (1, 2)), ("t", "b", b"x")]
+    votes = Annotations.from_table(rows, rename={(1, 2): "pair", b"x": "bytes"})
+    assert votes.classes == ("bytes", "pair")
+    asked = Annotations.from_table([("t", "a", "High "), ("t", "b", "low")], one_vs_rest="HIGH", tidy=True)
+    assert asked.classes == ("not high", "high")

@@ -98,7 +98,8 @@ def test_labels_are_merged_and_the_python_that_is_shown_does_the_same(folder: Pa
 def test_what_cannot_be_renamed(folder: Path) -> None:
     assert "--rename must say old=new, such as y=yes,n=no, but is 'hi'" in error("agree", "votes.csv", "--rename", "hi")
     assert "--rename names 'hy', which no label is called" in error("agree", "votes.csv", "--rename", "hy=high")
-    assert split_pairs(["a=b,c=d", "e, f=g", "h=i=j"]) == {"a": "b", "c": "d", "e, f": "g", "h": "i=j"}
+    assert split_pairs(["a=b,c=d", "e, f=g", ">=5=high"]) == {"a": "b", "c": "d", "e, f": "g", ">=5": "high"}
+    assert "--rename must say old=new" in error("agree", "votes.csv", "--rename", "hi=high,low")
 
 
 def test_a_label_that_the_predictions_lack_can_be_renamed(folder: Path) -> None:

@@ -9,7 +9,10 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import credalset as cs
 
 pa = pytest.importorskip("pyarrow")
 
@@ -178,3 +181,21 @@ def test_json_lines_may_change_their_type_after_the_first_block(
     assert [row["task"] for row in found] == [f"2024-01-{day:02}" for day in range(1, 13)], "names, no dates"
     assert found[-1]["x"] == json.loads(late)
     assert len(found) == 12
+
+
+def test_columns_to_keep_whose_type_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty so far, then words: they are kept. Numbers, then others: a sentence, not a traceback."""
+    made = cs.conformalize(np.full((50, 2), 0.5), np.full((50, 2), 2), classes=["a", "b"])
+    monkeypatch.setattr("credalset.tables.files.BLOCK", 64)
+    rows = [{"task": f"t{i}", "a": 0.5, "b": 0.5} for i in range(8)]
+    for first, then, kept in ((None, "words", True), (1, 0.5, False)):
+        lines = [json.dumps(row | {"note": first if i < 4 else then}) for i, row in enumerate(rows)]
+        (tmp_path / "new.jsonl").write_text("\n".join(lines))
+        table = read_table(str(tmp_path / "new.jsonl"))
+        scorer = cs.Scorer(made, ask=["width"], keep=["note"]).for_input(table.schema)
+        if kept:
+            found = [note for batch in scorer.map_batches(table.batches) for note in batch.to_pydict()["note"]]
+            assert found == [None] * 4 + ["words"] * 4
+        else:
+            with pytest.raises(ValueError, match="column 'note' changes its type on the way, from int64 to double"):
+                list(scorer.map_batches(table.batches))

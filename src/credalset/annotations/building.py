@@ -25,7 +25,7 @@ from credalset.annotations.counting import (
     drop_unreadable_times,
     recover_counts,
 )
-from credalset.annotations.naming import refuse_item_column
+from credalset.annotations.naming import refuse_item_column, tidied
 from credalset.annotations.odd_labels import warn_of_odd_labels
 from credalset.annotations.records import are_votes, as_count_matrix, as_votes, check_records
 from credalset.annotations.scale import Positions, find_positions
@@ -37,6 +37,7 @@ from credalset.annotations.table import (
     align,
     as_list,
     as_names,
+    categories_of,
     default_classes,
     find_columns,
     has_ordered_categories,
@@ -141,22 +142,24 @@ class Building(Hinting):
         rules = Rules(duplicates, unknown, missing, tidy)
         names = {"task": task, "worker": worker, "label": label, "time": time, "weight": weight}
         raw = find_columns(table, names)
-        single = SingleLabels(one_vs_rest, classes)
-        spelling, labels = Spelling(rename, tidy), without(raw["label"], empty)
-        if rename or tidy:
-            labels = spelling(as_list(labels))
-            spelling.check()
+        single = SingleLabels(tidied(one_vs_rest) if tidy else one_vs_rest, classes)
+        spelling, given = Spelling(rename, tidy), raw["label"]
+        labels = spelling(without(as_list(given), empty))
+        declared = categories_of(given)
+        if declared is not None:
+            declared = [name for name in dict.fromkeys(spelling(without(declared, empty))) if name is not None]
+        spelling.check()
         columns = {role: Column.encode(role, column) for role, column in raw.items() if role != "label"}
         if time is None:
             drop_unreadable_times(columns)
-        columns["label"] = Column.encode("label", single(as_list(labels), lambda row: f"Row {row} of label"))
+        columns["label"] = Column.encode("label", single(labels, lambda row: f"Row {row} of label"))
         single.check()
         wanted = single.classes or classes
-        known = default_classes(labels, columns["label"]) if wanted is None else wanted
+        known = wanted if wanted is not None else declared or default_classes(columns["label"])
         counted = count_votes(columns, known, items, rules)
         if wanted is None:
             warn_of_odd_labels(counted.classes, counted.matrix.sum(axis=0))
-        inferred = wanted is None and has_ordered_categories(labels)
+        inferred = wanted is None and has_ordered_categories(given)
         places = find_positions(counted.classes, ordered, positions, inferred)
         return cls._counted(counted, "weight" in columns, places)
 
@@ -219,6 +222,7 @@ class Building(Hinting):
             positions=positions,
             one_vs_rest=one_vs_rest,
             unknown=unknown,
+            missing="drop",  # cells that hold nothing but spaces, once these are gone
             tidy=tidy,
             rename=rename,
         )

@@ -13,6 +13,7 @@ from credalset.exceptions import warn
 BLANK = {"n/a", "#n/a", "na", "nan", "null", "?", "??", "-", "--", "."}
 #: share of the votes of another label up to which a label that is spelt almost like it is taken for a slip
 RARE = 0.1
+MOST_CLASSES = 200  # that are compared with each other
 SHORTEST = 4  # letters: shorter words are close to many
 
 
@@ -82,18 +83,23 @@ def find_slips(classes: Sequence[Hashable], votes: Sequence[Any] | AnyArray) -> 
     usual = [(name, n) for name, n in texts if len(name) >= SHORTEST and not any(map(str.isdigit, name))]
     return [
         (name, round(n), other)
-        for name, n in usual
-        for other, more in usual
+        for name, n in usual[:MOST_CLASSES]
+        for other, more in usual[:MOST_CLASSES]
         if n <= RARE * more and tidied(name) != tidied(other) and _is_one_slip(tidied(name), tidied(other))
     ]
 
 
 def _is_one_slip(one: str, other: str) -> bool:
-    """Tell whether a letter too many, too few or wrong, or two in the wrong order, make one text of the other."""
+    """Tell whether a letter too many, too few or wrong, or two in the wrong order, make one text of the other.
+
+    Not at the start of a word, where they make another one: typical and atypical.
+    """
     short, long = sorted((one, other), key=len)
     if len(long) - len(short) > 1:
         return False
     start = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    if start == 0 or short[start - 1] == " ":
+        return False
     if len(short) < len(long):
         return short[start:] == long[start + 1 :]
     swapped = long[:start] + long[start + 1 : start + 2] + long[start : start + 1] + long[start + 2 :]

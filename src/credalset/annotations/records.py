@@ -61,7 +61,7 @@ def as_count_matrix(records: Any, classes: Iterable[Hashable] | None) -> tuple[F
         if odd:
             raise TypeError(f"records[{item!r}] must hold numbers of votes, but holds {odd[0]!r}. Pass {SHAPES}.")
     seen = list(dict.fromkeys(name for row in rows for name in row))
-    names = default_classes(None, Column.encode("label", seen)) if classes is None else list(classes)
+    names = default_classes(Column.encode("label", seen)) if classes is None else list(classes)
     unknown = [name for name in seen if name not in names]
     if unknown:
         raise ValueError(

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from credalset.annotations.naming import as_mark, tidied
-from credalset.annotations.table import SEVERAL
+from credalset.annotations.table import SEVERAL, is_missing
 
 
 class Spelling:
@@ -25,7 +25,10 @@ class Spelling:
         if not isinstance(rename, Mapping | None):
             raise TypeError(f"rename must map old names to new ones, {{'old': 'new'}}, but is {rename!r}.")
         self.rename, self.tidy = rename or {}, tidy
-        self.new = {self._mark(old): new for old, new in self.rename.items()}
+        self.new: dict[Any, Hashable] = {}
+        for old, new in self.rename.items():
+            if self.new.setdefault(self._mark(old), new) != new:
+                raise ValueError(f"rename has two names for {old!r}, which it meets in several spellings. Keep one.")
         self.met: dict[Any, None] = {}
 
     def __call__(self, labels: list[Any]) -> list[Any]:
@@ -43,7 +46,10 @@ class Spelling:
             )
 
     def _mark(self, label: Any) -> Any:
-        return tidied(as_mark(label)) if self.tidy else as_mark(label)
+        mark = as_mark(label)
+        if mark is None:  # bytes, tuples and dates are compared as they are
+            return label if isinstance(label, Hashable) and not is_missing(label) else None
+        return tidied(mark) if self.tidy else mark
 
     def _spell(self, label: Any) -> Any:
         if isinstance(label, SEVERAL):
@@ -52,4 +58,4 @@ class Spelling:
         if mark is not None:
             self.met[mark] = None
         found = self.new.get(mark, label) if mark is not None else label
-        return tidied(found) if self.tidy else found
+        return (tidied(found) or None if isinstance(found, str) else found) if self.tidy else found

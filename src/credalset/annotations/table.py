@@ -165,14 +165,19 @@ def is_number_text(value: Any) -> bool:
     return isinstance(value, str) and NUMBER_TEXT.fullmatch(value) is not None
 
 
-def default_classes(raw: Any, column: Column) -> list[Any]:
-    """Return the category order that the label column carries, else its labels sorted; number texts as numbers."""
+def categories_of(raw: Any) -> list[Any] | None:
+    """Return the categories that a label column declares, in their order; None if it declares none."""
     categories = getattr(getattr(raw, "dtype", None), "categories", None)
     if categories is not None and hasattr(categories, "__len__"):
         return as_list(categories)
     if getattr(getattr(raw, "type", None), "ordered", False) and len(raw):
         unified = raw.unify_dictionaries().chunk(0) if hasattr(raw, "unify_dictionaries") else raw
         return as_list(unified.dictionary)
+    return None
+
+
+def default_classes(column: Column) -> list[Any]:
+    """Return the labels of a column, sorted; number texts as numbers."""
     labels = column.present()
     try:
         return sorted(labels, key=float) if all(map(is_number_text, labels)) else sorted(labels)

@@ -14,6 +14,7 @@ from credalset.exceptions import warn
 
 #: classes and items beyond which nothing more is to be learned
 MOST_CLASSES, MOST_ITEMS = 50, 1000
+FEWEST_ITEMS = 50  # below which chance alone may put columns into another order
 #: share of the best order's covariance that the order at hand must miss, and by how many standard errors, for a word
 POORER, SURE = 0.5, 6.0
 
@@ -34,7 +35,7 @@ def warn_of_order(prediction: FloatArray, shares: FloatArray, classes: Sequence[
         Names of the columns of ``shares``.
     """
     k, step = len(classes), -(-len(prediction) // MOST_ITEMS)
-    if k > MOST_CLASSES or len(prediction) < 2:
+    if k > MOST_CLASSES or len(prediction) < FEWEST_ITEMS:
         return
     p, y = (values[::step] - values[::step].mean(axis=0) for values in (prediction, shares))
     order = linear_sum_assignment(p.T @ y, maximize=True)[1]  # the class that each column follows

@@ -165,13 +165,13 @@ def split_names(names: str | None) -> list[str] | None:
 def split_pairs(pairs: list[str] | None) -> dict[str, str] | None:
     """Read new names by old ones, old=new, given one by one or separated by commas.
 
-    Commas belong to a name where they do not separate pairs: ``a, b=c`` is one.
+    Commas belong to a name where they do not separate pairs: ``a, b=c`` is one. The last = of a pair is what splits it.
     """
     found: dict[str, str] = {}
     for said in pairs or ():
         parts = said.split(",")
-        for part in parts if all("=" in part for part in parts) else [said]:
-            old, _, new = (text.strip() for text in part.partition("="))
+        for part in [said] if "=" not in parts[0] else parts:
+            old, _, new = (text.strip() for text in part.rpartition("="))
             if not old or not new:
                 raise ValueError(f"--rename must say old=new, such as y=yes,n=no, but is {said!r}.")
             found[old] = new

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Collection
@@ -69,9 +70,12 @@ def _value(written: str) -> str:
     """Write a Python value as a word of the shell."""
     if written in ("...", "[...]", "True"):
         return ""
-    if written == "None":
-        return "''"
-    words = [word.strip().strip("'\"") for word in written.strip("[](){}").split(",")]
-    if written.startswith("{"):
-        words = ["=".join(part.strip().strip("'\"") for part in word.split(":", 1)) for word in words]
-    return shlex.quote(",".join(word for word in words if word))
+    try:
+        value = ast.literal_eval(written)
+    except (ValueError, SyntaxError):  # a word
+        value = written
+    if isinstance(value, dict):
+        words = [f"{old}={'...' if new is ... else new}" for old, new in value.items()]
+    else:
+        words = [str(word) for word in value if word != ""] if isinstance(value, list | tuple) else [str(value)]
+    return shlex.quote("" if value is None else ",".join(words))

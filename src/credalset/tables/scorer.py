@@ -159,7 +159,10 @@ class Scorer:
         check_text(schema, [self.id, self.groups, *self.keep])
         if self.carried is not None:
             return self
-        return replace(self, carried=pa.schema([schema.field(i).remove_metadata() for i in self._carried(schema)]))
+        fields = [schema.field(i).remove_metadata() for i in self._carried(schema)]
+        # Of a column that is empty so far, more cannot be said; words fit in wherever there are any.
+        fields = [each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in fields]
+        return replace(self, carried=pa.schema(fields))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Predict the sets of a batch and return their answers, one row for each row."""
@@ -236,7 +239,7 @@ class Scorer:
         names = [name for name in (self.id, *self.keep) if name is not None]
         kinds = [pa.string()] * len(names) if self.carried is None else list(self.carried.types)
         arrays = [pa.nulls(len(sets), kind) for kind in kinds] if carried is None else carried
-        found: dict[str, Any] = {n: a.cast(kind) for n, a, kind in zip(names, arrays, kinds, strict=True)}
+        found: dict[str, Any] = {n: _as(kind, a, n) for n, a, kind in zip(names, arrays, kinds, strict=True)}
         classes = sets.classes if sets.classes is not None else range(sets.n_classes)
         answers = {"alpha": pa.array(np.full(len(sets), self.alpha))}
         answers |= arrow_columns(columns(sets, self.ask), classes)
@@ -244,3 +247,15 @@ class Scorer:
         if taken:
             raise ValueError(f"column {taken[0]!r} cannot be kept: the result has one of that name. Rename it.")
         return pa.RecordBatch.from_pydict(found | answers)
+
+
+def _as(kind: pa.DataType, array: pa.Array, name: str) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return array.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(
+            f"column {name!r} changes its type on the way, from {kind} to {array.type}, and cannot be kept. Write it "
+            "as text everywhere."
+        ) from None

@@ -100,7 +100,7 @@ def _retyped(column: Column, kind: ColumnType) -> Column:
 
 def _classes(labels: Column, votes: VoteFile, kind: ColumnType) -> list[Any]:
     """Return the labels that could be chosen in the order of the export, then others; sorted if they are numbers."""
-    seen = default_classes(None, labels)
+    seen = default_classes(labels)
     declared = list(dict.fromkeys(map(kind, votes.log.classes)))
     every = declared + [label for label in seen if label not in declared]
-    return default_classes(None, Column.encode("label", every)) if kind.name in ("int", "float") else every
+    return default_classes(Column.encode("label", every)) if kind.name in ("int", "float") else every

@@ -102,10 +102,12 @@ class JsonStream:
         if self.ended:
             return False
         more = self.stream.read(max(CHUNK, len(self.buffer) - self.position))
-        self.ended = not more
+        if not more:
+            self.ended = True
+            return False
         self.buffer = self.buffer[self.position :] + more
         self.position = 0
-        return bool(more)
+        return True
 
     def _fault(self, what: str) -> FileFormatError:
         return FileFormatError(f"{self.name} has {what}, in line {self.line}. Export it again, or mend the line.")

@@ -13,6 +13,7 @@ from typing import Any
 from credalset._validation import check_choice
 from credalset.annotations.counting import as_seconds
 from credalset.annotations.labels import shown
+from credalset.annotations.naming import tidied
 from credalset.annotations.readers.common import Export, Log, Reader, Wanted
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.registry import READERS, Recognition, recognise
@@ -167,7 +168,8 @@ class VoteFile:
     def _labelled(self) -> Iterator[Batch]:
         """Yield batches with single labels; rows without one are still there, and say which items there are."""
         self.log = log = Log(number_texts=frozenset(ROLES if self.source.is_text else ()))
-        single, spelling = SingleLabels(self.wanted.one_vs_rest), self.spelling
+        spelling, asked = self.spelling, self.wanted.one_vs_rest
+        single = SingleLabels(tidied(asked) if spelling.tidy else asked)
         found: set[str] = set()
         unknown = count(1)
         for batch in self.reader.batches(Export(self.source, self.wanted, log)):

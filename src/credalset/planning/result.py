@@ -200,6 +200,9 @@ class Plan(Hinting):
             ]
         )
 
+    def __str__(self) -> str:
+        return self.summary()
+
     def __repr__(self) -> str:
         done = ", ".join(f"{count} {name}" for name, count in self.counts().items())
         return f"Plan: {len(self)} items, {done}; {self.ask.sum()} votes, mean width {self.outlook}"

@@ -588,3 +588,14 @@ def test_names_of_sets_are_on_every_export() -> None:
     assert sets.to_frame()["item"].tolist() == list(frame.index)
     assert list(sets.queue().items) == list(frame.index)
     assert sets[3:5].to_frame()["item"].tolist() == ["m3", "m4"]
+
+
+def test_slices_are_called_as_the_series_of_groups_is() -> None:
+    pandas = pytest.importorskip("pandas")
+    data = cs.datasets.make_synthetic(300, random_state=0)
+    made = cs.conformalize(data.distributions[:150], data.counts[:150])
+    channel = pandas.Series(["web", "mail"] * 75, name="channel")
+    page = cs.report(made, data.distributions[150:], data.counts[150:], None, groups=channel)
+    assert "<caption>By channel</caption>" in page.html
+    plain = cs.report(made, data.distributions[150:], data.counts[150:], None, groups=channel.tolist())
+    assert "<caption>By group</caption>" in plain.html

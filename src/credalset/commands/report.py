@@ -10,6 +10,7 @@ import typer
 from credalset.commands import shared
 from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Alpha, ShowPython
+from credalset.exceptions import need
 from credalset.reporting import report as write_report
 
 
@@ -40,6 +41,8 @@ def report(
         )
         return
     asked, matched, carried = pair.read()
+    if table.groups is not None:  # so that the page calls them as the table does
+        carried["groups"] = need("pandas").Series(carried["groups"], matched.table.items, name=table.groups)
     command = f"credalset {shared.quoted(*sys.argv[1:])}"
     made = write_report(
         model, asked, matched.votes, out, items=matched.table.items, command=command, **options, **carried

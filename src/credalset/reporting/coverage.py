@@ -113,7 +113,7 @@ def _features(measures: Measures, there: BoolArray) -> dict[str, AnyArray]:
     """What coverage is looked at by: nothing that was read off the labels themselves."""
     items, features = measures.items, dict[str, AnyArray]()
     if items.groups is not None:
-        features["group"] = np.array([str(key) for key in items.groups], dtype=object)[there]
+        features[items.grouped_by] = np.array([str(key) for key in items.groups], dtype=object)[there]
     names = np.array(items.classes, dtype=object)
     features["predicted class"] = names[measures.sets.center.argmax(axis=1)][there]
     features["width of the set"] = np.nan_to_num(measures.width[there], nan=0.0).round(6)

@@ -150,6 +150,8 @@ class Items:
         True distributions, in simulations.
     groups : list or None
         One key per item.
+    grouped_by : str
+        What they are groups of.
     features : dict
         Further values of the items by which coverage may differ.
     """
@@ -162,6 +164,7 @@ class Items:
     truth: FloatArray | None = None
     groups: list[Any] | None = None
     features: dict[str, AnyArray] = field(default_factory=dict)
+    grouped_by: str = "group"
 
     def __len__(self) -> int:
         return len(self.names)
@@ -186,6 +189,7 @@ def read_items(
         raise ValueError(f"classes must name each of the {k} classes, but holds {len(own)} names: {list(own)}.")
     known = sets.items if items is None else items
     keys = None if known is None else _per_item(known, "items", n)
+    called = getattr(groups, "name", None)
     texts, images, groups = (
         in_item_order(given, keys, name, "prediction")
         for given, name in ((texts, "texts"), (images, "images"), (groups, "groups"))
@@ -203,6 +207,7 @@ def read_items(
         links=None if images is None else [safe_link(link) for link in _per_item(images, "images", n)],
         truth=None if truth is None else _rows(Labels.read(truth, "truth", n_classes=k).distributions, "truth", n),
         groups=None if groups is None else _per_item(groups, "groups", n),
+        grouped_by=called if isinstance(called, str) and called else "group",
         features={plain(name): np.asarray(_per_item(v, f"slices[{name!r}]", n)) for name, v in slices.items()},
     )
 

@@ -201,31 +201,43 @@ def evaluate(
             several += [row | {"score": str(name)} for row in table]
             several.groups += [row | {"score": str(name)} for row in table.groups]
         return several
-    first: Any = prediction
-    if isinstance(calibration, CrossCalibration):
-        first = first[0] if len(first) else None
-    groups, weights = per_item(first, groups, weights)
-    if isinstance(calibration, CrossCalibration):
-        checked: Any = [Checked(block, row_names(first)) for block in calibration.check_models(prediction)]
-        keys, apart = None, groups
-    else:
-        checked = Checked(calibration.check(prediction), row_names(prediction))
-        apart = groups
-        if calibration.rule.groups is None and calibration.rule.conditional is None:
-            groups = None  # one threshold for all: groups only tell how it serves them
-        keys = calibration.rule.new_keys(groups, calibration.score, checked.prediction)
-        apart = None if calibration.rule.conditional is not None else apart if keys is None else keys
-    found = calibration.read_labels(labels, "labels", first)
-    if not isinstance(first, Checked):  # a classifier, which has predicted, has looked itself
-        own = checked[0] if isinstance(checked, list) else checked
-        again = calibration.reuse(own.items if found.items is None else found.items, beside(own.prediction, found))
-        if again:
-            warn(again)
     single = isinstance(alpha, str) or not isinstance(alpha, Iterable) or getattr(alpha, "ndim", 1) == 0
     levels: Any = [alpha] if single else list(alpha)  # type: ignore[arg-type]
-    rows = Evaluation()
+    return _evaluate(calibration, prediction, labels, levels, groups, weights, volume, constant)
+
+
+def _evaluate(
+    calibration: Calibration | CrossCalibration,
+    prediction: Any,
+    labels: Any,
+    levels: Sequence[float],
+    groups: Any,
+    weights: Any,
+    volume: bool | None,
+    constant: Constant | None,
+) -> Evaluation:
+    """Evaluate one calibration."""
+    rule, is_cross = calibration.rule, isinstance(calibration, CrossCalibration)
+    first = prediction if not is_cross else prediction[0] if len(prediction) else None
+    groups, weights = per_item(first, groups, weights)
+    own = (
+        [Checked(block, row_names(first)) for block in calibration.check_models(prediction)]
+        if isinstance(calibration, CrossCalibration)
+        else [Checked(calibration.check(prediction), row_names(prediction))]
+    )
+    found = calibration.read_labels(labels, "labels", first)
+    if not isinstance(first, Checked):  # a classifier, which has predicted, has looked itself
+        names = own[0].items if found.items is None else found.items
+        if again := calibration.reuse(names, beside(own[0].prediction, found)):
+            warn(again)
+    apart = groups
+    if rule.groups is None and rule.conditional is None:
+        groups = None  # one threshold for all: groups only tell how it serves them
+    keys = None if is_cross else rule.new_keys(groups, calibration.score, own[0].prediction)
+    apart = None if rule.conditional is not None else apart if keys is None else keys
+    rows, asked = Evaluation(), own if is_cross else own[0]
     for level in levels:
-        sets = calibration.predict_set(checked, level, groups=groups, weights=weights)
+        sets = calibration.predict_set(asked, level, groups=groups, weights=weights)  # type: ignore[arg-type]
         row = _head(calibration.score, level) | _row(sets, found, volume, sets)
         verdict = judge(calibration, sets.contains(found), float(as_level(level)), groups=keys)
         low, high = verdict.band or (None, None)

@@ -6,7 +6,9 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
 from credalset.exceptions import CredalSetWarning
@@ -55,3 +57,36 @@ def test_models_that_say_little_are_not_suspected(seed: int) -> None:
     constant = np.tile(rng.dirichlet([5.0] * 4), (n, 1))
     for prediction in (guess, constant, 0.9 * guess + 0.1 * truth, truth):
         assert said(prediction, votes) == ""
+
+
+# --- scales ---
+
+SCALED = cs.Annotations.from_counts(VOTES.counts, classes=CLASSES, ordered=True)
+NAMED = pd.DataFrame(GOOD, columns=CLASSES)
+
+
+@pytest.mark.parametrize("score", ["ws", cs.scores.Wasserstein([0, 1, 2, 5]), cs.scores.Normalized("ws")])
+def test_scores_that_go_by_order_refuse_columns_in_another(score: Any) -> None:
+    made = cs.conformalize(NAMED, SCALED, score)
+    words = r"on the scale 'low', 'middle', 'high', 'emergency', but predictions have .* 'emergency', 'high', 'low'"
+    with pytest.raises(ValueError, match=words):
+        cs.conformalize(NAMED[sorted(CLASSES)], SCALED, score)
+    with pytest.raises(ValueError, match=words):
+        cs.conformalize(GOOD[:, ALPHABETICAL], SCALED, score, classes=sorted(CLASSES))
+    again = NAMED[sorted(CLASSES)][list(SCALED.classes)]  # as the message says
+    assert cs.conformalize(again, SCALED, score).threshold(0.1) == made.threshold(0.1)
+    assert made.predict_set(NAMED[sorted(CLASSES)], 0.1).classes == tuple(CLASSES)
+
+
+def test_a_model_fitted_elsewhere_is_refused_and_one_fitted_to_the_votes_is_not() -> None:
+    labels = [CLASSES[k] for k in TRUTH.argmax(axis=1)]
+    fitted = LogisticRegression().fit(GOOD[:200], labels[:200])
+    with pytest.raises(ValueError, match="a classifier learns it where it is fitted to votes on that scale"):
+        cs.ConformalCredalClassifier(fitted, "ws").conformalize(GOOD[200:], SCALED[200:])
+    own = cs.ConformalCredalClassifier(LogisticRegression(), "ws").fit(GOOD[:200], SCALED[:200])
+    assert own.conformalize(GOOD[200:], SCALED[200:]).classes_.tolist() == CLASSES
+
+
+def test_other_scores_and_votes_without_a_scale_take_any_order() -> None:
+    cs.conformalize(NAMED[sorted(CLASSES)], SCALED, "kl")
+    cs.conformalize(NAMED[sorted(CLASSES)], VOTES, "ws")

@@ -233,7 +233,18 @@ def test_groups_have_a_table_of_their_own(cross: bool) -> None:
     assert [(row["alpha"], row["group"]) for row in rows.groups] == [(0.1, "de"), (0.1, "en"), (0.2, "de"), (0.2, "en")]
     assert {row["group"]: row["coverage"] for row in rows.groups[2:]} == expected
     printed = str(rows).split("\n\n")[1].splitlines()
-    assert printed[0].split() == ["score", "alpha", "group", "coverage", "99%", "band", "verdict", "n"]
+    assert printed[0].split() == [
+        "score",
+        "alpha",
+        "group",
+        "coverage",
+        "95%",
+        "interval",
+        "99%",
+        "band",
+        "verdict",
+        "n",
+    ]
     assert len(printed) == 2 + len(rows.groups)
     assert [row["verdict"] for row in rows.groups[:2]] == ["kept", "kept"]
     if not cross:

@@ -475,3 +475,25 @@ def test_arguments_that_would_change_their_meaning_are_not_taken(clf: cs.Conform
         clf.compare(FRAME["text"][60:], COUNTS[60:], test_size=0.2)
     with pytest.raises(TypeError, match="report has no argument 'target'"):
         cs.report(clf, FRAME["text"][60:], COUNTS[60:], None, target=0.9)
+
+
+def test_numbers_are_positions_and_that_is_said() -> None:
+    data = cs.datasets.make_synthetic(60, random_state=0)
+    made = cs.conformalize(data.distributions[:50], data.counts[:50])
+    sets = made.predict_set(pd.DataFrame(data.distributions[50:], index=range(700, 710)), 0.2)
+    with pytest.raises(IndexError, match=r"set 705 is out of range.* the set of item 705 is select\(\[705\]\)"):
+        _ = sets[705]
+    np.testing.assert_array_equal(sets.select([705]).center, sets[5].center)
+
+
+def test_a_plan_names_items_as_they_are_and_knows_how_many_annotators_there_are() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.dirichlet([1, 1, 1], 120)
+    rows = [(i, f"w{j}", int(rng.choice(3, p=truth[i]))) for i in range(60, 120) for j in range(3)]
+    votes = cs.Annotations.from_table(rows, classes=[0, 1, 2])
+    made = cs.conformalize(0.6 * truth[:60] + 0.4 / 3, truth[:60])
+    predictions = pd.DataFrame(0.6 * truth[60:] + 0.4 / 3, index=range(60, 120))
+    plan = cs.plan(made, predictions, votes, budget=200, compare=(), goal="width")
+    assert {type(task["item"]) for task in plan.tasks()} == {int}
+    assert any("more votes than there are annotators, 3" in note for note in plan.notes)
+    assert str(plan) == plan.summary()

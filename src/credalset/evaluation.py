@@ -37,7 +37,7 @@ SHOWN = [
     *("score", "alpha", "coverage", "band", "verdict"),
     *("width", "epistemic", "labels", "decided", "volume", "threshold", "empty", "n"),
 ]
-OF_GROUPS = ["score", "alpha", "group", "coverage", "band", "verdict", "n"]
+OF_GROUPS = ["score", "alpha", "group", "coverage", "interval", "band", "verdict", "n"]
 
 
 class Evaluation(Rows):
@@ -61,11 +61,13 @@ class Evaluation(Rows):
         rows = [*self, *self.constant]
         shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in rows)]
         table = _table(rows, shown)
-        of_groups = _table(self.groups[:MOST_GROUPS], OF_GROUPS) if self.groups else ""
+        judged = any(row["verdict"] for row in self.groups)
+        of_group = [name for name in OF_GROUPS if judged or name not in ("band", "verdict")]
+        of_groups = _table(self.groups[:MOST_GROUPS], of_group) if self.groups else ""
         return "\n\n".join(filter(None, [table, of_groups, "\n".join(self._remarks())]))
 
     def _remarks(self) -> list[str]:
-        """Say where sets are about as wide as those of the constant prediction, a line per score."""
+        """Say where sets are about as wide as those of the constant prediction, and what verdicts without band are."""
         widths = {(row["score"], row["alpha"]): float(row["width"]) for row in [*self, *self.constant]}
         alike: dict[str, list[str]] = {}
         for (score, alpha), width in widths.items():
@@ -73,11 +75,17 @@ class Evaluation(Rows):
             if 0.0 < LITTLE * other <= width:
                 alike.setdefault(score, []).append(f"{alpha:g} ({width:.3f} against {other:.3f})")
         remark = "sets are about as wide as those of a constant prediction at alpha ="
-        return [f"{score}: {remark} {', '.join(levels)}." for score, levels in alike.items()]
+        found = [f"{score}: {remark} {', '.join(levels)}." for score, levels in alike.items()]
+        if any(row["band_low"] is None and row["verdict"] in ("kept", "short", "generous") for row in self):
+            found.append(
+                f"Where no band is known, the {LEVEL:.0%} interval of the coverage is held against the promise."
+            )
+        return found
 
 
 def _table(rows: Sequence[dict[str, Any]], shown: Sequence[str]) -> str:
-    headings = [f"{LEVEL:.0%} band" if name == "band" else name for name in shown]
+    called = {"band": f"{LEVEL:.0%} band", "interval": "95% interval"}
+    headings = [called.get(name, name) for name in shown]
     return table_text(headings, [[_cell(name, row) for name in shown] for row in rows], left=1)
 
 
@@ -85,6 +93,8 @@ def _cell(name: str, row: dict[str, Any]) -> str:
     if name == "band":
         low, high = row["band_low"], row["band_high"]
         return "-" if low is None else f"{low:.3f}-{high:.3f}"
+    if name == "interval":
+        return f"{row['coverage'].low:.3f}-{row['coverage'].high:.3f}"
     if name in ("alpha", "group"):
         return f"{row[name]:g}" if name == "alpha" else str(row[name])
     return number_text(row[name], decimals=3, significant=2)

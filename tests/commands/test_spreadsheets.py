@@ -113,3 +113,17 @@ def test_options_of_spreadsheets_that_do_not_exist(folder: Path) -> None:
     told = run("predict", "made", "new.csv", "-o", "s.csv", "--sep", ";", code=2)[1]
     assert "No such option: --sep. Tables are written with commas" in told
     assert "sets.to_csv(path, sep=';', decimal=',', encoding='utf-8-sig')" in told
+
+
+def test_names_that_differ_in_leading_zeros(folder: Path) -> None:
+    numbered = PREDICTIONS.assign(item=[f"{i:06d}" for i in range(160)])
+    numbered[:80].to_csv("old.csv", index=False)
+    VOTES.assign(item=[str(NAMES.index(name)) for name in VOTES["item"]]).to_csv("votes.csv", index=False)
+    told = run("calibrate", "old.csv", "votes.csv", "-o", "made", code=2)[1]
+    assert "no item is in both tables" in told
+    assert "without leading zeros they agree" in told
+
+
+def test_a_scale_is_said_where_votes_are_counted(folder: Path) -> None:
+    told = run("import", "votes.csv", "-o", "long.csv", "--scale", "bad,good", code=2)[1]
+    assert "No such option: --scale. Votes are written as they are; say it where they are counted" in told

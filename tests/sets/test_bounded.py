@@ -39,6 +39,7 @@ REFUSED = {
     ("ws", "labels", 1000): "which class can come out on top is answered for .* at most 300 classes.*interval-domin",
     ("ws", "maximal", 1000): "which class can come out on top is answered for .* at most 300 classes.*interval-domin",
 }
+REFUSED["so", "maximal", 5000] = "comparing 5000 actions in pairs takes more than 20000 expectations.*interval-domin"
 SLOW = {("ws", "entropy"), ("ws", "zero-one"), ("inner", "maximal"), ("so", "maximal")}  # many seconds, little memory
 
 

@@ -40,6 +40,8 @@ class Labels:
         Names of the classes in column order.
     items : sequence or None
         Names of the items in row order; a ``range`` for `Annotations` whose items nobody named.
+    scale : tuple or None
+        Names of the classes in the order of their scale, if they were declared to be levels of one.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class Labels:
     counts: FloatArray | None = None
     classes: Names | None = None
     items: Any = None
+    scale: Names | None = None
 
     @classmethod
     def read(
@@ -145,7 +148,8 @@ def _read(value: Any, name: str, n_classes: int | None) -> Labels:
     named, items = column_names(value, name), row_names(value)
     if isinstance(value, Annotations):
         counts = value.counts.astype(np.float64) if value.has_counts else None
-        return Labels(as_matrix(value.distributions, name, n_classes=n_classes), counts, named, items)
+        scale = value.classes if value.ordered else None
+        return Labels(as_matrix(value.distributions, name, n_classes=n_classes), counts, named, items, scale)
     try:
         matrix = as_matrix(value, name, n_classes=n_classes)
         if not _is_whole(matrix):

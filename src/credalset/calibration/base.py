@@ -22,6 +22,7 @@ from credalset.annotations.labels import (
     in_item_order,
     name_array,
     row_names,
+    shown,
     with_columns,
 )
 from credalset.annotations.seen import NOTHING, digests, reused
@@ -248,6 +249,13 @@ def read_items(
     found = found.matching(row_names(prediction), labels_name, "prediction")
     found = found if found.items is not None else replace(found, items=row_names(prediction))
     score.check_pairs(checked, found.distributions, labels_name)
+    if score.goes_by_order and names is not None and found.scale not in (None, names):
+        raise ValueError(
+            f"{labels_name} are on the scale {shown(found.scale, 8)}, but predictions have the classes in the order "
+            f"{shown(names, 8)}, and for the score {score.name!r} neighbouring columns are neighbouring levels. Put "
+            "columns into the order of the scale, prediction[list(votes.classes)]; a classifier learns it where it is "
+            "fitted to votes on that scale."
+        )
     if len(checked) == 0:
         raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")
     if own is None and names is not None and not isinstance(named, Checked):

@@ -50,6 +50,10 @@ NONE = {
     "sep=';', decimal=',', encoding='utf-8-sig') in Python.",
 }
 NONE |= dict.fromkeys(("--decimal", "--delimiter", "--bom"), NONE["--sep"])
+NONE |= dict.fromkeys(
+    ("--scale", "--unknown", "--ordinal"),
+    "Votes are written as they are; say it where they are counted: agree, fit, calibrate.",
+)
 #: what to say of more arguments than a command takes
 TOO_MANY = {
     "check": "check takes one calibration, one table and one file of votes. To compare calibrations, run it for each, "

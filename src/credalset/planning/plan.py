@@ -130,6 +130,9 @@ def plan(
     if votes is None or market.crowd.n == 0:
         notes.append("There are no votes to learn from: what to expect of votes is a guess, and intervals are, too.")
     calibration = getattr(made, "calibration_", made)
+    workers = getattr(votes, "workers", None)
+    if workers is not None and ((sets.votes.sum(axis=1) + ask) > len(workers)).any():
+        notes.append(f"Some items would get more votes than there are annotators, {len(workers)}: most= limits them.")
     if again := calibration.reuse(before.items):
         notes.append(again)
     if calibration.rule.promise.covers == "votes":

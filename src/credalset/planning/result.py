@@ -130,7 +130,7 @@ class Plan(Hinting):
         table = self.columns()
         asked = np.flatnonzero(self.ask > 0)
         order = asked[np.argsort((self.expected_width - self.width)[asked], kind="stable")]
-        chosen = {key: table[key][order].tolist() for key in TASK}
+        chosen = {key: table[key][order].tolist() for key in TASK} | {"item": [self.items[i] for i in order]}
         return Rows(dict(zip(chosen, values, strict=True)) for values in zip(*chosen.values(), strict=True))
 
     def write_tasks(self, path: str | Path, *, id: str = "item", texts: Any = None) -> None:
@@ -153,10 +153,10 @@ class Plan(Hinting):
                 raise ValueError(
                     f"texts must hold one text for each of the {len(self)} items, but holds {len(in_order)}."
                 )
-            text_of = dict(zip(map(str, self.items), in_order, strict=True))
+            text_of = dict(zip(self.items, in_order, strict=True))
             rows, names = [row | {"text": text_of[row[id]]} for row in rows], [*names, "text"]
         if kind == ".jsonl":
-            text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            text = "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
         else:
             stream = io.StringIO()
             writer = csv.DictWriter(stream, names, lineterminator="\n")

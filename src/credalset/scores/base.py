@@ -76,6 +76,8 @@ class Score(ABC):
     is_convex: ClassVar[bool] = True
     #: whether f obeys the triangle inequality; predictions and labels are then points of one space
     is_metric: ClassVar[bool] = False
+    #: whether neighbouring columns are neighbouring levels of a scale, so that their order matters
+    goes_by_order: ClassVar[bool] = False
     #: whether f(·, λ) is convex in the prediction for every λ
     is_convex_in_prediction: ClassVar[bool] = False
     #: whether renaming the classes of prediction and λ alike leaves f as it is

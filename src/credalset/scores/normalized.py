@@ -110,6 +110,11 @@ class Normalized(Score):
         return self.score.is_convex
 
     @property
+    def goes_by_order(self) -> bool:  # type: ignore[override]
+        """As the inner score."""
+        return self.score.goes_by_order
+
+    @property
     def has_plain_predictions(self) -> bool:  # type: ignore[override]
         """Those of the inner score, unless a scale comes with them."""
         return self.scale is None

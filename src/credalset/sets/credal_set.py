@@ -105,7 +105,9 @@ class CredalSet(Questions):
         if isinstance(rows, int | np.integer) or (isinstance(rows, np.ndarray) and rows.ndim == 0):
             index = int(rows)
             if not -len(self) <= index < len(self):
-                raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.")
+                named = self.items is not None and index in self.items.tolist()
+                advice = f" Numbers are positions; the set of item {index} is select([{index}])." if named else ""
+                raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.{advice}")
             rows = [index]
         return self._take(rows)
 

@@ -233,6 +233,8 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
             f"no item is in both tables: {_count(len(table), 'row')} such as {shown(table.items[:2])}, votes on "
             f"{_count(len(votes), 'item')} such as {shown(votes.items[:2])}. Check the columns that name the items"
         )
+        if {item.lstrip("0") for item in table.items} & {item.lstrip("0") for item in map(str, votes.items)}:
+            nothing += "; without leading zeros they agree, so write both alike"
         if not keep_unvoted:
             raise ValueError(f"{nothing}.")
         notes = [f"{nothing}, unless all of them are new."]

@@ -24,10 +24,17 @@ import numpy as np
 from credalset._parallel import in_blocks
 from credalset._typing import AnyArray, FloatArray, IntArray
 
+DISTANCES = 1 << 22  # between classes, held at a time: thousands of classes would fill gigabytes
+
 
 def places(gaps: FloatArray) -> FloatArray:
     """Return where the classes sit, the first at 0: (K,)."""
     return np.concatenate([[0.0], np.cumsum(gaps)])
+
+
+def to_nearest(gaps: FloatArray) -> FloatArray:
+    """Return the distance of each class to the nearest other one: (K,)."""
+    return np.minimum(np.r_[gaps[0], gaps], np.r_[gaps, gaps[-1]])
 
 
 def within_reach(radius: FloatArray, gaps: FloatArray) -> FloatArray:
@@ -37,9 +44,8 @@ def within_reach(radius: FloatArray, gaps: FloatArray) -> FloatArray:
 
 def in_units_of_radius(center: FloatArray, reach: FloatArray, gaps: FloatArray) -> FloatArray:
     """Masses over the radius, (N, K), cut off where they cannot bind: members have |w_k| ≤ 1 / gap_k."""
-    nearest = np.minimum(np.r_[gaps[0], gaps], np.r_[gaps, gaps[-1]])
     with np.errstate(over="ignore"):
-        return np.minimum(center / reach[:, None], 4.0 / nearest)
+        return np.minimum(center / reach[:, None], 4.0 / to_nearest(gaps))
 
 
 def transport_cost(excess: FloatArray, gaps: FloatArray) -> FloatArray:
@@ -56,17 +62,23 @@ def envelope(center: FloatArray, radius: FloatArray, *, gaps: FloatArray) -> tup
     """Least and greatest mass of each class: (N, K) each."""
     mass, at = np.ascontiguousarray(center.T), places(gaps)
     reach = within_reach(radius, gaps)
-    distance = np.abs(at - at[:, None])
+    parts = np.array_split(np.arange(len(at)), -(-(len(at) ** 2) // DISTANCES))
+    upper = np.concatenate([_greatest_mass(mass, reach, at, classes) for classes in parts])
+    return np.maximum(mass - reach / to_nearest(gaps)[:, None], 0.0).T, np.minimum(upper, 1.0).T
+
+
+def _greatest_mass(mass: FloatArray, reach: FloatArray, at: FloatArray, classes: IntArray) -> FloatArray:
+    """Greatest mass of some classes, (number of classes, N): what others give, the nearest first, within the budget."""
+    distance = np.abs(at - at[classes, None])
     order = np.argsort(distance, axis=1, kind="stable")
-    upper, left = mass.copy(), np.repeat(reach[None], len(at), axis=0)  # left: of the budget
+    upper, left = mass[classes], np.repeat(reach[None], len(classes), axis=0)  # left: of the budget
     for others in order.T[1:]:  # the nearest class of each, the next one, and so on
-        near, far = mass[others], distance[np.arange(len(at)), others][:, None]
+        near, far = mass[others], distance[np.arange(len(classes)), others][:, None]
         upper += np.minimum(near, left / far)
         left = np.maximum(left - near * far, 0.0)
         if not left.any():
             break
-    nearest = np.sort(distance, axis=1)[:, 1, None]
-    return np.maximum(mass - reach / nearest, 0.0).T, np.minimum(upper, 1.0).T
+    return upper
 
 
 @in_blocks(block_size=1 << 16)

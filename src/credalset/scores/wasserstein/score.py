@@ -50,6 +50,7 @@ class Wasserstein(Score):
     order: ClassVar[Literal["first", "second"]] = "first"
     is_convex_in_prediction: ClassVar[bool] = True
     is_metric: ClassVar[bool] = True
+    goes_by_order: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.positions is None:

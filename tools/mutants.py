@@ -184,6 +184,27 @@ FAULTS = [
         "<= 0.05 * float(number)",
         "tests/test_calibration.py",
     ),
+    Fault(
+        "items that trained a model are forgotten when it is calibrated",
+        "classifier/reuse.py",
+        'parts = made.seen, getattr(classifier, "_seen", NOTHING), digests',
+        "parts = made.seen, NOTHING, digests",
+        "tests/test_seen.py",
+    ),
+    Fault(
+        "columns in another order than the scale of the votes are taken for its levels",
+        "calibration/base.py",
+        "if score.goes_by_order and names is not None",
+        "if score.goes_by_order and names is None",
+        "tests/test_column_order.py",
+    ),
+    Fault(
+        "tidied labels lose the classes that are written with a capital letter",
+        "annotations/counting.py",
+        "if rules.tidy else class_names",
+        "if False else class_names",
+        "tests/annotations/test_odd_labels.py",
+    ),
 ]
 
 

@@ -52,7 +52,9 @@ def test_slips_and_marks_are_noticed() -> None:
     found = said([*ROWS, ("t1", "z", "midle"), ("t2", "z", "?")])
     assert len(found) == 3
     assert "'midle' (1 times) beside 'middle'" in found[1]
-    assert "votes.rename({'midle': 'middle'})" in found[1]
+    assert "Merge them as they are read, rename={'midle': 'middle'}." in found[1]
+    with pytest.warns(CredalSetWarning, match=r"Merge them with votes\.rename\(\{'midle': 'middle'\}\)"):
+        Annotations.from_counts(pandas.DataFrame([[40, 1], [60, 0]], columns=["middle", "midle"]))
     assert "'?' is counted as a class" in found[2]
     rest = said([*ROWS, ("t2", "z", "?")], empty=("", "?"), missing="drop", tidy=True)
     assert rest == []
@@ -136,3 +138,20 @@ def test_names_that_tidying_makes_one() -> None:
     assert votes.classes == ("bytes", "pair")
     asked = Annotations.from_table([("t", "a", "High "), ("t", "b", "low")], one_vs_rest="HIGH", tidy=True)
     assert asked.classes == ("not high", "high")
+
+
+def test_a_column_that_looks_like_annotators_is_not_passed_over(tmp_path: Path) -> None:
+    rows = [(f"t{i % 40}", f"p{(i // 40 + i) % 9}", "de" if i % 40 < 20 else "en", LABELS[i % 5]) for i in range(200)]
+    table = pandas.DataFrame(rows, columns=["post_id", "nickname", "language", "label"])
+    with pytest.warns(CredalSetWarning, match=r"no column is known to name the annotators.*worker='nickname'"):
+        Annotations.from_table(table, tidy=True)
+    table.to_csv(tmp_path / "v.csv", index=False)
+    with pytest.warns(CredalSetWarning, match=r"v.csv: no column .* worker='nickname', or worker=None"):
+        Annotations.read(tmp_path / "v.csv", tidy=True)
+    for options in ({"worker": None}, {"worker": "nickname"}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", CredalSetWarning)
+            Annotations.from_table(table, tidy=True, **options)
+            Annotations.from_table(table.drop(columns="nickname"), tidy=True)
+    named = table.rename(columns={"nickname": "moderator"})
+    assert Annotations.from_table(named, tidy=True).workers is not None

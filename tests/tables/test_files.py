@@ -199,3 +199,16 @@ def test_columns_to_keep_whose_type_changes(tmp_path: Path, monkeypatch: pytest.
         else:
             with pytest.raises(ValueError, match="column 'note' changes its type on the way, from int64 to double"):
                 list(scorer.map_batches(table.batches))
+
+
+def test_groups_that_nobody_calibrated_are_told_once() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.dirichlet([1, 1], 200)
+    made = cs.conformalize(truth, rng.multinomial(5, truth), groups=["en", "de"] * 100, classes=["a", "b"])
+    batch = pa.RecordBatch.from_pydict({"task": ["x"], "a": [0.5], "b": [0.5], "lang": ["EN"]})
+    scorer = cs.Scorer(made, groups="lang", ask=["width"])
+    with pytest.warns(
+        cs.CredalSetWarning, match="no calibration item has the group 'EN'; there are 'en', 'de'"
+    ) as told:
+        list(scorer.map_batches([batch, batch]))
+    assert len(told) == 1

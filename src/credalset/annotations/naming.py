@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
+
+from credalset.exceptions import warn
 
 #: names by role, the surest first, as `plain` writes them
 KNOWN: dict[str, list[set[str]]] = {
@@ -21,11 +23,13 @@ KNOWN: dict[str, list[set[str]]] = {
         {"rater", "rater_id", "raterid", "coder", "coder_id", "judge", "judge_id", "labeler", "labeller", "labeler_id"},
         {"user", "user_id", "userid", "username", "contributor", "contributor_id", "participant", "participant_id"},
         {"completed_by", "expert", "expert_id", "reviewer", "reviewer_id", "who", "session_id"},
+        {"moderator", "moderator_id", "reader", "reader_id", "grader", "grader_id", "assessor", "assessor_id"},
+        {"editor", "editor_id", "evaluator", "evaluator_id", "person", "person_id", "crowdworker", "member"},
     ],
     "label": [
         {"label", "annotation", "annotated_label"},
         {"class", "category", "choice", "vote", "judgment", "judgement", "response", "answer", "answer_label"},
-        {"rating", "score", "value", "code", "sentiment", "annotation_label", "label_id", "labels"},
+        {"rating", "score", "value", "code", "sentiment", "annotation_label", "label_id", "labels", "grade", "verdict"},
     ],
     "time": [
         {"time", "timestamp", "created_at", "submitted_at", "submittime", "submit_time"},
@@ -34,6 +38,8 @@ KNOWN: dict[str, list[set[str]]] = {
 }
 TASK_NAMES = frozenset().union(*KNOWN["task"])
 REQUIRED = ("task", "worker", "label")
+OFTEN = 0.9  # share of the votes that are the only one of their worker on their task, in a table with workers
+LOOKED_AT = 10_000  # rows in which a column of workers is looked for
 
 
 def plain(name: Any) -> str:
@@ -115,6 +121,35 @@ def complete(columns: Sequence[Hashable], names: dict[str, Hashable | None]) -> 
         found = candidates([column for column in columns if column not in completed.values()], "time")
         completed["time"] = found[0] if found else None
     return completed
+
+
+def likely_workers(tasks: Sequence[Any], columns: Mapping[Any, Sequence[Any]]) -> list[Any]:
+    """Return the columns whose values come again, but hardly ever twice on one task: as annotators do.
+
+    Examples
+    --------
+    >>> tasks = ["a", "a", "b", "b", "c", "c"]
+    >>> likely_workers(tasks, {"who": list("xyyxxy"), "language": list("eeddee"), "note": list("123456")})
+    ['who']
+    """
+    if len(set(tasks)) == len(tasks):
+        return []  # one row per task: whoever they are, nobody votes twice
+
+    def may_be(column: Sequence[Any]) -> bool:
+        values = [str(value) for value in column if value is not None and value == value]
+        come_again = len(values) == len(tasks) and 1 < len(set(values)) <= len(values) / 2
+        return come_again and len(set(zip(tasks, values, strict=True))) >= OFTEN * len(tasks)
+
+    return [name for name, column in columns.items() if may_be(column)]
+
+
+def warn_of_nobody(likely: Sequence[Any], origin: str = "") -> None:
+    """Warn that the annotators are not known, although a column looks as if it named them."""
+    if likely:
+        warn(
+            f"{origin}no column is known to name the annotators, so that every row is a vote, repeated ones too; "
+            f"{likely[0]!r} looks as if it did. Say so, worker={likely[0]!r}, or worker=None if it does not."
+        )
 
 
 def refuse_item_column(columns: Sequence[Hashable], argument: str) -> None:

@@ -44,10 +44,10 @@ def warn_of_odd_labels(
     if slips:
         listed = ", ".join(f"{slip!r} ({number} times) beside {name!r}" for slip, number, name in slips[:3])
         first = f"{{{slips[0][0]!r}: {slips[0][2]!r}}}"
-        merge = f"Merge them as they are read, rename={first}." if origin else f"Merge them with votes.rename({first})."
+        merge = f"with votes.rename({first})" if empty is None else f"as they are read, rename={first}"
         warn(
-            f"{origin}labels that are perhaps misspelt are counted as classes of their own: {listed}. {merge} Name all "
-            "in classes=[...] if they do differ."
+            f"{origin}labels that are perhaps misspelt are counted as classes of their own: {listed}. Merge them {merge}. "
+            "Name all in classes=[...] if they do differ."
         )
     if blank and empty is not None:
         warn(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from credalset._typing import BoolArray, IntArray
-from credalset.annotations.naming import complete
+from credalset.annotations.naming import LOOKED_AT, complete, likely_workers, warn_of_nobody
 
 Names = Iterable[Hashable]
 
@@ -108,7 +108,14 @@ def find_columns(table: Any, names: dict[str, Hashable | None]) -> dict[str, Any
     lengths = {argument: len(column) for argument, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"table must have columns of one length, but they have {lengths}.")
+    if "worker" not in columns and names["worker"] is not None:
+        tasks, *others = (as_list(table[name][:LOOKED_AT]) for name in [wanted["task"], *_beside(available, wanted)])
+        warn_of_nobody(likely_workers(tasks, dict(zip(_beside(available, wanted), others, strict=True))))
     return columns
+
+
+def _beside(available: list[Any], wanted: dict[str, Hashable]) -> list[Any]:
+    return [name for name in available if name not in wanted.values()]
 
 
 def columns_of_rows(rows: Any, *names: Hashable) -> dict[Hashable, Any]:

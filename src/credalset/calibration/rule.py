@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.annotations.labels import Labels
+from credalset.annotations.labels import Labels, shown
 from credalset.calibration.conditional import Conditional, check_conditional, with_constant
 from credalset.calibration.groups import Groups, Pool, is_predicted, item_keys, warn_pooled
 from credalset.calibration.models import as_noise
@@ -169,12 +170,27 @@ class Rule:
         if keys is None or not keys:
             return which, [None]
         pools: list[Pool | None] = []
+        told: list[Pool] = []
         for key, rows in rows_by_key(keys).items():
             which[rows] = len(pools)
-            pools.append(self.pool(key, alpha))
+            pool = self.pool(key, alpha)
+            pools.append(pool)
+            told += [pool] if self.groups is not None and key in self.groups.keys else []
         if not quiet:
-            warn_pooled([pool for pool in pools if pool is not None], float(alpha))
+            self.warn_unseen(keys)
+            warn_pooled(told, float(alpha))
         return which, pools
+
+    def warn_unseen(self, keys: Iterable[Any]) -> None:
+        """Warn of groups that no calibration item has: most likely they are misspelt."""
+        known = () if self.groups is None or self.groups.predicted else self.groups.keys
+        unseen = [key for key in dict.fromkeys(keys) if key not in known] if known else []
+        if unseen:
+            which = "groups" if len(unseen) > 1 else "group"
+            warn(
+                f"no calibration item has the {which} {shown(unseen)}; there are {shown(known)}. Such items get the "
+                "threshold of the smallest groups, and nothing is promised of them by themselves."
+            )
 
     def pool(self, key: Any, alpha: Fraction) -> Pool:
         """Return the groups that set the threshold of a group."""

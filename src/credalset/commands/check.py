@@ -136,6 +136,8 @@ def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -
         typer.echo()
     for status in dict.fromkeys(row["verdict"] for row in rows):
         typer.echo(f"{status}: {HEADLINES[status]}.")
+    if any(row["band_low"] is None and row["verdict"] in ("kept", "short", "generous") for row in rows):
+        typer.echo(f"Where no band is known, the {level:.0%} interval of the coverage is compared with the promise.")
     typer.echo(PROMISES[promise.about])
     for sentence in promise.assumptions:
         typer.echo(f"Assumed: {sentence}")

@@ -18,6 +18,7 @@ TRUST = re.compile(r"(?:credalset\.)?load\(path, trusted=\[(.*?)\]\)")
 PYTHON_ONLY = re.compile(r"register_score|metrics\.|\bnp\.")
 PHRASES = {
     "Pass groups to conformalize too": "Calibrate with groups first",
+    "Pass one key per item.": "Name the column that holds them: --groups.",
     "Convert them before: pd.to_datetime(table['when'], dayfirst=True) reads dates such as 02.01.2025.": (
         "Write them as 2025-01-02T14:45."
     ),

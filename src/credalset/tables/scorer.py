@@ -126,6 +126,10 @@ class Scorer:
             object.__setattr__(self, "columns", tuple(self.columns))
 
     @cached_property
+    def _groups_met(self) -> set[Any]:
+        return set()
+
+    @cached_property
     def model(self) -> Any:
         """The calibration or classifier; loaded from its path at first use."""
         if not isinstance(self.loaded, Path):
@@ -174,6 +178,9 @@ class Scorer:
         }
         if "groups" in options:
             options["groups"] = as_calibrated(options["groups"], self.calibration)
+            new = [key for key in dict.fromkeys(options["groups"]) if key not in self._groups_met]
+            self._groups_met.update(new)
+            self.calibration.rule.warn_unseen(new)  # once for each
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
             sets = self.model.predict_set(prediction, alpha=self.alpha, **options)
         return self._table([batch.column(i) for i in self._carried(batch.schema)], sets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from credalset.annotations.naming import guess_columns
+from credalset.annotations.naming import guess_columns, likely_workers, warn_of_nobody
 from credalset.annotations.readers.common import Export, Guess, Reader
 from credalset.annotations.readers.parsing import Batch
 from credalset.annotations.readers.source import Source
@@ -40,6 +40,10 @@ def read(export: Export) -> Iterator[Batch]:
         raise type(error)(f"{source.name}: {error}") from None
     names = [str(name) for name in roles.values()]
     export.log.notes.append(", ".join(f"{role} from {name!r}" for role, name in zip(roles, names, strict=True)))
+    if "worker" not in roles:
+        rows = [row for row in source.sample if isinstance(row, dict)]
+        beside = {name: [row.get(name) for row in rows] for name in source.columns if name not in names}
+        warn_of_nobody(likely_workers([row.get(roles["task"]) for row in rows], beside), f"{source.name}: ")
     for batch in source.batches(names):
         for name, column in batch.items():
             kinds = set(map(type, column))

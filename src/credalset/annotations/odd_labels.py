@@ -46,8 +46,8 @@ def warn_of_odd_labels(
         first = f"{{{slips[0][0]!r}: {slips[0][2]!r}}}"
         merge = f"with votes.rename({first})" if empty is None else f"as they are read, rename={first}"
         warn(
-            f"{origin}labels that are perhaps misspelt are counted as classes of their own: {listed}. Merge them {merge}. "
-            "Name all in classes=[...] if they do differ."
+            f"{origin}labels that are perhaps misspelt are counted as classes of their own: {listed}. Merge them "
+            f"{merge}. Name all in classes=[...] if they do differ."
         )
     if blank and empty is not None:
         warn(

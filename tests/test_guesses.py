@@ -116,7 +116,8 @@ def test_items_are_taken_by_name() -> None:
     assert (sets["t7"].to_pandas()["item"].tolist(), VOTES["t7"].items) == (["t7"], ("t7",))
     assert VOTES[["t5", "t3"]] == VOTES[[5, 3]]
     with pytest.raises(
-        ValueError, match=r"1 name\(s\) that are not among the 120 known items \(first: 'x'\)\. Names count as they are"
+        ValueError,
+        match=r"1 name\(s\) that are not among the 120 known items \(first: 'x'\)\. Take those that are there",
     ):
         sets["x"]
     with pytest.raises(ValueError, match="items have no names here: predict for a frame whose index"):

@@ -243,7 +243,8 @@ def test_refusals(build: Callable[[], Any], message: str) -> None:
 def test_what_conformalize_refuses() -> None:
     data = synthetic(50)
     with pytest.raises(
-        TypeError, match="noise must be 'auto', FewVotes, AnnotatorSampling, UnbiasedVotes or BoundedNoise"
+        TypeError,
+        match=r"noise must be 'auto', 'few-votes', .* or FewVotes, AnnotatorSampling, UnbiasedVotes or Bounded",
     ):
         cs.conformalize(data.distributions, data.counts, noise="bounded")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="AnnotatorSampling needs annotation counts, but labels holds distributions"):

@@ -497,3 +497,33 @@ def test_a_plan_names_items_as_they_are_and_knows_how_many_annotators_there_are(
     assert {type(task["item"]) for task in plan.tasks()} == {int}
     assert any("more votes than there are annotators, 3" in note for note in plan.notes)
     assert str(plan) == plan.summary()
+
+
+def test_texts_that_are_missing_are_named(clf: cs.ConformalCredalClassifier) -> None:
+    for gap in (None, float("nan")):
+        texts = FRAME["text"][60:].astype(object).copy()
+        texts.iloc[[0, 4]] = gap
+        with pytest.raises(ValueError, match=r"X has no text for 2 of 30 items \(first: 'm60', 'm64'\)"):
+            clf.predict_set(texts)
+        with pytest.raises(ValueError, match=r"X has no text for 2 of 30 items \(first: row 0\)"):
+            cs.ConformalCredalClassifier(clf.estimator, "tv").fit(texts.tolist(), COUNTS[60:].to_numpy())
+
+
+@pytest.mark.parametrize("word", ["few-votes", "annotator-sampling", "unbiased-votes", "auto"])
+def test_noise_by_the_words_of_the_command_line(word: str) -> None:
+    data = cs.datasets.make_synthetic(80, n_votes=30, random_state=0)
+    by_word = cs.conformalize(data.distributions, data.counts, "tv", noise=word)
+    assert by_word.rule.is_noisy
+    clf = cs.ConformalCredalClassifier(LogisticRegression(), "tv", noise=word)
+    clf.fit(data.X[:40], data.counts[:40]).conformalize(data.X[40:], data.counts[40:])
+    assert len(clf.predict_set(data.X, alpha=0.3)) == 80
+
+
+def test_names_that_are_not_there() -> None:
+    votes = cs.Annotations.from_counts([[1, 2], [2, 1]], items=[7, 8])
+    with pytest.raises(ValueError, match="'7' is neither 7 nor '07'"):
+        votes.select(["007"])
+    with pytest.raises(
+        ValueError, match=r"Take those that are there: \[name for name in names if name in votes.items\]"
+    ):
+        votes.select([9])

@@ -228,9 +228,12 @@ def rows_of(names: Names, items: tuple[Hashable, ...], what: str) -> IntArray:
     wanted = as_names(names, "items")
     rows = positions(wanted, items)
     if (rows < 0).any():
+        alike = str(wanted[int(rows.argmin())]).lstrip("0") in {str(name).lstrip("0") for name in items}
+        kept = f"Take those that are there: [name for name in names if name in {what}.items]."
+        advice = "Names count as they are: '7' is neither 7 nor '07'." if alike else kept
         raise ValueError(
             f"items has {(rows < 0).sum()} name(s) that are not among the {len(items)} known items "
-            f"(first: {wanted[int(rows.argmin())]!r}). Names count as they are: '7' is not 7."
+            f"(first: {wanted[int(rows.argmin())]!r}). {advice}"
         )
     return rows
 

@@ -13,16 +13,24 @@ NOISES: dict[str, type[Noise]] = {
     model.name: model for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes, Automatic)
 }
 
+#: those that need no parameters, by the word that stands for them
+WORDS: dict[str, type[Noise]] = {
+    "auto": Automatic,
+    "few-votes": FewVotes,
+    "annotator-sampling": AnnotatorSampling,
+    "unbiased-votes": UnbiasedVotes,
+}
+
 
 def as_noise(noise: Any) -> Noise:
     """Check a noise model; None stands for none, ``"auto"`` for the narrowest one that is valid."""
     if noise is None:
         return NoNoise()
-    if isinstance(noise, str) and noise == "auto":
-        return Automatic()
+    if isinstance(noise, str) and noise in WORDS:
+        return WORDS[noise]()
     if not isinstance(noise, Noise):
         raise TypeError(
-            "noise must be 'auto', FewVotes, AnnotatorSampling, UnbiasedVotes or BoundedNoise (with parentheses: "
-            f"FewVotes()), but is {noise!r}."
+            f"noise must be {', '.join(map(repr, WORDS))}, or FewVotes, AnnotatorSampling, UnbiasedVotes or "
+            f"BoundedNoise (with parentheses: FewVotes()), but is {noise!r}."
         )
     return noise

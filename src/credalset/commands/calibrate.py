@@ -6,19 +6,13 @@ from typing import Annotated
 
 import typer
 
-from credalset.calibration import AnnotatorSampling, FewVotes, UnbiasedVotes, conformalize
-from credalset.calibration.noise import Noise
+from credalset.calibration import conformalize
+from credalset.calibration.models import WORDS
 from credalset.commands import shared
 from credalset.commands.inputs import Pair, Predictions, Votes
 from credalset.commands.shared import ShowPython
 
-NOISES: dict[str, Noise | str | None] = {
-    "none": None,
-    "auto": "auto",
-    "few-votes": FewVotes(),
-    "annotator-sampling": AnnotatorSampling(),
-    "unbiased-votes": UnbiasedVotes(),
-}
+NOISES = ("none", *WORDS)
 
 
 @shared.guarded
@@ -34,9 +28,9 @@ def calibrate(
     """Calibrate predictions of a model on votes it has not seen."""
     if noise not in NOISES:
         raise ValueError(f"--noise must be one of {', '.join(NOISES)}, but is {noise!r}.")
-    pair, model = Pair(predictions, table, votes), NOISES[noise]
+    pair, model = Pair(predictions, table, votes), None if noise == "none" else noise
     if show_python:
-        how = "" if model is None else f", noise={model!r}" if isinstance(model, str) else f", noise=cs.{model!r}"
+        how = "" if model is None else f", noise={model!r}"
         made = f"cs.conformalize({pair.asked}, both.votes, {score!r}{how}{pair.arguments()})"
         shared.show_python(*pair.python(), f"{made}.save({out!r})")
         return

@@ -14,7 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, validate_data
 
 from credalset._typing import AnyArray
-from credalset.annotations.labels import Labels, order_of_items, plain_names, row_names
+from credalset.annotations.labels import Labels, order_of_items, plain_names, row_names, shown
+from credalset.annotations.table import is_missing
 
 
 def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> Labels:
@@ -80,6 +81,8 @@ def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
     What else X holds is the inner estimator's business.
     """
     texts = are_texts(X)
+    if texts:
+        _check_texts(X)
     if reset:
         for noted in NOTED:  # an estimator of numbers may be fitted anew, to texts
             estimator.__dict__.pop(noted, None)
@@ -100,7 +103,19 @@ def knows_features(estimator: Any) -> bool:
 def are_texts(X: Any) -> bool:
     """Tell whether X is a column of texts: a series, a list or a 1-d array of them."""
     is_column = getattr(X, "ndim", 1) == 1 and hasattr(X, "__getitem__") and not isinstance(X, str | dict)
-    return is_column and isinstance(next(iter(X), None), str)
+    return is_column and isinstance(next((value for value in X if not is_missing(value)), None), str)
+
+
+def _check_texts(X: Any) -> None:
+    """Refuse a column of texts in which some are missing."""
+    gone = [row for row, text in enumerate(X) if is_missing(text)]
+    if gone:
+        names = row_names(X)
+        where = shown([names[row] for row in gone[:3]]) if names is not None else f"row {gone[0]}"
+        raise ValueError(
+            f"X has no text for {len(gone)} of {len(X)} items (first: {where}). Leave them out, or fill them in: "
+            "X.fillna('') of a series."
+        )
 
 
 def _check_kind(estimator: Any, X: Any, texts: bool) -> None:

@@ -88,5 +88,7 @@ def test_a_model_fitted_elsewhere_is_refused_and_one_fitted_to_the_votes_is_not(
 
 
 def test_other_scores_and_votes_without_a_scale_take_any_order() -> None:
-    cs.conformalize(NAMED[sorted(CLASSES)], SCALED, "kl")
-    cs.conformalize(NAMED[sorted(CLASSES)], VOTES, "ws")
+    turned = NAMED[sorted(CLASSES)]
+    expected = cs.conformalize(NAMED, SCALED, "kl").threshold(0.1)
+    assert cs.conformalize(turned, SCALED, "kl").threshold(0.1) == pytest.approx(expected, rel=1e-12)
+    assert cs.conformalize(turned, VOTES, "ws").classes == tuple(sorted(CLASSES))

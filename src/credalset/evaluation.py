@@ -23,7 +23,7 @@ from credalset.exceptions import CredalSetWarning, warn
 from credalset.metrics.size import evenly
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
-from credalset.verdict import LEVEL, judge, judge_groups
+from credalset.verdict import LEVEL, judge, judge_groups, on_missing_bands
 
 QUICK_CLASSES = 20  # for which hundreds of volumes are a matter of seconds, whatever the score
 MEASURED = 10_000  # class probabilities in all, whose sets are measured in seconds, whatever the score
@@ -76,11 +76,7 @@ class Evaluation(Rows):
                 alike.setdefault(score, []).append(f"{alpha:g} ({width:.3f} against {other:.3f})")
         remark = "sets are about as wide as those of a constant prediction at alpha ="
         found = [f"{score}: {remark} {', '.join(levels)}." for score, levels in alike.items()]
-        if any(row["band_low"] is None and row["verdict"] in ("kept", "short", "generous") for row in self):
-            found.append(
-                f"Where no band is known, the {LEVEL:.0%} interval of the coverage is held against the promise."
-            )
-        return found
+        return found + on_missing_bands(self)
 
 
 def _table(rows: Sequence[dict[str, Any]], shown: Sequence[str]) -> str:

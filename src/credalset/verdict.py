@@ -309,6 +309,21 @@ def percent(share: float) -> str:
     return f"{value:.1f}".removesuffix(".0") + "%"
 
 
+def on_missing_bands(rows: Sequence[dict[str, Any]], level: float = LEVEL) -> list[str]:
+    """Say what verdicts in rows without a band rest on; nothing where every verdict has one.
+
+    Examples
+    --------
+    >>> on_missing_bands([{"band_low": None, "verdict": "kept"}])
+    ['Where no band is known, the 99% interval of the coverage is compared with the promise.']
+    >>> on_missing_bands([{"band_low": 0.85, "verdict": "kept"}])
+    []
+    """
+    if any(row["band_low"] is None and row["verdict"] in ("kept", "short", "generous") for row in rows):
+        return [f"Where no band is known, the {level:.0%} interval of the coverage is compared with the promise."]
+    return []
+
+
 def judge_groups(
     calibration: Any, sets: CredalSet, labels: Any, alpha: float, groups: Any, *, level: float = LEVEL
 ) -> list[dict[str, Any]]:

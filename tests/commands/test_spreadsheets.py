@@ -60,9 +60,11 @@ def test_columns_with_a_prefix_and_words_beside_them(folder: Path) -> None:
 
 
 def test_both_files_in_the_encoding_of_a_spreadsheet(folder: Path) -> None:
-    for table in ("old.csv", "old-excel.csv"):
-        told = run("calibrate", table, "votes-excel.csv", "-o", "made", code=2)[1]
-        assert "Name the right one: --encoding" in told or "encoding" in told
+    told = run("calibrate", "old.csv", "votes-excel.csv", "-o", "made", code=2)[1]
+    assert "votes-excel.csv is not text in the encoding expected" in told
+    assert "Name the right one: --encoding" in told
+    told = run("calibrate", "old-excel.csv", "votes.csv", "-o", "made", code=2)[1]
+    assert "old-excel.csv is not text in UTF-8. Name its encoding, such as --encoding cp1252" in told
     run("calibrate", "old-excel.csv", "votes-excel.csv", "-o", "made", "--encoding", "cp1252")
     run("calibrate", "old.csv", "votes-excel.csv", "-o", "mixed", "--encoding", "cp1252")  # what is UTF-8 stays it
     told = run("predict", "made", "new-excel.csv", "-o", "sets.csv", code=2)[1]

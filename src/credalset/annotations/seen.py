@@ -49,7 +49,7 @@ def reused(known: AnyArray, items: Any, rows: Any = None) -> str:
     names, used = _names(items), set(known.tolist())
     again = [key for key in names or _summary(rows) if _digest(key) in used]
     if not again or not names:
-        return "these very items" if again else ""
+        return "These very items" if again else ""
     return f"{len(again)} of {len(names)} items (first: {shown(again, 3)})"
 
 

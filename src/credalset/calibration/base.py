@@ -93,7 +93,7 @@ class BaseCalibration(Hinting):
         """
         which = reused(self.seen, items, rows)
         so = "what is observed on them says nothing about new items. Keep some aside that neither of the two gets."
-        return which and f"{which[0].upper()}{which[1:]} were used in fit or conformalize: {so}"
+        return which and f"{which} were used in fit or conformalize: {so}"
 
     def save(self, path: str | Path) -> None:
         """Write the calibration to a directory (JSON and ``.npz``, no pickle); read it with `credalset.load`."""

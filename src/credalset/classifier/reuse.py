@@ -29,7 +29,7 @@ def warn_of_training(classifier: Any, X: Any, labels: Labels) -> None:
     """Warn that items to calibrate on were trained on."""
     again = reused(getattr(classifier, "_seen", NOTHING), names_of(X, labels), X)
     if again:
-        warn(f"{again[0].upper()}{again[1:]} were used in fit: {NOT_SEEN}")
+        warn(f"{again} were used in fit: {NOT_SEEN}")
 
 
 def with_seen(classifier: Any, made: C, X: Any, labels: Labels) -> C:

@@ -14,7 +14,7 @@ from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json, ShowPython
 from credalset.sets.columns import columns as answers
 from credalset.tables.scorer import calibration_of
-from credalset.verdict import HEADLINES, LEVEL, Promise, judge, judge_groups, promise_of
+from credalset.verdict import HEADLINES, LEVEL, Promise, judge, judge_groups, on_missing_bands, promise_of
 
 HEADINGS = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
 PROMISES = {
@@ -136,8 +136,8 @@ def _print(rows: list[dict[str, Any]], n: int, level: float, promise: Promise) -
         typer.echo()
     for status in dict.fromkeys(row["verdict"] for row in rows):
         typer.echo(f"{status}: {HEADLINES[status]}.")
-    if any(row["band_low"] is None and row["verdict"] in ("kept", "short", "generous") for row in rows):
-        typer.echo(f"Where no band is known, the {level:.0%} interval of the coverage is compared with the promise.")
+    for sentence in on_missing_bands(rows, level):
+        typer.echo(sentence)
     typer.echo(PROMISES[promise.about])
     for sentence in promise.assumptions:
         typer.echo(f"Assumed: {sentence}")

@@ -16,7 +16,6 @@ from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
 from credalset.calibration.saved import noise_from_dict, noise_to_dict
 from credalset.classifier.safety import check_made_with
-from credalset.evaluation import Constant
 from credalset.persistence.bundle import Bundle
 from credalset.persistence.plain import read_array, refusing, require
 from credalset.predictors.saved import (
@@ -31,7 +30,6 @@ from credalset.scores import Score, get_score
 from credalset.scores.saved import score_from_dict
 
 TRAINED = "trained"  # the digests of the items that the estimator was trained on
-CONSTANT = "constant-"  # before the names of the arrays of the constant prediction
 
 
 def classifier_to_bundle(classifier: Any) -> Bundle:
@@ -48,12 +46,6 @@ def classifier_to_bundle(classifier: Any) -> Bundle:
     if hasattr(classifier, "calibration_"):
         bundle = classifier._calibrated().to_bundle()  # what load would refuse is not written
         values["calibration"], arrays = bundle.values, dict(bundle.arrays)
-        constant = getattr(classifier, "constant_", None)
-        if constant is not None:
-            bundle = constant.calibration.to_bundle()
-            values["constant"] = bundle.values
-            arrays |= {CONSTANT + name: array for name, array in bundle.arrays.items()}
-            arrays[CONSTANT + "prediction"] = constant.prediction
     if len(trained := getattr(classifier, "_seen", NOTHING)):
         arrays[TRAINED] = trained
     has_folds = hasattr(classifier, "estimators_")
@@ -81,7 +73,6 @@ def classifier_from_bundle(kind: type, bundle: Bundle, trusted: Sequence[str], m
         of = CrossCalibration if "folds" in values else Calibration
         fitted["calibration_"] = made = of.from_bundle(Bundle(of.kind, values["calibration"], bundle.arrays))
         _check_calibration(made, score, noise, fitted["classes_"])
-        fitted["constant_"] = _constant(bundle, score, noise, fitted["classes_"])
     if "folds" in values:
         networks = values["folds"]
         require(isinstance(networks, list) and len(networks) >= 2, "has no valid estimators of its folds.")
@@ -108,21 +99,6 @@ def classifier_from_bundle(kind: type, bundle: Bundle, trusted: Sequence[str], m
 def _prefix(fold: int) -> str:
     """What the names of the files of a fold's estimator begin with."""
     return f"fold-{fold}-"
-
-
-def _constant(bundle: Bundle, score: Score, noise: Noise, classes: AnyArray) -> Constant | None:
-    """Read the constant prediction, if there is one."""
-    if bundle.values.get("constant") is None:
-        return None
-    require(isinstance(bundle.values["constant"], dict), "has no valid constant prediction.")
-    names = [name for name in bundle.arrays if name.startswith(CONSTANT)]
-    arrays = {name.removeprefix(CONSTANT): bundle.arrays.pop(name) for name in names}
-    prediction = read_array(arrays, "prediction", np.float64, (1, len(classes)), "constant prediction")
-    made = Calibration.from_bundle(Bundle(Calibration.kind, bundle.values["constant"], arrays))
-    with refusing("has no valid constant prediction"):
-        score.check_prediction(prediction)
-    _check_calibration(made, score, noise, classes)
-    return Constant(prediction, made)
 
 
 def _check_calibration(made: Calibration | CrossCalibration, score: Score, noise: Noise, classes: AnyArray) -> None:

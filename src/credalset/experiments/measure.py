@@ -13,7 +13,7 @@ from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration
 from credalset.experiments.batch import READ, Row
-from credalset.metrics.size import mean_sizes, volume_sample
+from credalset.metrics import mean_sizes
 from credalset.scores import Normalized, Score, get_score
 from credalset.sets.credal_set import PAIRS_PER_BLOCK, CredalSet
 from credalset.simplex import grid

@@ -1,0 +1,73 @@
+"""Where sets come from: a calibration or a classifier with what it predicts from, asked at any level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from credalset._validation import Checked
+from credalset.annotations.labels import in_item_order, row_names
+from credalset.sets.credal_set import CredalSet
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A calibration with the predictions of some items, which are validated once.
+
+    Attributes
+    ----------
+    origin : Calibration, CrossCalibration or ConformalCredalClassifier
+        What was given.
+    calibration : Calibration or CrossCalibration
+        What gives the guarantee.
+    predict : callable
+        From a level to the sets at that level.
+    items : sequence or None
+        Names of the items.
+    groups : sequence or None
+        Groups of the items, in their order, whether or not the calibration has groups.
+    keys : list or None
+        The groups that decide thresholds; None if the calibration has none.
+    """
+
+    origin: Any
+    calibration: Any
+    predict: Callable[[float], CredalSet]
+    items: Any
+    groups: Any
+    keys: list[Any] | None
+
+    @classmethod
+    def read(cls, origin: Any, prediction: Any, groups: Any = None, weights: Any = None, in_hand: Any = None) -> Source:
+        """Take a calibration or a calibrated classifier with what it predicts from."""
+        if not callable(getattr(origin, "predict_set", None)):
+            raise TypeError(
+                f"calibration must be a calibration, a calibrated classifier or sets, but is a {type(origin).__name__}. "
+                "Start with cs.conformalize(prediction, labels)."
+            )
+        calibration, asked = origin, prediction
+        if hasattr(origin, "nonconformity"):
+            calibration, asked = origin._calibrated(), origin._predict(prediction)
+        is_cross = hasattr(calibration, "check_models")
+        if is_cross:
+            blocks = calibration.check_models(asked)
+            items = row_names(asked[0])
+            asked = [Checked(block, items) for block in blocks]
+        else:
+            items = row_names(asked)
+            asked = Checked(calibration.check(asked), items)
+        rule = calibration.rule
+        groups = in_item_order(groups, items, "groups", "prediction")
+        options: dict[str, Any] = {}
+        if rule.conditional is not None or (rule.groups is not None and not rule.groups.predicted):
+            options["groups"] = groups
+        if rule.weights is not None:
+            options["weights"] = in_item_order(weights, items, "weights", "prediction")
+        first = () if in_hand is None else (in_hand,)
+        keys = None if is_cross else rule.new_keys(options.get("groups"), calibration.score, asked.prediction)
+
+        def predict(alpha: float) -> CredalSet:
+            return calibration.predict_set(asked, *first, alpha=alpha, **options)  # type: ignore[no-any-return]
+
+        return cls(origin, calibration, predict, items, groups, keys)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
+from sklearn.model_selection import KFold, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 
 import credalset as cs
@@ -22,7 +22,6 @@ TEXTS = pd.Series([" ".join(RNG.choice(WORDS, 5)) for _ in range(120)], index=[f
 SHARES = np.array([[sum(text.count(w) for w in WORDS[k : k + 2]) + 0.5 for k in (0, 2, 4)] for text in TEXTS]) / 6.5
 COUNTS = np.array([RNG.multinomial(10, p) for p in SHARES])
 VOTES = Annotations.from_counts(COUNTS, classes=["pos", "neg", "neu"], items=TEXTS.index)
-SHUFFLED = VOTES[RNG.permutation(120)]
 PREDICTED = pd.DataFrame(SHARES, index=TEXTS.index, columns=["pos", "neg", "neu"])
 
 
@@ -78,30 +77,6 @@ def test_items_that_nobody_named_are_taken_by_position_after_a_split_too() -> No
     split = ConformalCredalClassifier(model).fit_conformalize(TEXTS, unnamed, random_state=0)
     by_name = ConformalCredalClassifier(model).fit_conformalize(TEXTS, VOTES, random_state=0)
     assert split.calibration_.threshold() == by_name.calibration_.threshold()
-
-
-# --- names in scikit-learn's pipelines ---
-
-
-@pytest.mark.parametrize("make", [SoftLabelClassifier, ConformalCredalClassifier])
-def test_names_are_matched_behind_the_steps_of_a_pipeline(make: Any) -> None:
-    model = text_model(make(LogisticRegression()))
-    by_position = model.fit(TEXTS, COUNTS).predict_proba(TEXTS)
-    np.testing.assert_allclose(model.fit(TEXTS, SHUFFLED).predict_proba(TEXTS), by_position, rtol=1e-12)
-    assert model.score(TEXTS, SHUFFLED) == pytest.approx(model.score(TEXTS, COUNTS), rel=1e-12)
-
-
-def test_a_search_in_a_pipeline_refuses_items_in_another_order() -> None:
-    search = GridSearchCV(SoftLabelClassifier(), {"base": [LogisticRegression()]}, cv=2, error_score="raise")
-    text_model(search).fit(TEXTS, VOTES)
-    with pytest.raises(ValueError, match=r"same items in different orders.*y\.select\(X\.index\)"):
-        text_model(search).fit(TEXTS, SHUFFLED)
-
-
-def test_a_search_over_items_in_another_order_says_how_to_select_them() -> None:
-    search = GridSearchCV(text_model(SoftLabelClassifier()), {"countvectorizer__min_df": [1]}, error_score="raise")
-    with pytest.raises(ValueError, match=r"name different items.*votes\.select\(frame\.index\)"):
-        search.fit(TEXTS, SHUFFLED)
 
 
 # --- sets and votes by name, and out into files ---

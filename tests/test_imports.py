@@ -36,7 +36,7 @@ LAYERS = [
     ["_estimate", "_predictions", "_logarithm", "_parallel", "_compiled", "persistence", "persistence.plain"],
     ["persistence.versions"],
     ["_validation", "persistence.bundle"],
-    ["simplex", "annotations", "datasets"],
+    ["simplex", "annotations", "votes", "datasets"],
     ["sets"],
     ["scores.base"],
     ["scores"],

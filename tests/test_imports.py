@@ -55,7 +55,6 @@ LAYERS = [
     ["tables"],
     ["distributed"],
     ["credalset"],
-    ["experiments"],
     ["commands"],
     ["cli"],
     ["__main__"],

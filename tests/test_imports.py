@@ -44,7 +44,7 @@ LAYERS = [
     ["labels"],
     ["predictors"],
     ["metrics", "outline"],
-    ["slices", "verdict", "planning"],
+    ["slices", "verdict"],
     ["evaluation"],
     ["plotting"],
     ["reporting"],

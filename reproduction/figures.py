@@ -11,10 +11,10 @@ import numpy as np
 
 from credalset._files import write_file
 from credalset.datasets.chaosnli import CLASSES as NLI_CLASSES
-from credalset.experiments.batch import Row, features_of, pick, plain_name
-from credalset.experiments.measure import FIRST_ORDER, score_named
 from credalset.plotting import ternary_grid, uncertainty_map, violins
 from credalset.sets.credal_set import CredalSet
+from reproduction.batch import Row, features_of, pick, plain_name
+from reproduction.measure import FIRST_ORDER, score_named
 
 DPI = 110
 #: names of the scores that are shown one by one; normalised ones only appear among others

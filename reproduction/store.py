@@ -10,9 +10,12 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import pyarrow
+from pyarrow import parquet
+
 from credalset._files import write_file
-from credalset.exceptions import FileFormatError, MissingExtraError
-from credalset.experiments.batch import Batch, Outcome, Row, add_up
+from credalset.exceptions import FileFormatError
+from reproduction.batch import Batch, Outcome, Row, add_up
 
 
 class Store:
@@ -64,11 +67,6 @@ class Store:
 
     def combine(self, batches: Sequence[Batch], path: Path) -> None:
         """Write the rows of all batches into one Parquet file."""
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            raise MissingExtraError("A Parquet file of all results", "pyarrow", "reproduce") from None
         table = pyarrow.Table.from_pylist(self.rows(batches))
         sink = pyarrow.BufferOutputStream()
         options = json.dumps([batch.options for batch in batches[:1]])

@@ -1,4 +1,4 @@
-"""The paper's experiments, and those of its later version, as lists of batches whose results are kept (`reproduce`).
+"""The paper's experiments, and those of its later version: ``python -m reproduction all``.
 
 `synthetic`, `chaosnli` and `cifar10h` each say which batches of runs there are and what is to be trained and measured
 in each; `runs` does it, a pure function from options to result rows. `runner` works through the batches, `store` keeps

@@ -12,11 +12,11 @@ import numpy as np
 from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration
-from credalset.experiments.batch import READ, Row
 from credalset.metrics.size import mean_sizes, volume_sample
 from credalset.scores import Normalized, Score, get_score
 from credalset.sets.credal_set import PAIRS_PER_BLOCK, CredalSet
 from credalset.simplex import grid
+from reproduction.batch import READ, Row
 
 FIRST_ORDER = ("tv", "ws", "kl", "inner")
 ALL_FIRST_ORDER = FIRST_ORDER + tuple(f"normalized-{name}" for name in FIRST_ORDER)

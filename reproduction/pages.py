@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from credalset.experiments import published
-from credalset.experiments.batch import Row, features_of, pick
-from credalset.experiments.tables import full_table, grid_table, pivot, plus_minus, text_of, volume_text
+from reproduction import published
+from reproduction.batch import Row, features_of, pick
+from reproduction.tables import full_table, grid_table, pivot, plus_minus, text_of, volume_text
 
 ALPHA = 0.1  # level of the synthetic tables
 

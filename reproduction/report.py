@@ -7,11 +7,12 @@ from pathlib import Path
 
 from credalset._files import write_file
 from credalset._text import table_text
-from credalset.experiments import tables
-from credalset.experiments.batch import Batch, Row, pick
-from credalset.experiments.pages import PAGES, section
-from credalset.experiments.store import Store
-from credalset.experiments.summary import summarize
+from reproduction import tables
+from reproduction.batch import Batch, Row, pick
+from reproduction.figures import draw
+from reproduction.pages import PAGES, section
+from reproduction.store import Store
+from reproduction.summary import summarize
 
 #: level of the table in the terminal, the one the paper reports
 ALPHA = {"synthetic": 0.1, "chaosnli": 0.25, "cifar10h": 0.1}
@@ -23,8 +24,7 @@ COLUMNS = ("score", "n_votes", "n_train", *(n for n in tables.MEASURES if n not 
 def write(name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Callable[[str], None]) -> None:
     """Write the rows, the summary and the figures of an experiment, and print the table that matters most."""
     rows = store.rows(batches)
-    independent = name == "synthetic" and not batches[0].options["published_data"]
-    cells = summarize(rows, independent=independent)
+    cells = summarize(rows, independent=name == "synthetic")
     store.combine(batches, out / f"{name}.parquet")
     write_file(out / f"{name}.csv", tables.to_csv(cells).encode())
     verdicts = tables.verdict_lines(cells)
@@ -34,13 +34,8 @@ def write(name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Ca
     for part in dict.fromkeys(cell["part"] for cell in cells):
         echo(terminal_table(name, part, pick(cells, part=part)))
     echo("\n".join([OK, *verdicts]))
-    try:
-        from credalset.experiments.figures import draw
-
-        drawn = draw(name, rows, store.examples(batches), out / "figures", quick=bool(batches[0].options["quick"]))
-        echo(f"Figures: {', '.join(path.name for path in drawn)}")
-    except ImportError as error:
-        echo(f"Figures were skipped. {error}")
+    drawn = draw(name, rows, store.examples(batches), out / "figures", quick=bool(batches[0].options["quick"]))
+    echo(f"Figures: {', '.join(path.name for path in drawn)}")
 
 
 def terminal_table(name: str, part: str, cells: Sequence[Row]) -> str:

@@ -12,8 +12,8 @@ from credalset.datasets import CIFAR10H, load_cifar10h
 from credalset.datasets import cifar10h as votes
 from credalset.datasets.cifar10h import MODEL
 from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder
-from credalset.experiments.batch import Batch, by_seeds, fingerprint
-from credalset.experiments.runs import COMMON, QUICK, TRAINED, Task, parts_of
+from reproduction.batch import Batch, by_seeds, fingerprint
+from reproduction.runs import COMMON, QUICK, TRAINED, Task, parts_of
 
 NAME = "cifar10h"
 SHOWN = 1000  # test images of the first split whose sets are kept for the maps

@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from credalset.datasets import SyntheticData, load_synthetic, make_synthetic
-from credalset.experiments.batch import Batch, by_seeds
-from credalset.experiments.measure import Part
-from credalset.experiments.runs import COMMON, QUICK, WITH_FEW_VOTES, Task, shown_items
+from credalset.datasets import SyntheticData, make_synthetic
+from reproduction.batch import Batch, by_seeds
+from reproduction.measure import Part
+from reproduction.runs import COMMON, QUICK, WITH_FEW_VOTES, Task, shown_items
 
 NAME = "synthetic"
 EXACT = 0  # number of votes that stands for labels without noise
 
 
-def settings(quick: bool = False, data_dir: Path | None = None, published_data: bool = False) -> dict[str, Any]:
+def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any]:
     """Return what all batches share: the paper's grid, or a small one that shows that everything works."""
     full = {"classes": [3, 4, 6, 8, 10], "votes": [1, 5, 10, 100], "alphas": [0.05, 0.1, 0.2], "n_part": 500}
     full |= {"epochs": 100, "sizes": [10, 50, 100, 500, 1000], "n_size_part": 1000, "shown_alpha": 0.05}
     small = {"classes": [3, 4], "votes": [5, 100], "alphas": [0.1, 0.2], "n_part": 60}
     small |= {"epochs": 2, "sizes": [10, 50], "n_size_part": 60, **QUICK}
-    return {**COMMON, "quick": quick, "published_data": published_data, **full, **(small if quick else {})}
+    return {**COMMON, "quick": quick, **full, **(small if quick else {})}
 
 
 def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
@@ -32,23 +32,23 @@ def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
         for n_classes in shared["classes"] if part == "first-order" else [3]:
             options = {**shared, "n_classes": n_classes, "learner": part}
             result += by_seeds(NAME, part, f"{part}-{n_classes}-classes", options, n_seeds, len(shared["votes"]))
-    if not shared["published_data"]:  # the authors' files have too few points to vary the size of the training set
-        options, n_runs = {**shared, "n_classes": 3, "learner": "first-order"}, 2 * len(shared["sizes"])
-        result += by_seeds(NAME, "training-size", "training-size", options, n_seeds, n_runs)
-    return result
+    options, n_runs = {**shared, "n_classes": 3, "learner": "first-order"}, 2 * len(shared["sizes"])
+    return result + by_seeds(NAME, "training-size", "training-size", options, n_seeds, n_runs)
 
 
 def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
     """Return the runs of a seed."""
-    return _size_tasks(batch) if batch.part == "training-size" else _vote_tasks(batch, data_dir)
+    return _size_tasks(batch) if batch.part == "training-size" else _vote_tasks(batch)
 
 
-def _vote_tasks(batch: Batch, data_dir: Path | None) -> list[Task]:
+def _vote_tasks(batch: Batch) -> list[Task]:
     """Three equal parts, every number of votes; labels for training, calibration and test are shares of votes."""
     options, found = batch.options, []
     n, n_classes, seed = options["n_part"], options["n_classes"], options["seed"]
     for n_votes in options["votes"]:
-        data = _data(seed, n_classes, n_votes, options, data_dir)
+        # The points and their truth are the same for every number of votes.
+        generator = np.random.default_rng([seed, n_classes])
+        data = make_synthetic(3 * n, n_classes, n_votes=n_votes, random_state=generator)
         shown = shown_items(data.distributions[2 * n : 3 * n], 0.95) if seed == 0 and n_classes == 3 else ()
         found.append(Task(batch.head(n_classes, n_votes, n), *_thirds(data, n), shown))
     return found
@@ -65,16 +65,6 @@ def _size_tasks(batch: Batch) -> list[Task]:
             some = Part(train.inputs[:size], train.labels[:size])
             found.append(Task(batch.head(3, n_votes, size), some, calibration, test))
     return found
-
-
-def _data(seed: int, n_classes: int, n_votes: int, options: dict[str, Any], data_dir: Path | None) -> SyntheticData:
-    """Generate the data of a seed; the points and their truth are the same for every number of votes."""
-    if not options["published_data"]:
-        generator = np.random.default_rng([seed, n_classes])
-        return make_synthetic(3 * options["n_part"], n_classes, n_votes=n_votes, random_state=generator)
-    data = load_synthetic(n_classes, n_votes, data_dir)
-    order = np.random.default_rng(seed).permutation(len(data.X))
-    return SyntheticData(data.X[order], data.distributions[order], data.counts[order])
 
 
 def _thirds(data: SyntheticData, n: int, exact: bool = False) -> tuple[Part, Part, Part]:

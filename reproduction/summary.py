@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from credalset.calibration.quantile import conformal_rank
-from credalset.experiments.batch import MEASURED, Row
+from reproduction.batch import MEASURED, Row
 
 KEY = ("experiment", "part", "n_classes", "n_votes", "n_train", "score", "alpha")
 SPREAD = ("coverage", "coverage_true", "threshold", "efficiency")  # what varies over the seeds, and how much

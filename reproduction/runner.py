@@ -12,11 +12,11 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 
-from joblib import Parallel, delayed  # type: ignore[import-untyped]
+from joblib import Parallel, delayed
 
-from credalset.experiments.batch import Batch, Outcome
-from credalset.experiments.runs import run_tasks
-from credalset.experiments.store import Store
+from reproduction.batch import Batch, Outcome
+from reproduction.runs import run_tasks
+from reproduction.store import Store
 
 Report = Callable[[Batch, bool], None]
 Finished = tuple[list[Batch], list[Outcome]]
@@ -61,7 +61,7 @@ def run_all(
 
 def compute(group: Sequence[Batch], data_dir: Path | None) -> list[Outcome]:
     """Compute batches that differ in their seeds only, with the module of their experiment."""
-    module = import_module(f"credalset.experiments.{group[0].experiment}")
+    module = import_module(f"reproduction.{group[0].experiment}")
     return run_tasks([module.tasks(batch, data_dir) for batch in group], group[0].options)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from credalset._typing import AnyArray, FloatArray
 from credalset.calibration import conformalize
 from credalset.exceptions import CredalSetWarning
-from credalset.experiments.batch import Outcome, Row
-from credalset.experiments.measure import ALL_FIRST_ORDER, SECOND_ORDER, Part, example_rows, measure, score_named
+from reproduction.batch import Outcome, Row
+from reproduction.measure import ALL_FIRST_ORDER, SECOND_ORDER, Part, example_rows, measure, score_named
 
 #: settings that all experiments share, and how a quick run differs
 COMMON = {"offset": 0.0, "volume_sets": 50, "volume_rays": 128}

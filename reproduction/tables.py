@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from credalset._text import number_text
-from credalset.experiments.batch import MEASURED, READ, Row, pick
-from credalset.experiments.summary import shrinking
+from reproduction.batch import MEASURED, READ, Row, pick
+from reproduction.summary import shrinking
 
 MEASURES = tuple(name for name in MEASURED if name not in ("volume_error", "epistemic_gap", "empty"))
 HEADINGS = {"coverage_true": "true", "n_votes": "m", "n_train": "train", "threshold": "thresh.", "efficiency": "effic."}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +10,21 @@ import numpy as np
 
 from credalset.datasets import ChaosNLI, load_chaosnli
 from credalset.datasets.chaosnli import FEATURE_FILES
-from credalset.datasets.download import DataNotFoundError, data_folder
-from credalset.datasets.encoding import DEFAULT_ENCODER
-from credalset.experiments.batch import Batch, by_seeds, fingerprint, plain_name
-from credalset.experiments.runs import COMMON, QUICK, TRAINED, Task, parts_of, shown_items
+from credalset.datasets.download import data_folder
+from reproduction.batch import Batch, by_seeds, fingerprint, plain_name
+from reproduction.runs import COMMON, QUICK, TRAINED, Task, parts_of, shown_items
 
 NAME = "chaosnli"
 
 
-def settings(
-    quick: bool = False, data_dir: Path | None = None, features: list[str] | None = None, encoder: str | None = None
-) -> dict[str, Any]:
-    """Return what all batches share; without features or an encoder, whatever the data folder has.
+def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any]:
+    """Return what all batches share: the features that the data folder has, and the sizes of the parts.
 
     Features are standardised on the training items. There are many MiniLM features, and they carry little information:
     a network memorises the training items within ten epochs, so it is not trained longer.
     """
-    inputs = _inputs(data_dir, features, encoder)
+    folder = data_folder(data_dir)
+    inputs = [name for name, (file, _) in FEATURE_FILES.items() if (folder / file).is_file()] or [*FEATURE_FILES][:1]
     loaded = {name: load(name, data_dir) for name in inputs}
     data = {name: fingerprint(one.features, one.distributions) for name, one in loaded.items()}
     full = {"quick": quick, "data": data, "alphas": [0.05, 0.1, 0.2, 0.25, 0.3], "n_test": 500, "n_calibration": 500}
@@ -48,34 +45,9 @@ def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
 
 
 @lru_cache(maxsize=2)
-def load(name: str, data_dir: Path | None) -> ChaosNLI:
-    """Load ChaosNLI with features by the name that `settings` gives them."""
-    if name.startswith("encoder "):
-        return load_chaosnli(data_dir=data_dir, encoder=name.removeprefix("encoder "))
-    return load_chaosnli(name, data_dir)
-
-
-def _inputs(data_dir: Path | None, features: list[str] | None, encoder: str | None) -> list[str]:
-    chosen = list(features or [])
-    if encoder is not None:
-        chosen.append(f"encoder {encoder}")
-    if not chosen:
-        folder = data_folder(data_dir)
-        chosen = [name for name, (file, _) in FEATURE_FILES.items() if (folder / file).is_file()]
-    if not chosen:
-        _check_encoder(folder)
-    return chosen or [f"encoder {DEFAULT_ENCODER}"]
-
-
-def _check_encoder(folder: Path) -> None:
-    """Say what is missing, the votes or else the features, if there is no encoder to compute the features."""
-    if find_spec("transformers") is None:
-        load_chaosnli(data_dir=folder)
-        files = " or ".join(file for file, _ in FEATURE_FILES.values())
-        raise DataNotFoundError(
-            f"there are votes on ChaosNLI in {folder}, but no features. Put {files} there, name a file with "
-            "--features, or have a model compute them with --encoder (pip install 'credalset[nli]')."
-        )
+def load(features: str, data_dir: Path | None) -> ChaosNLI:
+    """Load ChaosNLI with features by their name."""
+    return load_chaosnli(features, data_dir)
 
 
 def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:

@@ -124,6 +124,6 @@ for way, chosen in (("by the sets", choice), ("by the prediction", trusting)):
 # ## 8. A page for those who were not here
 
 # %%
-report = cs.report(clf, texts.iloc[new], votes[new], "messages.html", items=votes[new].items, texts=texts.iloc[new].tolist())
+report = cs.report(clf, texts.iloc[new], votes[new], "messages.html", texts=texts.iloc[new].tolist())
 print(report.verdict.sentence)
 print(report.queue)

@@ -21,9 +21,9 @@ from scipy.special import xlogy
 from credalset._estimate import Estimate, mean, proportion
 from credalset._typing import ArrayLike, FloatArray, IntArray
 from credalset._validation import as_distributions, as_positive_int
-from credalset.annotations.labels import Labels, column_names, in_item_order, row_names
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
+from credalset.votes.names import class_names, item_names, per_item, read_labels
 
 __all__ = [
     "Estimate",
@@ -86,7 +86,7 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
     >>> coverage_by_group(sets, [[3, 7], [0, 10]], ["easy", "hard"])
     {'easy': 1.0000 [0.0250, 1.0000] (n=1), 'hard': 0.0000 [0.0000, 0.9750] (n=1)}
     """
-    keys = np.asarray(in_item_order(groups, sets.items, "groups", "the sets"))
+    keys = np.asarray(per_item(groups, sets.items, "groups", "the sets"))
     if keys.shape != (len(sets),):
         raise ValueError(f"groups must hold one key for each of the {len(sets)} sets, but has shape {keys.shape}.")
     hits: dict[Any, list[bool]] = {}
@@ -181,8 +181,8 @@ def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0
     Examples
     --------
     >>> from credalset.scores import TotalVariation
-    >>> round(mean_efficiency(TotalVariation().region([[0.4, 0.3, 0.3]], threshold=0.1)), 3)
-    0.062
+    >>> round(mean_efficiency(TotalVariation().region([[0.4, 0.3, 0.3]], threshold=0.1)), 2)
+    0.06
     """
     return mean(sets.efficiency(resolution), level)
 
@@ -227,8 +227,8 @@ class SoftLoss:
             labels = _labels_for(first, second, third)
             return -float(self.formula(first.predict_proba(second), labels).mean())
         prediction = as_distributions(first, "prediction")
-        classes = column_names(first, "prediction")
-        labels = _read(second, row_names(first), classes, prediction.shape[1], len(prediction), "prediction")
+        classes = class_names(first, "prediction")
+        labels = _read(second, item_names(first), classes, prediction.shape[1], len(prediction), "prediction")
         return mean(self.formula(prediction, labels), level)
 
     def __repr__(self) -> str:
@@ -322,7 +322,7 @@ def _decided(n_labels: IntArray, level: float) -> Estimate:
 
 def _read(Y: Any, items: Any, classes: Any, n_classes: int, n: int, like: str) -> FloatArray:
     """Return label distributions (n, K), classes and items matched by name."""
-    labels = Labels.read(Y, "Y", classes=classes, like=like, n_classes=n_classes).matching(items, "Y", like)
+    labels = read_labels(Y, items=items, classes=classes, n_classes=n_classes, name="Y", like=like)
     if len(labels) != n:
         raise ValueError(f"Y has {len(labels)} rows, but there are {n} in {like}. Pass one row per item.")
     return labels.distributions
@@ -336,6 +336,5 @@ def _labels_of(sets: CredalSet, Y: Any) -> FloatArray:
 
 def _labels_for(estimator: Any, X: Any, Y: Any) -> FloatArray:
     """Read labels over the classes of an estimator, in the order of the items of X."""
-    from credalset.predictors.labels import read_labels
-
-    return read_labels(Y, X, classes=getattr(estimator, "classes_", None)).distributions
+    classes = getattr(estimator, "classes_", None)
+    return read_labels(Y, items=item_names(X), classes=classes, name="Y", like="X").distributions

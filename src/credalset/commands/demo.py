@@ -18,7 +18,7 @@ from rich.console import Console
 
 from credalset._text import table_text
 from credalset.commands import shared
-from credalset.commands.check import HEADINGS, cells
+from credalset.commands.check import COLUMNS, cells
 from credalset.datasets import Messages, make_messages
 
 ALPHAS = (0.05, 0.1, 0.2)
@@ -174,6 +174,6 @@ def _write(path: str, columns: dict[str, Any]) -> None:
 def _table(checked: Sequence[dict[str, Any]]) -> str:
     lines: list[list[str]] = []
     for score, result in zip(SCORES, checked, strict=True):
-        lines += [[""] * len(HEADINGS)] if lines else []
+        lines += [[""] * len(COLUMNS)] if lines else []
         lines += [["" if i else score, *cells(row)[:-1]] for i, row in enumerate(result["rows"])]
-    return table_text(["score", *HEADINGS[:-1]], lines, left=1)
+    return table_text(["score", *COLUMNS[:-1]], lines, left=1)

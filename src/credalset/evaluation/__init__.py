@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from credalset.evaluation.evaluate import Evaluation, evaluate
 from credalset.evaluation.slices import Slice, WorstSlice, slice_coverage, worst_slice
+from credalset.evaluation.table import Evaluation, evaluate
 from credalset.evaluation.verdict import Verdict, coverage_band, judge
 
 __all__ = [

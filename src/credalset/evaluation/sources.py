@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from credalset._validation import Checked
-from credalset.annotations.labels import in_item_order, row_names
 from credalset.sets.credal_set import CredalSet
+from credalset.votes.names import item_names, per_item
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +23,8 @@ class Source:
         What gives the guarantee.
     predict : callable
         From a level to the sets at that level.
+    n : int
+        Number of items.
     items : sequence or None
         Names of the items.
     groups : sequence or None
@@ -34,6 +36,7 @@ class Source:
     origin: Any
     calibration: Any
     predict: Callable[[float], CredalSet]
+    n: int
     items: Any
     groups: Any
     keys: list[Any] | None
@@ -43,7 +46,7 @@ class Source:
         """Take a calibration or a calibrated classifier with what it predicts from."""
         if not callable(getattr(origin, "predict_set", None)):
             raise TypeError(
-                f"calibration must be a calibration, a calibrated classifier or sets, but is a {type(origin).__name__}. "
+                f"calibration must be a calibration or a calibrated classifier, but is a {type(origin).__name__}. "
                 "Start with cs.conformalize(prediction, labels)."
             )
         calibration, asked = origin, prediction
@@ -52,22 +55,22 @@ class Source:
         is_cross = hasattr(calibration, "check_models")
         if is_cross:
             blocks = calibration.check_models(asked)
-            items = row_names(asked[0])
+            items = item_names(asked[0])
             asked = [Checked(block, items) for block in blocks]
         else:
-            items = row_names(asked)
+            items = item_names(asked)
             asked = Checked(calibration.check(asked), items)
         rule = calibration.rule
-        groups = in_item_order(groups, items, "groups", "prediction")
+        groups = per_item(groups, items, "groups")
         options: dict[str, Any] = {}
         if rule.conditional is not None or (rule.groups is not None and not rule.groups.predicted):
             options["groups"] = groups
         if rule.weights is not None:
-            options["weights"] = in_item_order(weights, items, "weights", "prediction")
-        first = () if in_hand is None else (in_hand,)
+            options["weights"] = per_item(weights, items, "weights")
+        first = (in_hand,) if in_hand is not None and hasattr(calibration, "in_hand") else ()
         keys = None if is_cross else rule.new_keys(options.get("groups"), calibration.score, asked.prediction)
 
         def predict(alpha: float) -> CredalSet:
-            return calibration.predict_set(asked, *first, alpha=alpha, **options)  # type: ignore[no-any-return]
+            return calibration.predict_set(asked, *first, alpha=alpha, **options)
 
-        return cls(origin, calibration, predict, items, groups, keys)
+        return cls(origin, calibration, predict, len(blocks[0] if is_cross else asked.prediction), items, groups, keys)

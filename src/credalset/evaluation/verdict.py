@@ -1,4 +1,4 @@
-"""The verdict on credal sets: are they valid, and are they informative?
+"""The verdict on credal sets: whether they are valid, and whether they are informative.
 
 *Valid*: for exchangeable items and continuous scores, the coverage that n calibration items give follows
 Beta(k, n + 1 − k) with k = ⌈(n + 1)(1 − α)⌉, and the number covered among m new items a beta-binomial distribution
@@ -221,6 +221,16 @@ def guaranteed_coverage(calibration: Any, alpha: float) -> float:
 def covers_truth(calibration: Any) -> bool:
     """Tell whether the guarantee is about true label distributions rather than recorded ones."""
     return bool(calibration.rule.promise.covers == "truth")
+
+
+def guarantee_in_words(calibration: Any, alpha: float) -> dict[str, Any]:
+    """Return what is covered and what is assumed for it, in sentences."""
+    known = calibration.rule.promise
+    about = "true" if known.covers == "truth" else "recorded"
+    assumed = [f"New items and calibration items are {known.items}, and the model was trained on neither."]
+    assumed += [f"{known.votes[0].upper()}{known.votes[1:]}."] if known.votes else []
+    assumed += [f"The guarantee holds within {known.within}."] if known.within else []
+    return {"about": about, "assumptions": assumed}
 
 
 def items_used(source: Any, items: Any) -> str:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from credalset._splits import train_conformalize_test_split
     from credalset.classifier import ConformalCredalClassifier
     from credalset.evaluation import evaluate
-    from credalset.persistence.load import load
+    from credalset.io.store import load
     from credalset.planning import plan
     from credalset.predictors import SoftLabelClassifier
     from credalset.reporting import report
@@ -60,7 +60,7 @@ _LAZY = {
     "SoftLabelClassifier": "credalset.predictors",
     "Scorer": "credalset.tables",
     "evaluate": "credalset.evaluation",
-    "load": "credalset.persistence.load",
+    "load": "credalset.io.store",
     "plan": "credalset.planning",
     "report": "credalset.reporting",
 }

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 
-from joblib import Parallel, delayed  # type: ignore[import-untyped]
+from joblib import Parallel, delayed
 
 from reproduction.batch import Batch, Outcome
 from reproduction.runs import run_tasks

@@ -14,7 +14,6 @@ from credalset.commands.demo import demo
 from credalset.commands.fit import fit
 from credalset.commands.hints import Guiding
 from credalset.commands.import_votes import import_votes
-from credalset.commands.plan import plan
 from credalset.commands.predict import predict
 from credalset.commands.report import report
 
@@ -29,7 +28,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command("import")(import_votes)
-for _command in (agree, fit, calibrate, predict, check, report, plan):
+for _command in (agree, fit, calibrate, predict, check, report):
     app.command()(_command)
 
 

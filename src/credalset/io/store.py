@@ -59,7 +59,6 @@ TYPES = {
     "AnnotatorSampling": "credalset.calibration",
     "UnbiasedVotes": "credalset.calibration",
     "FewVotes": "credalset.calibration",
-    "Automatic": "credalset.calibration.automatic",
     "Constant": "credalset.evaluation",
     "ConformalCredalClassifier": "credalset.classifier",
     "SoftLabelClassifier": "credalset.predictors",

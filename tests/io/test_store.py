@@ -51,8 +51,17 @@ def entries(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "score",
-    ["tv", "ws", "kl", "inner", "brier", "hellinger", Wasserstein(positions=(0.0, 0.1, 7.5)), Normalized("kl", 0.1)]
-    + [Normalized(KullbackLeibler(base=np.e), offset=1e-300)],
+    [
+        "tv",
+        "ws",
+        "kl",
+        "inner",
+        "brier",
+        "hellinger",
+        Wasserstein(positions=(0.0, 0.1, 7.5)),
+        Normalized("kl", 0.1),
+        Normalized(KullbackLeibler(base=np.e), offset=1e-300),
+    ],
     ids=str,
 )
 def test_calibrations_and_their_sets(score: Any, tmp_path: Path) -> None:

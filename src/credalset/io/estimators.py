@@ -118,7 +118,7 @@ def _encode_own(estimator: Any, where: str, writer: Writer) -> dict[str, Any]:
 
 def _decode_own(node: dict[str, Any], reader: Reader) -> Any:
     name = node["estimator"]
-    kind = find_type(name) if isinstance(name, str) else None
+    kind: Any = find_type(name) if isinstance(name, str) else None
     require(hasattr(kind, "get_params"), f"holds an estimator of type {name!r}, which is not known here.")
     require(isinstance(node["params"], dict) and isinstance(node["fitted"], dict), f"has no valid {name}.")
     params = {key: reader.decode(value) for key, value in node["params"].items()}

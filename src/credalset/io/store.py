@@ -82,7 +82,7 @@ def save(thing: Any, path: str | Path) -> None:
     files = dict(writer.files)
     if writer.arrays:
         buffer = io.BytesIO()
-        np.savez(buffer, **writer.arrays)
+        np.savez(buffer, **writer.arrays)  # type: ignore[arg-type]
         files[ARRAYS] = buffer.getvalue()
     for name, data in files.items():
         if len(data) > MAX_FILE:
@@ -236,7 +236,7 @@ class Reader:
             return tuple([self._inside(part) for part in node])
         if not isinstance(node, dict):
             return node
-        decoders: dict[tuple[str, ...], Callable[[Any], Any]] = {
+        decoders: dict[tuple[str, ...], Callable[[dict[str, Any]], Any]] = {
             ("float",): lambda node: _special_float(node["float"]),
             ("fraction",): lambda node: _fraction(node["fraction"]),
             ("dict",): lambda node: _dictionary(self._inside(node["dict"])),
@@ -245,8 +245,7 @@ class Reader:
             ("fields", "score"): self._object,
             ("fields", "type"): self._object,
         }
-        decoder = decoders.get(tuple(sorted(node)), self._estimator)
-        return decoder(node)
+        return decoders.get(tuple(sorted(node)), self._estimator)(node)
 
     def _inside(self, node: Any) -> Any:
         self._depth += 1
@@ -261,7 +260,8 @@ class Reader:
         return found  # type: ignore[return-value]
 
     def _object(self, node: dict[str, Any]) -> Any:
-        name, fields = node.get("type", node.get("score")), node["fields"]
+        name: Any = node.get("type", node.get("score"))
+        fields = node["fields"]
         require(isinstance(name, str) and isinstance(fields, dict), "has no valid description of its parts.")
         kind = _find_score(name) if "score" in node else find_type(name)
         missing = "import the module that calls register_score for it" if "score" in node else "upgrade credalset"
@@ -417,7 +417,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         is_whole = isinstance(manifest.get("files"), dict) and "object" in manifest
         is_whole = is_whole and manifest.get("sha256") == manifest_digest(manifest)
     require(is_whole, f"{path} is damaged: its contents differ from their checksum.")
-    return manifest  # type: ignore[no-any-return]
+    found: dict[str, Any] = manifest
+    return found
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:

@@ -10,9 +10,9 @@ from credalset.commands import shared
 from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json
 from credalset.evaluation import evaluate
-from credalset.evaluation.table import SHOWN, cell
+from credalset.evaluation.table import cell
 
-COLUMNS = [name for name in SHOWN if name not in ("score", "volume", "threshold")]
+COLUMNS = ["alpha", "coverage", "band", "verdict", "width", "constant_width", "labels", "empty"]
 
 
 @shared.guarded

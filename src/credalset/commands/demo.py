@@ -89,11 +89,11 @@ def _go(say: Console, alpha: float) -> None:
     _heading(say, "3. Predict", "a credal set for each new message: what cannot be ruled out.")
     _run(say, "predict", made, new, "-o", "sets.parquet", "--alpha", f"{alpha:g}", "--keep", "text")
 
-    _heading(say, "4. Check", "whether the promise holds on new messages, and how wide sets are.")
+    _heading(say, "4. Check", "whether coverage holds on new messages, and how wide sets are.")
     levels = [word for level in ALPHAS for word in ("--alpha", f"{level:g}")]
     found = [_run(say, "check", f"by-{s}", new, "votes.csv", *levels, "--json") for s in SCORES]
     say.print(f"\n{_table(list(map(json.loads, found)))}\n")
-    say.print("If the promise holds, observed coverage lies in its band 99 times in a hundred.")
+    say.print("If the guarantee holds, observed coverage lies in its band 99 times in a hundred.")
     say.print("Width, and labels that can be the most probable one, are means: less is better.")
 
     _heading(say, "5. Report", "what to tell others, on one page.")
@@ -176,4 +176,4 @@ def _table(checked: Sequence[dict[str, Any]]) -> str:
     for score, result in zip(SCORES, checked, strict=True):
         lines += [[""] * len(COLUMNS)] if lines else []
         lines += [["" if i else score, *cells(row)[:-1]] for i, row in enumerate(result["rows"])]
-    return table_text(["score", *COLUMNS[:-1]], lines, left=1)
+    return table_text(["score", *(name.split("_")[0] for name in COLUMNS[:-1])], lines, left=1)

@@ -27,10 +27,8 @@ from credalset.classifier.folds import fit_folds
 from credalset.classifier.guesses import ATTRIBUTES, PARAMETERS
 from credalset.classifier.reuse import names_of, warn_of_training, with_seen
 from credalset.classifier.safety import all_or_nothing, check_made_with
-from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Constant, Evaluation, evaluate
 from credalset.exceptions import warn
-from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.labels import accepts_sparse, knows_features, note_features, read_labels
 from credalset.predictors.protocol import (
     fit_learner,
@@ -370,12 +368,9 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""
-        write_bundle(path, classifier_to_bundle(self))
+        from credalset.io.store import save
 
-    @classmethod
-    def from_bundle(cls, bundle: Bundle, trusted: Sequence[str] = (), module: Any = None) -> Self:
-        """Build a classifier from what ``save`` wrote; used by `credalset.load`."""
-        return classifier_from_bundle(cls, bundle, trusted, module)
+        save(self, path)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether predictions can be made."""

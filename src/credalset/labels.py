@@ -199,7 +199,7 @@ calibration sets. Assumptions: items are exchangeable.
         >>> data = cs.datasets.make_synthetic(99, random_state=0)
         >>> calibration = cs.labels.conformalize(data.distributions, data.counts)
         >>> calibration.p_values([[0.7, 0.2, 0.1]]).round(2)
-        array([[0.67, 0.22, 0.12]])
+        array([[0.35, 0.08, 0.03]])
         """
         if self.features is not None:
             raise ValueError("p_values has no meaning with features. Ask predict_set at the level you need.")

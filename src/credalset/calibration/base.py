@@ -101,7 +101,7 @@ class BaseCalibration:
     def check(self, prediction: Any, classes: Sequence[Any] | None = None, name: str = "prediction") -> Prediction:
         """Return valid predictions, their columns in the order of the calibration's classes."""
         if isinstance(prediction, Checked):
-            return prediction.prediction  # type: ignore[no-any-return]
+            return prediction.prediction
         like = "the calibration data"
         if classes is None:
             ordered = order_columns(prediction, self.classes, name, like)
@@ -113,6 +113,7 @@ class BaseCalibration:
     def read_labels(self, labels: Any, name: str, prediction: Any) -> Labels:
         """Return the labels of items that were predicted, classes and rows matched by name."""
         items, like = item_names(prediction), "prediction"
+        labels = _as_labels(labels)
         return read_labels(labels, items=items, classes=self.classes, n_classes=self.n_classes, name=name, like=like)
 
     def __repr__(self) -> str:
@@ -192,6 +193,7 @@ def read_items(
             f"prediction must hold predictions, but is a {what}. To calibrate a model, use "
             f"ConformalCredalClassifier({what}(...))."
         )
+    labels = _as_labels(labels)
     names = class_names(prediction, "prediction") if classes is None else as_names(classes)
     names = class_names(labels, labels_name) if names is None else names
     if isinstance(prediction, Checked):
@@ -219,4 +221,15 @@ def as_level(alpha: Any) -> Fraction:
             f"alpha={number:g} is a miscoverage rate and asks for sets that cover only {1 - number:.3g} of the items. "
             f"For a coverage of {number:g} write alpha={1 - number:.3g}."
         )
-    return exact_level(alpha[()] if isinstance(alpha, np.ndarray) else alpha)
+    scalar: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
+    return exact_level(scalar)
+
+
+def _as_labels(labels: Any) -> Any:
+    from credalset.annotations.labels import Labels as Old
+    from credalset.annotations.labels import Numbers
+
+    if not isinstance(labels, Old):
+        return labels
+    items = None if labels.items is None or isinstance(labels.items, range | Numbers) else as_names(labels.items)
+    return Labels(labels.distributions, labels.counts, items, labels.classes)

@@ -101,7 +101,7 @@ class CrossCalibration(BaseCalibration):
         sizes = np.bincount(self.folds)
         if len(misses) == 1 and (sizes == sizes[0]).all() and not bounded:
             misses[0] = min(misses[0], 2.0 * level + (1 - self.n_folds / len(self)) / (self.n_folds + 1))
-        return max(1.0 - max(misses) / float(min(self.noise.factor, 1)) - 2.0 * float(self.noise.spent), 0.0)
+        return max(1.0 - max(misses) / min(float(self.noise.factor), 1.0) - 2.0 * float(self.noise.spent), 0.0)
 
     def thresholds(
         self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None

@@ -10,8 +10,8 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import as_probability
 from credalset.calibration.base import read_items
-from credalset.calibration.noise import BoundedNoise
 from credalset.calibration.levels import conformal_rank, exact_level, score_at_rank
+from credalset.calibration.noise import BoundedNoise
 from credalset.calibration.sampling import lower_limits
 from credalset.scores import Score, get_score
 from credalset.votes.names import Labels, read_labels

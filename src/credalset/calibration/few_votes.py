@@ -11,8 +11,8 @@ from scipy.special import ndtri
 
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_probability
-from credalset.calibration.noise import Fit, Guarantee, Noise
 from credalset.calibration.levels import exact_level
+from credalset.calibration.noise import Fit, Guarantee, Noise
 from credalset.scores import Score
 from credalset.votes.names import Labels
 
@@ -180,7 +180,7 @@ def upper_mean(values: FloatArray, largest: float, delta: float) -> float:
     --------
     >>> coin = np.random.default_rng(1).random(1000) < 0.4
     >>> round(upper_mean(coin.astype(float), 1.0, 0.01), 2)
-    0.46
+    0.45
     """
     n = len(values)
     steps = int(np.ceil(np.log(1.0 / SMALLEST) / np.log(RATIO)))

@@ -186,7 +186,7 @@ def lower_limits(counts: FloatArray, delta: float, region: str = "exact") -> Flo
     array([[0.05 , 0.   ],
            [0.836, 0.055]])
     >>> lower_limits(np.array([[90.0, 10.0]]), 0.1, "anytime").round(3)
-    array([[0.804, 0.041]])
+    array([[0.781, 0.032]])
     """
     votes, n_classes = counts.sum(axis=1, keepdims=True), counts.shape[1]
     if region == "exact":

@@ -104,7 +104,7 @@ class Stream:
             )
         fitted = self.calibration.fitted
         if fitted.weighted or fitted.features is not None or (fitted.groups is not None and not fitted.predicted):
-            raise ValueError("calibration must not have weights, features or groups of its own keys: a stream has none.")
+            raise ValueError("calibration must not have weights, features or groups of its own keys: streams do not.")
         self.alpha = as_probability(self.alpha, "alpha")
         self.gamma = as_finite(self.gamma, "gamma")
         if self.gamma <= 0:

@@ -70,7 +70,9 @@ class Options(NamedTuple):
     weights: FloatArray | None = None
 
     @classmethod
-    def read(cls, n: int, noise: Any = None, groups: Any = None, weights: Any = None, *, cross: bool = False) -> Options:
+    def read(
+        cls, n: int, noise: Any = None, groups: Any = None, weights: Any = None, *, cross: bool = False
+    ) -> Options:
         """Check the options of n items, refusing those that there is no proof for."""
         model, predicted = as_noise(noise), isinstance(groups, str) and groups == PREDICTED
         features = groups if isinstance(groups, Conditional) else None
@@ -222,19 +224,24 @@ class Thresholds:
         codes = np.zeros(n, dtype=np.int64)
         if self.features is not None:
             return codes, features_of(groups, n, self.features), ratios
-        if self.groups is None or self.predicted:
-            if groups is not None and not (self.predicted and isinstance(groups, str) and groups == PREDICTED):
-                state = "they follow from the prediction" if self.predicted else "the calibration has none"
-                raise ValueError(f"groups was given, but {state}. Leave groups out.")
-            keys = predicted_classes(score, prediction) if self.predicted else None
-        else:
-            if groups is None:
-                raise ValueError("groups is missing: this calibration has a threshold per group. Pass a key per item.")
-            keys = item_keys(groups, n)
+        keys = self.keys_of(score, prediction, groups)
         if keys is not None:
             position = {key: code for code, key in enumerate(self.groups or ())}
             codes = np.array([position.get(key, -1) for key in keys], dtype=np.int64)
         return codes, None, ratios
+
+    def keys_of(self, score: Score, prediction: Prediction, groups: Any) -> list[Any] | None:
+        """Return the group of each new item, None if the calibration has no groups with a threshold each."""
+        if self.features is not None:
+            return None
+        if self.groups is None or self.predicted:
+            if groups is not None and not (self.predicted and isinstance(groups, str) and groups == PREDICTED):
+                state = "they follow from the prediction" if self.predicted else "the calibration has none"
+                raise ValueError(f"groups was given, but {state}. Leave groups out.")
+            return predicted_classes(score, prediction) if self.predicted else None
+        if groups is None:
+            raise ValueError("groups is missing: this calibration has a threshold per group. Pass a key per item.")
+        return item_keys(groups, len(prediction))
 
     def warn_unseen(self, groups: Any) -> None:
         """Warn of keys that no calibration item has: most likely they are misspelt."""

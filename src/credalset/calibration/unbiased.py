@@ -11,8 +11,8 @@ import numpy as np
 
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_finite, as_probability
-from credalset.calibration.noise import Fit, Guarantee, Noise, set_aside
 from credalset.calibration.levels import as_weights
+from credalset.calibration.noise import Fit, Guarantee, Noise, set_aside
 from credalset.scores import Score
 from credalset.votes.names import Labels
 

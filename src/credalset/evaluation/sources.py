@@ -60,15 +60,14 @@ class Source:
         else:
             items = item_names(asked)
             asked = Checked(calibration.check(asked), items)
-        rule = calibration.rule
-        groups = per_item(groups, items, "groups")
+        groups, fitted = per_item(groups, items, "groups"), calibration.fitted
         options: dict[str, Any] = {}
-        if rule.conditional is not None or (rule.groups is not None and not rule.groups.predicted):
+        if fitted.features is not None or (fitted.groups is not None and not fitted.predicted):
             options["groups"] = groups
-        if rule.weights is not None:
+        if fitted.weighted:
             options["weights"] = per_item(weights, items, "weights")
         first = (in_hand,) if in_hand is not None and hasattr(calibration, "in_hand") else ()
-        keys = None if is_cross else rule.new_keys(options.get("groups"), calibration.score, asked.prediction)
+        keys = None if is_cross else fitted.keys_of(calibration.score, asked.prediction, options.get("groups"))
 
         def predict(alpha: float) -> CredalSet:
             return calibration.predict_set(asked, *first, alpha=alpha, **options)

@@ -240,7 +240,7 @@ def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: st
     rows = []
     for key in metrics.sorted_if_possible(hits):
         mine: dict[str, Any] = {"band_low": None, "band_high": None, "verdict": None}
-        if source.calibration.rule.groups is not None:
+        if source.calibration.groups is not None:
             groups = None if source.keys is None else [key] * len(hits[key])
             verdict = judge(source.calibration, hits[key], row["alpha"], groups=groups, used=used)
             low, high = verdict.band or (None, None)

@@ -220,17 +220,7 @@ def guaranteed_coverage(calibration: Any, alpha: float) -> float:
 
 def covers_truth(calibration: Any) -> bool:
     """Tell whether the guarantee is about true label distributions rather than recorded ones."""
-    return bool(calibration.rule.promise.covers == "truth")
-
-
-def guarantee_in_words(calibration: Any, alpha: float) -> dict[str, Any]:
-    """Return what is covered and what is assumed for it, in sentences."""
-    known = calibration.rule.promise
-    about = "true" if known.covers == "truth" else "recorded"
-    assumed = [f"New items and calibration items are {known.items}, and the model was trained on neither."]
-    assumed += [f"{known.votes[0].upper()}{known.votes[1:]}."] if known.votes else []
-    assumed += [f"The guarantee holds within {known.within}."] if known.within else []
-    return {"about": about, "assumptions": assumed}
+    return bool(calibration.guarantee.covers == "true")
 
 
 def items_used(source: Any, items: Any) -> str:

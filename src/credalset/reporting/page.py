@@ -20,7 +20,7 @@ from credalset._text import number_text
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset._version import __version__
 from credalset.evaluation.slices import Slice, WorstSlice
-from credalset.evaluation.verdict import Verdict, guarantee_in_words, percent
+from credalset.evaluation.verdict import Verdict, percent
 from credalset.exceptions import need
 from credalset.reporting import figures
 from credalset.reporting.items import Items, shorten
@@ -74,7 +74,7 @@ def page_facts(
         "headline": verdict.headline if len(items) else "There are no items to report on",
         "tone": _tone(verdict) if len(items) else "untested",
         "n_calibration": None if calibration is None else len(calibration),
-        "guarantee": None if calibration is None or alpha is None else guarantee_in_words(calibration, alpha),
+        "guarantee": None if calibration is None else calibration.guarantee,
         "gauge": figures.gauge(verdict) if verdict.observed.n else None,
         "curve": figures.curve(curve, alpha) if curve else None,
         "curve_rows": curve,

@@ -16,9 +16,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 import credalset as cs
-from credalset.exceptions import FileFormatError
-
-from .saved_objects import forge
 
 DATA = cs.datasets.make_synthetic(400, n_votes=20, random_state=0)
 X, Y, X_NEW, Y_NEW = DATA.X[:80], DATA.counts[:80], DATA.X[80:], DATA.counts[80:]
@@ -132,22 +129,6 @@ def test_refusals() -> None:
     frozen = FrozenEstimator(cs.SoftLabelClassifier().fit(X, Y))
     with pytest.raises(ValueError, match="estimator is frozen"):
         cs.ConformalCredalClassifier(frozen).cross_conformalize(X, Y)
-
-
-def test_forged_folds_are_refused(tmp_path: Path) -> None:
-    path, clf = tmp_path / "c", classifier().cross_conformalize(X, Y, 3, random_state=0)
-    for change, message in (
-        (lambda m: m["values"].update(folds=None), "no valid estimators of its folds"),
-        (lambda m: m["values"].update(folds=[None]), "no valid estimators of its folds"),
-        (lambda m: m["values"]["folds"].append(None), "has no saved estimator"),
-        (lambda m: m["values"]["folds"].pop(), "differ in number"),
-        (lambda m: m["values"].pop("folds"), "out of order|no saved estimator"),
-        (lambda m: m["values"].update(folds=["x"] * 3), "no saved network"),
-    ):
-        clf.save(path)
-        forge(path, change)
-        with pytest.raises(FileFormatError, match=message):
-            cs.load(path)
 
 
 @pytest.mark.parametrize("score", ["kl", "so", "density"])

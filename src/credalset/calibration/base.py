@@ -26,13 +26,13 @@ from credalset.annotations.labels import (
     with_columns,
 )
 from credalset.annotations.seen import NOTHING, digests, reused
-from credalset.annotations.votes import Annotations
 from credalset.calibration.models import as_noise
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.rule import Rule
 from credalset.exceptions import warn
 from credalset.scores import Score
 from credalset.sets.credal_set import CredalSet
+from credalset.votes.annotations import Annotations
 
 Sets = TypeVar("Sets")
 LARGEST_LIKELY = 0.5  # miscoverage rate that anybody asks for on purpose

@@ -15,7 +15,6 @@ import numpy as np
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._validation import Checked, as_counts, as_distributions, as_matrix, sequential_row_sums
 from credalset.annotations.naming import refuse_item_column
-from credalset.votes.annotations import Annotations
 
 Names = tuple[Any, ...]
 SELECTING = {"items": " (votes.select(frame.index), frame.loc[list(votes.items)])"}
@@ -143,7 +142,7 @@ class Labels:
 
 def _read(value: Any, name: str, n_classes: int | None) -> Labels:
     named, items = column_names(value, name), row_names(value)
-    if isinstance(value, Annotations):
+    if hasattr(value, "ballots"):
         levels = sorted(zip(value.scale or (), value.classes or range(value.n_classes), strict=False))
         scale = tuple(level for _, level in levels) or None
         counts = value.counts.astype(np.float64)
@@ -165,7 +164,7 @@ def column_names(value: Any, name: str) -> Names | None:
     """Return the names of the classes that labels or predictions carry; 0, 1, … name nothing."""
     if isinstance(value, Labels):
         return value.classes
-    if isinstance(value, Annotations):
+    if hasattr(value, "ballots"):
         names: Any = value.classes
     else:
         is_arrow = hasattr(value, "column_names") and not hasattr(value, "iloc")
@@ -194,7 +193,7 @@ def row_names(value: Any) -> Any:
     """Return the names of the items that a frame, a series or ``Annotations`` carries, None for plain arrays."""
     if isinstance(value, Checked | Labels):
         return value.items
-    if isinstance(value, Annotations):
+    if hasattr(value, "ballots"):
         return value.items
     index = getattr(value, "index", None)
     return None if index is None or callable(index) else index

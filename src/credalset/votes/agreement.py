@@ -272,15 +272,17 @@ def per_worker(votes: Annotations, level: float, n_resamples: int, seed: int) ->
     meet the votes of all.
     """
     assert votes.ballots is not None
-    item, worker, label = votes.ballots.codes.T
     m = votes.n_votes
-    agreed = (votes.counts[item, label] - 1) / np.maximum(m[item] - 1, 1)
+    codes = votes.ballots.codes[m[votes.ballots.codes[:, 0]] >= 2]
+    item, worker, label = codes[np.argsort(codes[:, 1], kind="stable")].T
+    agreed = (votes.counts[item, label] - 1) / (m[item] - 1)
     everyone = votes.counts[m >= 2].sum(axis=0)
+    names = votes.workers or ()
+    start = np.searchsorted(worker, np.arange(len(names) + 1))
     rows = Rows()
-    for code, name in enumerate(votes.workers or ()):
-        mine = np.flatnonzero((worker == code) & (m[item] >= 2))
+    for name, first, last in zip(names, start[:-1], start[1:], strict=True):
+        mine, n = slice(first, last), int(last - first)
         distinct, frequency = np.unique(agreed[mine], return_counts=True)
-        n = len(mine)
         value = distinct @ frequency / n if n else np.nan
         chance = everyone[label[mine]].sum() / (n * everyone.sum()) if n else np.nan
         random = np.random.default_rng(seed)  # the same for each, so that their order does not matter

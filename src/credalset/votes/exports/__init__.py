@@ -63,6 +63,9 @@ def read_votes(
         table = LongTable.collect(TOOLS[kind].votes(export))
         table.classes, table.ordered = tuple(export.classes) or None, export.ordered
         table.items, table.dropped = tuple(export.items), export.dropped
+        for role in ("worker", "label"):
+            if names[role] is not None and not any(getattr(table, role) or ()):
+                raise ValueError(f"{role}={names[role]!r} leads to nothing in {export.name}. Check the name.")
     for column in (table.task, table.worker, table.label, table.time):
         if column is not None:
             column[:] = map(text_of, column)

@@ -199,7 +199,7 @@ class Writer:
             raise TypeError(f"{where or 'the array'} holds {array.dtype}, which cannot be saved: only numbers can.")
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", where.strip(".")) or "array"
         name = name if _SAFE_NAME.fullmatch(name) and name not in self.arrays else f"array-{len(self.arrays)}"
-        self.arrays[name] = np.ascontiguousarray(array)
+        self.arrays[name] = np.asarray(array, order="C")
         return {"array": name}
 
     def _encode_object(self, value: Any, where: str) -> Any:

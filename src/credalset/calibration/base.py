@@ -249,7 +249,7 @@ def read_items(
     found = found.matching(row_names(prediction), labels_name, "prediction")
     found = found if found.items is not None else replace(found, items=row_names(prediction))
     score.check_pairs(checked, found.distributions, labels_name)
-    if score.goes_by_order and names is not None and found.scale not in (None, names):
+    if score.is_ordinal and names is not None and found.scale not in (None, names):
         raise ValueError(
             f"{labels_name} are on the scale {shown(found.scale, 8)}, but predictions have the classes in the order "
             f"{shown(names, 8)}, and for the score {score.name!r} neighbouring columns are neighbouring levels. Put "

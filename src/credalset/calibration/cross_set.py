@@ -13,7 +13,7 @@ from credalset._predictions import map_arrays, stacked
 from credalset._typing import BoolArray, FloatArray, IntArray, Prediction
 from credalset.calibration.part import Part
 from credalset.scores import Score
-from credalset.sets.credal_set import CredalSet
+from credalset.sets.old_set import CredalSet
 from credalset.sets.union import ELEMENTS, InUnion
 from credalset.simplex import corners, entropy_of_valid
 
@@ -132,7 +132,7 @@ class CrossSet(InUnion):
 
     def fold_regions(self) -> list[CredalSet]:
         """Return the F batches of regions {λ : f(g_k(x), λ) ≤ threshold} whose union holds the sets."""
-        return [self.score._region(map_arrays(model, np.ascontiguousarray), self.threshold) for model in self._models()]
+        return [self.score._old_region(map_arrays(model, np.ascontiguousarray), self.threshold) for model in self._models()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return one column per attribute; the prediction is the mean of the folds'."""

@@ -12,7 +12,7 @@ from credalset._validation import as_generator, as_numbers, as_positive_int, in_
 from credalset.sets.decisions import decide
 from credalset.sets.region import Region
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
-from credalset.sets.sampling import sample_members
+from credalset.sets.old_sampling import sample_members
 from credalset.sets.uncertainty import uncertainty
 from credalset.simplex import corners, log_base, log_sum_exp, sample_uniform
 
@@ -335,7 +335,7 @@ class Questions(Hinting, Region):
         Independent and exactly uniform for half-spaces, for two and three classes, and for sets that fill a few per
         cent of the simplex. Elsewhere rays from the centre are resampled by weight, which is as good as independent
         wherever the volume estimate is precise; a set they fit badly goes on by hit-and-run
-        (`credalset.sets.sampling`). Every draw is a member for certain.
+        (`credalset.sets.old_sampling`). Every draw is a member for certain.
 
         Examples
         --------

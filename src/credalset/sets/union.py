@@ -17,9 +17,9 @@ import numpy as np
 
 from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.sets.credal_set import CredalSet
+from credalset.sets.old_set import CredalSet
 from credalset.sets.results import Volume
-from credalset.sets.sampling import accept_or_repeat
+from credalset.sets.old_sampling import accept_or_repeat
 from credalset.simplex import entropy_of_valid, log_sum_exp
 
 ELEMENTS = 1 << 22  # numbers held at a time

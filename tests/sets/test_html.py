@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import credalset as cs
-from credalset.outline import area
+from credalset.sets.outline import area
 from credalset.sets.html import CORNERS, _boundary
 
 

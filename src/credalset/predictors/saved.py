@@ -25,7 +25,6 @@ PREDICT_METHODS = (
     "predict_intervals",
 )
 TRUSTED_TYPES = [
-    "credalset.predictors.precision.PrecisionHead",
     "credalset.predictors.soft_label.SoftLabelClassifier",
 ]
 

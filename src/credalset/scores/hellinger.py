@@ -18,8 +18,8 @@ from credalset.scores.base import Score
 from credalset.scores.dirichlet.entropy import phi_inverse
 from credalset.scores.dirichlet.geometry import phi, relative_to
 from credalset.scores.pooling import pooled_spread
-from credalset.sets.old_set import CredalSet
 from credalset.sets.magnify import magnified
+from credalset.sets.old_set import CredalSet
 from credalset.sets.roots import bisect, newton
 from credalset.sets.smallest_peak import capped_peak
 from credalset.simplex import corners, precise_entropy

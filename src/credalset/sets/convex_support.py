@@ -24,8 +24,8 @@ from scipy.optimize import linprog
 from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets import box
-from credalset.sets.volume import edge_distance
 from credalset.sets.roots import false_position
+from credalset.sets.volume import edge_distance
 
 if TYPE_CHECKING:
     from credalset.sets.level_set import LevelSet

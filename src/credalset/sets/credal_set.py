@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
-from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Prediction, RandomState
+from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction, RandomState
 from credalset._validation import as_generator, as_numbers, as_positive_int
-from credalset.annotations.table import rows_of
 from credalset.persistence.bundle import write_bundle
+from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
 from credalset.sets.decisions import decide
 from credalset.sets.geometry import Entropies, Geometry, answer
 from credalset.sets.html import to_html
@@ -21,8 +21,8 @@ from credalset.sets.membership import contains, efficiency
 from credalset.sets.queue import Queue, QueueRules, build_queue
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
 from credalset.sets.saved import sets_to_bundle
-from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
 from credalset.simplex import log_base, sample_uniform
+from credalset.votes.names import find_rows, take_names
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
@@ -48,7 +48,7 @@ class CredalSet:
         The region of the score: its centre, its radius and its answers.
     classes : tuple or None
         Names of the classes, if they are known.
-    items : ndarray of shape (N,) or None
+    items : tuple or None
         Names of the items, if they are known.
 
     Examples
@@ -66,7 +66,11 @@ class CredalSet:
     threshold: FloatArray
     geometry: Geometry
     classes: tuple[Any, ...] | None = None
-    items: AnyArray | None = None
+    items: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.items is not None and not isinstance(self.items, tuple):
+            object.__setattr__(self, "items", tuple(self.items))
 
     @property
     def center(self) -> FloatArray:
@@ -102,7 +106,7 @@ class CredalSet:
             prediction=self.prediction[rows],
             threshold=self.threshold[rows],
             geometry=self.geometry[rows],
-            items=None if self.items is None else self.items[rows],
+            items=take_names(self.items, rows),
         )
 
     def select(self, items: Iterable[Any]) -> CredalSet:
@@ -114,11 +118,9 @@ class CredalSet:
         >>> votes = pd.DataFrame([[3, 1], [0, 4], [2, 2]], index=["a", "b", "c"])
         >>> calibration = cs.conformalize([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], votes)
         >>> calibration.predict_set(votes / 4, alpha=0.5).select(["c", "a"]).items
-        array(['c', 'a'], dtype=object)
+        ('c', 'a')
         """
-        if self.items is None:
-            raise ValueError("items have no names here; take sets by position: sets[...].")
-        return self[rows_of(items, tuple(self.items), "sets")]
+        return self[find_rows(items, self.items)]
 
     def __iter__(self) -> Iterator[CredalSet]:
         return (self[i] for i in range(len(self)))
@@ -466,7 +468,9 @@ class CredalSet:
         """
         return to_frame(self, items, ask, kind, alpha)
 
-    def to_csv(self, path: str | Path, sep: str = ",", decimal: str = ".", encoding: str = "utf-8", **frame: Any) -> None:
+    def to_csv(
+        self, path: str | Path, sep: str = ",", decimal: str = ".", encoding: str = "utf-8", **frame: Any
+    ) -> None:
         """Write the table of `to_frame`, whose arguments it takes too; labels are joined by ``|``.
 
         Excel wants ``encoding="utf-8-sig"`` for letters such as ä, and in German ``sep=";", decimal=","``.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credalset._parallel import gather_blocks
-from credalset._typing import AnyArray, BoolArray, FloatArray
+from credalset._typing import BoolArray, FloatArray
 from credalset._validation import as_numbers
-from credalset.annotations.labels import Labels
 from credalset.simplex import grid
+from credalset.votes.names import Names, read_labels
 
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
@@ -37,10 +37,15 @@ def contains(sets: CredalSet, distribution: Any, broadcast: bool) -> BoolArray:
     return np.asarray(sets.score.evaluate_rows(sets.prediction, candidates) <= sets.threshold)
 
 
-def _read(sets: CredalSet, distribution: Any, items: AnyArray | None) -> FloatArray:
-    name, like = "distribution", "the sets"
-    labels = Labels.read(distribution, name, classes=sets.classes, like=like, n_classes=sets.n_classes)
-    return labels.matching(items, name, like).distributions
+def _read(sets: CredalSet, distribution: Any, items: Names | None) -> FloatArray:
+    return read_labels(
+        distribution,
+        items=items,
+        classes=sets.classes,
+        n_classes=sets.n_classes,
+        name="distribution",
+        like="the sets",
+    ).distributions
 
 
 def contains_pairs(sets: CredalSet, points: FloatArray) -> BoolArray:

@@ -1,9 +1,10 @@
 r"""Which actions are best for some member of a convex region, from its support function alone.
 
-Action a is best for a member if $\max_\lambda \min_b \langle u_a - u_b, \lambda\rangle \ge 0$, a game between the region
-and mixtures w of the other actions. A mixture with $\max_\lambda \langle u_a - \sum_b w_b u_b, \lambda\rangle < 0$ rules
-a out; a member, or a mean of members, for which a is best settles the contrary. Multiplicative weights decide most
-cases for all regions at once; a linear program over the members found decides the rest. What nothing rules out stays.
+Action a is best for a member if $\max_\lambda \min_b \langle u_a - u_b, \lambda\rangle \ge 0$, a game between the
+region and mixtures w of the other actions. A mixture for which $\max_\lambda \langle u_a - \sum_b w_b u_b,
+\lambda\rangle < 0$ rules a out; a member, or a mean of members, for which a is best settles the contrary.
+Multiplicative weights decide most cases for all regions at once; a linear program over the members found decides the
+rest. What nothing rules out stays.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, 
     active = np.arange(n_pairs)
     for turn in range(ROUNDS):
         # Optimistic: the last payoff counts twice, as if it came again.
-        logs = np.where(own[active], -np.inf, RATE * (regret[active] + last[active]) / np.maximum(scale[active], 1e-300))
+        logs = np.where(
+            own[active], -np.inf, RATE * (regret[active] + last[active]) / np.maximum(scale[active], 1e-300)
+        )
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
         value, member = support(rows[active], matrix[action[active]] - weights @ matrix)
@@ -93,7 +96,7 @@ def _is_best(points: FloatArray, matrix: FloatArray, action: IntArray) -> BoolAr
 
 
 def _play(support: Support, row: IntArray, advantage: FloatArray, start: FloatArray, tie: float) -> bool:
-    """Solve one game by cutting planes: is there a member for which no row of ``advantage`` is negative?"""
+    """Tell by cutting planes whether some member makes no row of ``advantage`` negative."""
     members = [start]
     centre = np.full(len(advantage), 1.0 / len(advantage))
     for _ in range(PROGRAMS):

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from credalset._parallel import gather_blocks
-from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Prediction
+from credalset._typing import AnyArray, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers, refuse_texts
 from credalset.annotations.labels import Labels
 from credalset.annotations.table import is_text, rows_of
-from credalset.persistence.bundle import write_bundle
-from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
-from credalset.sets.html import to_html
 from credalset.sets.questions import Questions
-from credalset.sets.queue import Queue, QueueRules, build_queue
-from credalset.sets.saved import sets_to_bundle
 from credalset.simplex import grid
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
-    from credalset.sets.updated import UpdatedSet
 
 PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
 
@@ -239,190 +232,6 @@ class CredalSet(Questions):
             return self._membership(rows, points).mean(axis=1)
 
         return gather_blocks(one_block, len(self), points.shape[1], PAIRS_PER_BLOCK)
-
-    def update(self, votes: Any, delta: float = 0.01) -> UpdatedSet:
-        r"""Return what the sets become when votes of their items arrive: what also lies in the region of the votes.
-
-        A set that holds the distribution behind the votes with probability 1 − α becomes one that holds it with
-        probability at least 1 − α − δ, on average over all items that are updated: **the error is α + δ**. It does not
-        matter when voting stops or why, as the region holds at all numbers of votes at once
-        (`credalset.scores.anytime`; Lindon and Malek, 2022). What matters is that votes are independent draws from the
-        item's distribution, that neither the prediction nor the calibration has used them, and that the calibration
-        is about such distributions: from many votes per item, or with a noise model.
-
-        Parameters
-        ----------
-        votes : array of shape (N, K) or Annotations
-            Counts of votes; rows of zeros are items without votes. Matched by name where both sides have names, in
-            which case items may be missing. Sets that were updated before add them to the votes they have; δ is spent
-            once, however often.
-        delta : float
-            Probability with which the region of the votes may miss their distribution.
-
-        Returns
-        -------
-        UpdatedSet
-            Sets like others. Membership is exact, envelopes and other answers are certified from outside.
-
-        Examples
-        --------
-        >>> import credalset as cs
-        >>> sets = cs.get_score("tv").region([[0.6, 0.3, 0.1]], threshold=0.4)
-        >>> after = sets.update([[38, 2, 0]], delta=0.01)
-        >>> print(repr(after).replace(", ", "\n"))
-        CredalSet: 1 vote-cut total-variation ball over 3 classes
-        threshold 0.4 (score tv); 40 votes
-        error alpha + 0.01
-        >>> sets.decide(), after.decide()
-        (array([[ True,  True,  True]]), array([[ True, False, False]]))
-        >>> after.lower().round(2), after.upper().round(2)
-        (array([[0.7, 0. , 0. ]]), array([[1.  , 0.3 , 0.18]]))
-        """
-        from credalset.sets.updated import update
-
-        return update(self, votes, delta)
-
-    def queue(
-        self,
-        rules: QueueRules | None = None,
-        *,
-        utility: ArrayLike | None = None,
-        actions: Iterable[Any] | None = None,
-        items: Iterable[Hashable] | None = None,
-    ) -> Queue:
-        """Tell what to do with each item: annotate again, escalate, accept as ambiguous, or nothing.
-
-        ``rules`` say when an item is ambiguous and when it is unknown, ``utility`` (A, K) is as in `decide`,
-        ``actions`` are the names of its A rows, and ``items`` those of the N items.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> sets = TotalVariation().region([[0.9, 0.05, 0.05], [0.4, 0.4, 0.2], [0.7, 0.3, 0.0]], threshold=0.25)
-        >>> sets.queue(items=["a", "b", "c"])
-        Queue: 3 items, 1 re-annotate, 0 escalate, 1 ambiguous, 1 settled
-        """
-        return build_queue(self, rules, utility=utility, actions=actions, items=items)
-
-    def labels(self, rule: str = "e-admissible") -> list[list[Any]]:
-        """Return the names of the labels that survive `decide` under each set, by default those that can be on top.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1).labels()
-        [[0, 1], [0]]
-        """
-        return label_lists(self.decide(rule), range(self.n_classes) if self.classes is None else self.classes)
-
-    def to_frame(
-        self,
-        items: Iterable[Any] | None = None,
-        ask: Iterable[str] = DEFAULT_QUESTIONS,
-        *,
-        alpha: float | None = None,
-        kind: Literal["pandas", "polars", "pyarrow"] = "pandas",
-    ) -> Any:
-        """Return a data frame with one row per set: names, thresholds and the answers asked for.
-
-        Parameters
-        ----------
-        items : iterable of N names, optional
-            Names of the items, such as ``votes.items``; by default those of the sets, or 0, 1, 2, ….
-        ask : iterable of str
-            ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"`` (both bounds, normalised
-            to [0, 1]), ``"labels"`` (those that some member makes the most probable one, and their number),
-            ``"width"`` (½ Σ (upper − lower)), ``"volume"`` (with its standard error), ``"aleatoric"``, ``"epistemic"``
-            and ``"total"``, as in `uncertainty`.
-        alpha : float, optional
-            The level at which the sets were predicted, to be kept as a column.
-        kind : {"pandas", "polars", "pyarrow"}
-            Which data frame to build.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> sets = TotalVariation().region([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2]], threshold=0.15)
-        >>> print(sets.to_frame(items=["a", "b"], ask=["labels", "width"]).to_string(index=False))
-        item  threshold  empty    labels  n_labels  width
-           a       0.15  False       [0]         1  0.425
-           b       0.15  False [0, 1, 2]         3  0.450
-        """
-        return to_frame(self, items, ask, kind, alpha)
-
-    def to_pandas(
-        self, items: Iterable[Any] | None = None, ask: Iterable[str] = DEFAULT_QUESTIONS, *, alpha: float | None = None
-    ) -> Any:
-        """Return the pandas frame of `to_frame`."""
-        return self.to_frame(items, ask, alpha=alpha)
-
-    def to_csv(
-        self,
-        path: str | Path,
-        items: Iterable[Any] | None = None,
-        ask: Iterable[str] = DEFAULT_QUESTIONS,
-        *,
-        alpha: float | None = None,
-        sep: str = ",",
-        decimal: str = ".",
-        encoding: str = "utf-8",
-    ) -> None:
-        """Write the table of `to_frame`; labels are joined by ``|``.
-
-        Excel knows letters such as ä by ``encoding="utf-8-sig"``, and in German wants ``sep=";", decimal=","``.
-        """
-        write_csv(self.to_frame(items, ask, alpha=alpha), path, sep, decimal, encoding)
-
-    def to_parquet(
-        self,
-        path: str | Path,
-        items: Iterable[Any] | None = None,
-        ask: Iterable[str] = DEFAULT_QUESTIONS,
-        *,
-        alpha: float | None = None,
-    ) -> None:
-        """Write the table of `to_frame`."""
-        write_parquet(self.to_frame(items, ask, alpha=alpha, kind="pyarrow"), path)
-
-    def save(self, path: str | Path) -> None:
-        """Write the sets, with the names of classes and items, to a directory; read them with `credalset.load`.
-
-        Score, predictions and thresholds are written as plain numbers (JSON and ``.npz``, no pickle); everything else
-        follows from them, to the last bit.
-
-        Examples
-        --------
-        >>> import tempfile, credalset as cs
-        >>> sets = cs.get_score("kl").region([[0.7, 0.2, 0.1]], threshold=0.1)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     sets.save(f"{folder}/sets")
-        ...     cs.load(f"{folder}/sets")
-        CredalSet: 1 Kullback–Leibler ball over 3 classes, threshold 0.1 (score kl)
-        """
-        write_bundle(path, sets_to_bundle(self))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return one column per attribute, ready for a data frame: ``pandas.DataFrame(sets.to_dict())``.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> sorted(TotalVariation().region([[0.7, 0.3]], 0.1).to_dict())
-        ['prediction_0', 'prediction_1', 'radius', 'score', 'set', 'threshold']
-        """
-        names = self.classes if self.classes is not None else range(self.n_classes)
-        columns: dict[str, Any] = {"set": np.arange(len(self)), "score": np.full(len(self), self.score.name)}
-        prediction = self.prediction if isinstance(self.prediction, np.ndarray) else self.score.mean(self.prediction)
-        columns |= {f"prediction_{name}": prediction[:, k] for k, name in enumerate(names)}
-        return columns | {"threshold": self.threshold, "radius": self.radius}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one plain dictionary per set, ready for JSON or CSV."""
-        columns = {name: np.asarray(values).tolist() for name, values in self.to_dict().items()}
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-    def _repr_html_(self) -> str:
-        return to_html(self)
 
     def __repr__(self) -> str:
         noun = self.shape if len(self) == 1 else f"{self.shape}s"

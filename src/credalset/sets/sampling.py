@@ -2,8 +2,8 @@
 
 Two classes: a segment. Three classes: rejection from the tightest box over two of them. Beyond, a region that fills a
 few per cent of the simplex is met by rejection, which is exact. Any other is met by the rays of its volume estimate
-(`credalset.sets.volume`): a ray chosen by its weight and cut at U^{1/(K−1)} of its length ends in a uniform point. Where
-weights are uneven, hit-and-run steps follow, which leave the uniform law as it is.
+(`credalset.sets.volume`): a ray chosen by its weight and cut at U^{1/(K−1)} of its length ends in a uniform point.
+Where weights are uneven, hit-and-run steps follow, which leave the uniform law as it is.
 """
 
 from __future__ import annotations
@@ -94,9 +94,7 @@ def _judged(
     return points, _inside(geometry[rows], points)
 
 
-def accept(
-    result: FloatArray, propose: Callable[[IntArray], tuple[FloatArray, BoolArray]], rows: IntArray
-) -> IntArray:
+def accept(result: FloatArray, propose: Callable[[IntArray], tuple[FloatArray, BoolArray]], rows: IntArray) -> IntArray:
     """Fill rows of a result (N, n, K) with accepted proposals, and return those that are full in time.
 
     ``propose`` draws points for the rows still open, (R, M, K), and tells which of them are accepted, (R, M).

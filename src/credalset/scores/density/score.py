@@ -21,10 +21,10 @@ from credalset.scores.density.dirichlet_mixture import DirichletMixture, as_mixt
 from credalset.scores.dirichlet.enclosing import largest_fall
 from credalset.scores.dirichlet.score import DirichletScore, log_likelihood_drop, negative_log_peak
 from credalset.sets import box
-from credalset.sets.old_set import CredalSet
 from credalset.sets.generic import majorization_bound
-from credalset.sets.rays import log_mean
 from credalset.sets.old_sampling import choose_by_weight
+from credalset.sets.old_set import CredalSet
+from credalset.sets.rays import log_mean
 from credalset.simplex import entropy_of_valid, log_sum_exp
 
 MIN_POOL = 512  # members that a sample is drawn from

@@ -12,9 +12,9 @@ from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_finite
 from credalset.scores.base import Score
 from credalset.scores.kullback_leibler import geometry, tops, volume
-from credalset.sets.old_set import CredalSet
 from credalset.sets.magnify import magnified
 from credalset.sets.old_sampling import sample_on_faces
+from credalset.sets.old_set import CredalSet
 from credalset.sets.smallest_peak import capped_peak
 from credalset.simplex import divergence_terms
 

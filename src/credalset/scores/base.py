@@ -10,10 +10,9 @@ the formula, the best fit is the prediction. Closed forms replace these defaults
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from credalset._parallel import gather_blocks
 from credalset._predictions import PredictionBatch, map_arrays, row_size
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import as_concentrations, as_distributions, as_thresholds
-from credalset.persistence.plain import describe
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.geometry import Geometry
 from credalset.sets.level_set import LevelSet
@@ -280,14 +278,3 @@ class Score(ABC):
         if not self.is_metric:
             raise NotImplementedError(f"no enclosing balls are known for the score {self.name!r}.")
         return self.evaluate_rows(model, center)
-
-    # --- files ---
-
-    def params(self) -> dict[str, Any]:
-        """Return the score's parameters as plain values, enough to build it again."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-
-    def describe(self) -> dict[str, Any]:
-        """Describe the score by its registered name and plain parameters, which is how it is saved."""
-        advice = "Put @register_score above its class, here and where it is loaded."
-        return describe(self, REGISTRY, f"is not a registered score and cannot be saved. {advice}")

@@ -99,7 +99,9 @@ def _check_parameters(score: type[Score]) -> None:
             f"{score.__name__} needs a default for its parameters {', '.join(missing)}: asked for by name, a score is "
             "built without any."
         )
-    for name, value in score().params().items():
+    built = score()
+    for name in (field.name for field in dataclasses.fields(score)):  # type: ignore[arg-type]
+        value = getattr(built, name)
         if not _is_plain(value):
             raise TypeError(
                 f"{score.__name__} has the parameter {name} = {value!r}, which files cannot hold. Use None, numbers, "

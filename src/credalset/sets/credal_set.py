@@ -12,7 +12,6 @@ import numpy as np
 
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction, RandomState
 from credalset._validation import as_generator, as_numbers, as_positive_int
-from credalset.persistence.bundle import write_bundle
 from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
 from credalset.sets.decisions import decide
 from credalset.sets.geometry import Entropies, Geometry, answer
@@ -20,7 +19,6 @@ from credalset.sets.html import to_html
 from credalset.sets.membership import contains, efficiency
 from credalset.sets.queue import Queue, QueueRules, build_queue
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
-from credalset.sets.saved import sets_to_bundle
 from credalset.simplex import log_base, sample_uniform
 from credalset.votes.names import find_rows, take_names
 
@@ -493,7 +491,29 @@ class CredalSet:
         ...     cs.load(f"{folder}/sets")
         CredalSet: 1 Kullback–Leibler ball over 3 classes, threshold 0.1 (score kl)
         """
-        write_bundle(path, sets_to_bundle(self))
+        from credalset.io.store import save
+
+        save(self, path)
+
+    def _to_store(self) -> dict[str, Any]:
+        """Everything else follows from these."""
+        names = ("score", "prediction", "threshold", "classes", "items")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def _from_store(
+        cls,
+        score: Any,
+        prediction: Any,
+        threshold: FloatArray,
+        classes: tuple[Any, ...] | None,
+        items: tuple[Any, ...] | None,
+    ) -> CredalSet:
+        sets: CredalSet = score.region(prediction, threshold)
+        for name, names, size in (("classes", classes, sets.n_classes), ("items", items, len(sets))):
+            if names is not None and len(names) != size:
+                raise ValueError(f"{name} has {len(names)} names for {size}.")
+        return dataclasses.replace(sets, classes=classes, items=items)
 
     def _repr_html_(self) -> str:
         return to_html(self)

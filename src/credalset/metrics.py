@@ -201,9 +201,8 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
     """
     if len(sets) == 0:
         return mean([], level)
-    is_exact = sets.answers()["volume"] == "exact"
-    measured = sets if is_exact else evenly(sets, as_positive_int(max_sets, "max_sets"))
-    return mean(measured.volume(n_rays=n_rays), level)  # type: ignore[arg-type]
+    measured = sets if has_exact_volumes(sets) else evenly(sets, as_positive_int(max_sets, "max_sets"))
+    return mean(measured.volume(n_rays=n_rays), level)
 
 
 @dataclass(frozen=True)
@@ -292,6 +291,12 @@ class WidthScorer:
 def evenly(sets: CredalSet, at_most: int) -> CredalSet:
     """Return at most so many of the sets, spread evenly through the batch."""
     return sets[:: max(1, -(-len(sets) // at_most))]
+
+
+def has_exact_volumes(sets: CredalSet) -> bool:
+    """Tell whether volumes are exact rather than estimated, from one set that is neither empty nor everything."""
+    regular = np.flatnonzero(np.isfinite(sets.radius) & (sets.radius >= 0.0))
+    return sets[regular[:1]].log_volume(n_rays=2).method == "exact"
 
 
 def widths(sets: CredalSet) -> FloatArray:

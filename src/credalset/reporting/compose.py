@@ -20,12 +20,12 @@ from credalset.evaluation.sources import Source
 from credalset.evaluation.table import assess
 from credalset.evaluation.verdict import Verdict, coverage_band, items_used
 from credalset.exceptions import CredalSetWarning, need, warn
-from credalset.outline import is_convex, outlines
 from credalset.reporting import figures
 from credalset.reporting.items import Items, choose_shown, read_items
 from credalset.reporting.page import FIRST_ROWS, item_columns, page_facts, provenance, render, script_data, table_rows
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.columns import write_parquet
+from credalset.sets.outline import is_convex, outlines
 
 MAX_BYTES = 2_000_000
 CURVE = tuple(round(0.05 * i, 2) for i in range(1, 11))  # levels of the curve

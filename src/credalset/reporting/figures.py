@@ -15,8 +15,8 @@ import numpy as np
 from credalset._estimate import Estimate
 from credalset._typing import AnyArray, FloatArray
 from credalset.evaluation.verdict import Verdict, percent
-from credalset.outline import grid_lines, to_plane
 from credalset.reporting.items import shorten
+from credalset.sets.outline import grid_lines, to_plane
 from credalset.sets.queue import ACTIONS, Queue
 
 WIDTH = 360

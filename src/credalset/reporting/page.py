@@ -68,7 +68,7 @@ def page_facts(
         "n_classes": sets.n_classes,
         "classes": items.classes,
         "score": sets.score.name,
-        "shape": sets.shape,
+        "shape": sets.geometry.shape,
         "alpha": alpha,
         "verdict": verdict,
         "headline": verdict.headline if len(items) else "There are no items to report on",

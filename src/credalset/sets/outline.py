@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.scores.density import DensitySet
-from credalset.sets.credal_set import CredalSet
+from credalset.sets.membership import contains_pairs
 from credalset.sets.roots import bisect
 
 if TYPE_CHECKING:
     from contourpy._contourpy import FillReturn_OuterOffset
+
+    from credalset.sets.credal_set import CredalSet
 
 #: where classes 0, 1 and 2 lie in the plane
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
@@ -64,13 +65,10 @@ def outline(one: CredalSet) -> list[FloatArray]:
         return []
     if np.isposinf(one.radius[0]):
         return [np.eye(3)]
-    if isinstance(one, DensitySet):
-        return density_level_sets(one, [float(one.threshold[0])])[0]
     if is_convex(one):
         lower, upper = one.envelope()
         return outlines(one, TOLERANCE * float((upper - lower).max()))[0]
-    focus = np.concatenate([one.center, *(part.center for part in one._parts() or ())])
-    return level_sets(lambda points: 1.0 - one._contains_pairs(points[None])[0], [0.5], focus)[0]
+    return level_sets(lambda points: 1.0 - contains_pairs(one, points[None])[0], [0.5], focus(one))[0]
 
 
 def outlines(sets: CredalSet, tolerance: float = 1e-3) -> list[list[FloatArray]]:
@@ -114,14 +112,13 @@ def outlines(sets: CredalSet, tolerance: float = 1e-3) -> list[list[FloatArray]]
 
 def is_convex(sets: CredalSet) -> bool:
     """Tell whether sets know their own furthest members, so that their boundary need not be traced."""
-    parts = sets._parts()
-    return sets.answers()["expectation"] == "exact" and (parts is None or len(parts) == 1)
+    return not sets.geometry.is_outer
 
 
 def _furthest(sets: CredalSet, row: IntArray, angle: FloatArray) -> FloatArray:
     """Members of sets that lie furthest in directions of the plane, (M, 3)."""
     direction = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return sets[row].upper_expectation(direction @ CORNERS.T, return_distribution=True)[1]
+    return sets[row].support(direction @ CORNERS.T)[1]
 
 
 def _open_chords(row: IntArray, angle: FloatArray, point: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
@@ -145,11 +142,17 @@ def score_of(one: CredalSet, points: FloatArray) -> FloatArray:
     return one.score.evaluate_pairs(one.prediction, points[None])[0]
 
 
-def density_level_sets(one: DensitySet, thresholds: Sequence[float]) -> list[list[FloatArray]]:
-    """Trace the density of one mixture at several thresholds, finely where its components are."""
-    theta = one.prediction.concentrations[0]
-    focus = np.concatenate([theta / theta.sum(axis=1, keepdims=True), one.center])
-    return level_sets(lambda points: score_of(one, points), thresholds, focus)
+def density_level_sets(one: CredalSet, thresholds: Sequence[float]) -> list[list[FloatArray]]:
+    """Trace the score of one prediction at several thresholds, finely where its density is concentrated."""
+    return level_sets(lambda points: score_of(one, points), thresholds, focus(one))
+
+
+def focus(one: CredalSet) -> FloatArray:
+    """Points around which the boundary of one set may be small, (C, 3): the centre, and the means of a mixture."""
+    theta = getattr(one.prediction, "concentrations", None)
+    if theta is None:
+        return one.center
+    return np.concatenate([theta[0] / theta[0].sum(axis=1, keepdims=True), one.center])
 
 
 def area(loops: list[FloatArray]) -> float:

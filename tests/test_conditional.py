@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression
@@ -14,9 +13,6 @@ from sklearn.linear_model import LogisticRegression
 import credalset as cs
 from credalset.calibration import quantile_regression
 from credalset.calibration.quantile_regression import conditional_quantiles
-from credalset.exceptions import FileFormatError
-
-from .saved_objects import forge
 
 
 def with_constant(columns: Any) -> Any:
@@ -235,28 +231,6 @@ def test_votes_as_draws_keep_their_promise_for_the_truth():
 
 
 # --- names, files, doors ---
-
-
-def test_columns_are_matched_by_name(tmp_path):
-    prediction, counts, kinds = crowd(100, 0)
-    frame = pd.DataFrame(kinds, columns=["long", "rare", "old"])
-    calibration = cs.conformalize(prediction, counts, groups=cs.Conditional(frame))
-    assert repr(calibration).endswith("3 classes, conditional on long, rare, old")
-    assert "within each group of the features" in str(calibration.promise)
-    expected = calibration.thresholds(prediction, 0.2, groups=kinds)
-    np.testing.assert_array_equal(
-        calibration.thresholds(prediction, 0.2, groups=frame[["old", "long", "rare"]]), expected
-    )
-    calibration.save(tmp_path / "saved")
-    loaded: Any = cs.load(tmp_path / "saved")
-    assert repr(loaded) == repr(calibration)
-    np.testing.assert_array_equal(loaded.thresholds(prediction, 0.2, groups=cs.Conditional(frame)), expected)
-    forge(tmp_path / "saved", lambda manifest: manifest["values"]["rule"].update(features=["long"]))
-    with pytest.raises(FileFormatError, match="names must name each of the 3 features, but holds 1"):
-        cs.load(tmp_path / "saved")
-    forge(tmp_path / "saved", lambda manifest: manifest["values"]["rule"].pop("features"))
-    with pytest.raises(FileFormatError, match="do not belong to it: rule_features"):
-        cs.load(tmp_path / "saved")
 
 
 def test_classifiers_pass_features_on():

@@ -13,11 +13,8 @@ import pandas as pd
 import pytest
 
 import credalset as cs
-from credalset.exceptions import FileFormatError
 from credalset.labels import LabelSets, annotator_labels, majority_labels
 from credalset.scores import KullbackLeibler, TotalVariation
-
-from .saved_objects import forge
 
 
 def crowd(n: int, seed: int, n_classes: int = 3, n_votes: int = 10) -> tuple[Any, Any, Any]:
@@ -308,17 +305,6 @@ def test_saved_and_loaded_to_the_last_bit(tmp_path):
         loaded.predict_set(prediction, 0.2, groups=groups).names()[0]
         == saved.predict_set(prediction, 0.2, groups=groups).names()[0]
     )
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"), [("target", "nobody", "whose label"), ("n_classes", 4, "scores of labels")]
-)
-def test_files_that_save_did_not_write_are_refused(tmp_path, key, value, message):
-    prediction, counts, _ = crowd(20, 0)
-    cs.labels.conformalize(prediction, counts).save(tmp_path / "labels")
-    forge(tmp_path / "labels", lambda manifest: manifest["values"].update({key: value}))
-    with pytest.raises(FileFormatError, match=message):
-        cs.load(tmp_path / "labels")
 
 
 def test_messages():

@@ -12,10 +12,7 @@ import pytest
 
 import credalset as cs
 from credalset.calibration.noise import Noise
-from credalset.exceptions import FileFormatError
 from credalset.scores.confidence import REGIONS, largest_score, lower_limits
-
-from .saved_objects import forge
 
 DENSITY = cs.get_score("density")
 
@@ -187,21 +184,6 @@ def test_kinds_of_prediction_do_not_mix(tmp_path: Path) -> None:
             assert len(calibration.predict_set([one, one], 0.2)) == 60
             with pytest.raises(ValueError, match=message):
                 calibration.predict_set([other, other], 0.2)
-
-
-def test_files_say_which_predictions_were_calibrated(tmp_path: Path) -> None:
-    rng = np.random.default_rng(9)
-    g, _, counts = draw(60, rng)
-    path = tmp_path / "c"
-    cs.conformalize(g, counts, "density").save(path)
-    for wrong in (None, 0, 1, "yes", [], {}):
-        forge(path, lambda manifest, wrong=wrong: manifest["values"].update(mixtures=wrong))  # type: ignore[misc]
-        with pytest.raises(FileFormatError, match="which predictions"):
-            cs.load(path)
-    cs.conformalize(counts / 20, counts, "tv").save(path)
-    forge(path, lambda manifest: manifest["values"].update(mixtures=True))
-    with pytest.raises(FileFormatError, match="which predictions"):
-        cs.load(path)
 
 
 def test_mixtures_of_different_numbers_of_components() -> None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from credalset._splits import train_conformalize_test_split
     from credalset.classifier import ConformalCredalClassifier
     from credalset.evaluation import evaluate
-    from credalset.persistence.load import load
+    from credalset.io.store import load
     from credalset.predictors import SoftLabelClassifier
     from credalset.reporting import report
     from credalset.tables import Scorer
@@ -57,7 +57,7 @@ _LAZY = {
     "SoftLabelClassifier": "credalset.predictors",
     "Scorer": "credalset.tables",
     "evaluate": "credalset.evaluation",
-    "load": "credalset.persistence.load",
+    "load": "credalset.io.store",
     "report": "credalset.reporting",
 }
 # Packages behind an extra, or that import one.

@@ -97,7 +97,7 @@ def fold_numbers(folds: Any, n: int, random_state: int | None) -> IntArray:
     """
     if isinstance(folds, int | np.integer) and not isinstance(folds, bool):
         folds = KFold(int(folds), shuffle=True, random_state=random_state)
-    if not hasattr(folds, "split"):
+    if not hasattr(folds, "get_n_splits"):
         return np.asarray(folds)  # `cross_conformalize` checks them
     codes = np.full(n, -1, dtype=np.int64)
     parts = [held_out for _, held_out in folds.split(np.zeros((n, 1)))]

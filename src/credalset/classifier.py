@@ -135,8 +135,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         if is_known:
             note_features(self, X, reset=False)
         prediction: Any = predict_for(score, estimator, X)
-        known: Any = getattr(self, "classes_", getattr(estimator, "classes_", None))
-        labels = read_labels(Y, X, classes=known)
+        labels = self._labels(Y, X)
         n_classes = score.n_classes(prediction.prediction)
         if n_classes != labels.n_classes:
             raise ValueError(f"the estimator predicts {n_classes} classes, but Y has {labels.n_classes} columns.")
@@ -262,7 +261,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         """
         from credalset.evaluation import evaluate
 
-        return evaluate(self, X, self._labels(Y, X), alpha, groups, weights, volume)
+        return evaluate(self._calibrated(), self._predict(X), self._labels(Y, X), alpha, groups, weights, volume)
 
     def compare(
         self,
@@ -309,7 +308,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         >>> clf = cs.ConformalCredalClassifier(LogisticRegression()).fit(data.X[:300], data.counts[:300])
         >>> rows = clf.compare(data.X[300:], data.counts[300:], ["tv", "kl", "inner"], alpha=0.1)
         >>> [row["verdict"] for row in rows]
-        ['valid', 'valid', 'valid']
+        ['kept', 'kept', 'kept']
         """
         from credalset.evaluation import Evaluation, evaluate
 
@@ -326,16 +325,18 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         labels = self._labels(Y, X)
         n_calib = part_size(calibration_size, len(labels), "calibration_size")
         if n_calib >= len(labels):
-            raise ValueError(f"calibration_size {calibration_size!r} leaves none of the {len(labels)} items to measure.")
+            raise ValueError(
+                f"calibration_size {calibration_size!r} leaves none of the {len(labels)} items to measure."
+            )
         _warn_of_training_items(getattr(self, "items_", None), item_names(labels, X))
         order = np.random.default_rng(random_state).permutation(len(labels))
         calib, test = np.sort(order[:n_calib]), np.sort(order[n_calib:])
         times, table = Counter(score.name for score in chosen), Evaluation()
         for score in chosen:
-            asked, new = (predict_for(score, estimator, take(X, rows)) for rows in (calib, test))
+            asked, new = [predict_for(score, estimator, take(X, rows)) for rows in (calib, test)]
             made = conformalize(asked, labels[calib], score, noise=self.noise)
             name = score.name if times[score.name] == 1 else repr(score)
-            table.extend_as(name, evaluate(made, new, labels[test], alpha, volume=volume))
+            table += [row | {"score": name} for row in evaluate(made, new, labels[test], alpha, volume=volume)]
         return table
 
     def save(self, path: str | Path) -> None:
@@ -368,7 +369,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     def _labels(self, Y: Any, X: Any) -> Labels:
         """Read labels of any kind over the classes of the classifier, in the order of the items of X."""
         known: Any = getattr(self, "classes_", None)
-        return read_labels(Y, X, classes=getattr(self._fitted_estimator(), "classes_", None) if known is None else known)
+        return read_labels(
+            Y, X, classes=getattr(self._fitted_estimator(), "classes_", None) if known is None else known
+        )
 
     def _predict(self, X: Any) -> Any:
         """Return the predictions that the score takes, or a list of those of every fold's estimator."""

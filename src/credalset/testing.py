@@ -16,7 +16,7 @@ import numpy as np
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import Checked
 from credalset.calibration import conformalize
-from credalset.persistence.load import load
+from credalset.io.store import load
 from credalset.scores import REGISTRY, Score, get_score
 from credalset.sets.credal_set import CredalSet
 from credalset.simplex import grid, sample_uniform

@@ -30,17 +30,12 @@ from credalset.annotations.votes import Annotations
 from credalset.calibration.models import as_noise
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.rule import Rule
-from credalset.calibration.saved import rule_from_plain, rule_to_plain
 from credalset.exceptions import warn
-from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.persistence.plain import is_whole, plain_names, read_array, read_names, refusing, require
 from credalset.scores import Score
-from credalset.scores.saved import score_from_dict
 from credalset.sets.credal_set import CredalSet
 
 Sets = TypeVar("Sets")
 LARGEST_LIKELY = 0.5  # miscoverage rate that anybody asks for on purpose
-SEEN = "seen"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,43 +91,9 @@ class BaseCalibration(Hinting):
 
     def save(self, path: str | Path) -> None:
         """Write the calibration to a directory (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
-        write_bundle(path, self.to_bundle())
+        from credalset.io.store import save
 
-    def to_bundle(self) -> Bundle:
-        """Return the calibration as plain values and arrays."""
-        rule, arrays = rule_to_plain(self.rule)
-        arrays |= {SEEN: self.seen} if len(self.seen) else {}
-        values = {
-            "score": self.score.describe(),
-            "n_classes": self.n_classes,
-            "classes": plain_names(self.classes, "class names"),
-            "mixtures": self.mixtures,
-            "rule": rule,
-        }
-        return Bundle(self.kind, values, arrays)
-
-    @classmethod
-    def from_bundle(cls, bundle: Bundle) -> Self:
-        """Build a calibration from what `to_bundle` returned, after checking all of it."""
-        values: Any = bundle.values
-        n_classes, mixtures = values.get("n_classes"), values.get("mixtures")
-        require(is_whole(n_classes) and n_classes >= 2, "has no valid number of classes.")
-        classes = read_names(values.get("classes"), "class names", n_classes)
-        score = score_from_dict(values.get("score"))
-        with refusing("contradicts itself"):
-            score._check_classes(n_classes)
-        is_valid = isinstance(mixtures, bool) if takes_mixtures(score) else mixtures is None
-        require(is_valid, f"does not say which predictions its score {score.name!r} was calibrated with.")
-        rule = rule_from_plain(values.get("rule"), bundle.arrays, score)
-        seen = NOTHING
-        if SEEN in bundle.arrays:
-            seen = read_array(bundle.arrays, SEEN, np.uint64, (None,), "digests of the items it has seen")
-        return cls(score, rule.scores, n_classes, classes, rule, mixtures, seen=seen, **cls._own_fields(bundle, rule))
-
-    @classmethod
-    def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
-        """Return the fields that only this kind of calibration has."""
-        return {}
+        save(self, path)
 
     def check(
         self, prediction: ArrayLike | Checked, classes: Sequence[Any] | None = None, name: str = "prediction"

@@ -21,8 +21,6 @@ from credalset.calibration.noise import Noise
 from credalset.calibration.part import ROUNDING, Part
 from credalset.calibration.quantile import conformal_rank
 from credalset.calibration.rule import Rule
-from credalset.persistence.bundle import Bundle
-from credalset.persistence.plain import refusing
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
 
@@ -216,18 +214,6 @@ class CrossCalibration(BaseCalibration):
                 f"but has {_describe_shapes(shapes)}."
             )
         return [self.check(block, name="predictions") for block in blocks]
-
-    def to_bundle(self) -> Bundle:
-        """Return the calibration as plain values and arrays."""
-        bundle = super().to_bundle()
-        return Bundle(self.kind, bundle.values, bundle.arrays | {"folds": self.folds})
-
-    @classmethod
-    def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
-        with refusing("contradicts itself"):
-            folds = check_folds(bundle.arrays.pop("folds", None), len(rule))
-            check_options(rule.noise, "predicted" if rule.groups is not None and rule.groups.predicted else None)
-        return {"folds": folds}
 
     def _sets(self, predictions: Any, alpha: Fraction, groups: Any, weights: Any) -> CredalSet:
         models = self.check_models(predictions)

@@ -15,8 +15,6 @@ from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import as_finite, as_probability
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.split import Calibration
-from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.persistence.plain import is_whole, read_array, refusing, require
 from credalset.sets.credal_set import CredalSet
 
 #: slopes of the betting functions 1 + ε(p − ½), and how readily capital moves between them
@@ -156,32 +154,35 @@ class Stream(Hinting):
 
     def save(self, path: str | Path) -> None:
         """Write the stream and its calibration to a directory; `credalset.load` resumes exactly here."""
-        calibration = self.calibration.to_bundle()
-        values = {
-            "calibration": calibration.values,
-            "options": {name: getattr(self, name) for name in ("alpha", "gamma", "false_alarm", "random_state")},
-            "state": {"level": self.level, "n_missed": self.n_missed, "peak": self.peak},
-        }
-        arrays = {"stream_scores": np.array(self._seen, dtype=np.float64), "stream_stakes": self._stakes}
-        write_bundle(path, Bundle("stream", values, calibration.arrays | arrays))
+        from credalset.io.store import save
+
+        save(self, path)
+
+    def _to_store(self) -> dict[str, Any]:
+        names = ("calibration", "alpha", "gamma", "false_alarm", "random_state", "level", "n_missed", "peak")
+        arrays = {"scores": np.array(self._seen, dtype=np.float64), "stakes": self._stakes}
+        return {name: getattr(self, name) for name in names} | arrays
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle) -> Stream:
-        """Build a stream that goes on where the saved one stopped."""
-        values: Any = bundle.values
-        require(isinstance(values.get("calibration"), dict), "has no valid calibration.")
-        calibration = Calibration.from_bundle(Bundle("calibration", values["calibration"], bundle.arrays))
-        scores = read_array(bundle.arrays, "stream_scores", np.float64, (None,), "scores of its stream")
-        stakes = read_array(bundle.arrays, "stream_stakes", np.float64, SLOPES.shape, "capital of its stream")
-        with refusing("has unusable options of its stream"):
-            stream = cls(calibration, **values["options"])
-        with refusing("has no valid state of its stream"):
-            level, n_missed, peak = (values["state"][name] for name in ("level", "n_missed", "peak"))
-            is_valid = isinstance(level, float) and isinstance(peak, float) and (stakes >= 0).all()
-            require(is_valid and is_whole(n_missed) and n_missed <= len(scores), "has no valid state of its stream.")
-        stream._seen, stream._stakes = scores.tolist(), stakes.copy()
+    def _from_store(
+        cls,
+        calibration: Calibration,
+        alpha: float,
+        gamma: float,
+        false_alarm: float,
+        random_state: int,
+        level: float,
+        n_missed: int,
+        peak: float,
+        scores: FloatArray,
+        stakes: FloatArray,
+    ) -> Stream:
+        stream = cls(calibration, alpha, gamma=gamma, false_alarm=false_alarm, random_state=random_state)
+        is_valid = stakes.shape == SLOPES.shape and (stakes >= 0).all() and scores.ndim == 1
+        if not is_valid or np.isnan(scores).any() or not 0 <= n_missed <= len(scores):
+            raise ValueError("the state of the stream contradicts itself.")
+        stream._seen, stream._stakes, stream.n_items = scores.tolist(), stakes.copy(), len(scores)
         stream._sorted = sorted([*stream._sorted, *stream._seen])
-        stream.n_items = len(scores)
         stream.level, stream.n_missed, stream.peak = level, n_missed, peak
         return stream
 

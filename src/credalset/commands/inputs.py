@@ -17,7 +17,7 @@ from credalset.annotations.readers.files import STANDARD_STREAM
 from credalset.annotations.readers.source import Source
 from credalset.calibration import Calibration
 from credalset.commands.shared import call, note, split_names, split_pairs
-from credalset.persistence.load import load
+from credalset.io.store import load
 from credalset.scores import Wasserstein, get_score
 from credalset.tables.arrow import id_column
 from credalset.tables.files import read_table

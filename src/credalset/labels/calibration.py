@@ -19,8 +19,6 @@ from credalset.calibration.part import ROUNDING, Part
 from credalset.calibration.promise import COVERED, Promise
 from credalset.calibration.rule import Rule
 from credalset.labels.label_sets import LabelSets
-from credalset.persistence.bundle import Bundle
-from credalset.persistence.plain import read_array, refusing, require
 from credalset.scores import Score, get_score
 
 Target = Literal["annotator", "majority"] | float
@@ -145,24 +143,6 @@ sets; if items are exchangeable
         ordered = per_item(prediction, groups, weights)
         found = [self.rule.p_values(column, self.score, checked, *ordered) for column in columns]
         return np.stack(found, axis=1)
-
-    def to_bundle(self) -> Bundle:
-        """Return the calibration as plain values and arrays."""
-        bundle = super().to_bundle()
-        bundle.values["target"] = self.target
-        bundle.arrays |= {LABEL_SCORES: self.label_scores, SHARES: self.shares}
-        return bundle
-
-    @classmethod
-    def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
-        with refusing("does not say whose label it covers"):
-            target = as_target(bundle.values.get("target"))
-        shape = (len(rule), bundle.values["n_classes"])
-        scores = read_array(bundle.arrays, LABEL_SCORES, np.float64, shape, "scores of labels")
-        shares = read_array(bundle.arrays, SHARES, np.float64, shape, "shares of votes")
-        are_shares = (shares >= 0.0).all() and (np.abs(shares.sum(axis=1) - 1.0) < 1e-6).all()
-        require(are_shares, "has no valid shares of votes.")
-        return {"label_scores": scores, "shares": shares, "target": target}
 
     def __repr__(self) -> str:
         text = f"LabelCalibration: score {self.score.name}, {len(self)} items, {self.n_classes} classes"

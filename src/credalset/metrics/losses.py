@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
+import numpy as np
+from scipy.special import xlogy
+
 from credalset._typing import FloatArray
 from credalset._validation import as_distributions
 from credalset.annotations.labels import Labels, column_names, row_names
 from credalset.calibration import conformalize
 from credalset.metrics.estimate import Estimate, mean
 from credalset.metrics.size import mean_width
+from credalset.predictors.labels import read_labels
 from credalset.predictors.protocol import predict_for
-from credalset.predictors.scoring import cross_entropies, labels_like, squared_distances
 from credalset.scores import Score, get_score
 
 
@@ -36,7 +39,7 @@ class SoftLoss:
     def __call__(self, first: Any, second: Any, third: Any = None, /, *, level: float = 0.95) -> Any:
         """Return the mean loss of predictions, or minus that of an estimator's."""
         if third is not None:
-            labels = labels_like(first, second, third)
+            labels = read_labels(third, second, classes=getattr(first, "classes_", None))
             return -float(self.formula(first.predict_proba(second), labels.distributions).mean())
         checked = as_distributions(first, "prediction")
         labels = Labels.read(second, "Y", classes=column_names(first, "prediction"), n_classes=checked.shape[1])
@@ -50,9 +53,11 @@ class SoftLoss:
 
 
 #: Soft cross-entropy, −Σ λ_k log g_k in nats: the loss that most classifiers are trained with.
-soft_log_loss = SoftLoss("soft_log_loss", cross_entropies)
+soft_log_loss = SoftLoss(
+    "soft_log_loss", lambda g, y: np.asarray(0.0 - xlogy(y, np.maximum(g, np.finfo(float).eps)).sum(axis=1))
+)
 #: Squared distance, Σ (λ_k − g_k)², which stays bounded where a prediction rules out what annotators chose.
-soft_brier = SoftLoss("soft_brier", squared_distances)
+soft_brier = SoftLoss("soft_brier", lambda g, y: np.asarray(((g - y) ** 2).sum(axis=1)))
 
 
 @dataclass(frozen=True)
@@ -89,5 +94,5 @@ class WidthScorer:
         own = getattr(estimator, "nonconformity", "tv")
         score = get_score(own if self.score is None else self.score)
         prediction: Any = predict_for(score, getattr(estimator, "estimator_", estimator), X)
-        calibration = conformalize(prediction, labels_like(estimator, X, Y), score)
+        calibration = conformalize(prediction, read_labels(Y, X, classes=getattr(estimator, "classes_", None)), score)
         return -float(mean_width(calibration.predict_set(prediction, self.alpha)))

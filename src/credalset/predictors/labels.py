@@ -95,7 +95,7 @@ def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
 
     What else X must be is left to the inner estimator.
     """
-    is_text = getattr(X, "ndim", 1) == 1 and isinstance(next(iter(X), None), str)
+    is_text = getattr(X, "ndim", 1) == 1 and hasattr(X, "__iter__") and isinstance(next(iter(X), None), str)
     if is_text and not reset and hasattr(estimator, "n_features_in_"):
         raise ValueError(f"X holds texts, but this model was fitted with {estimator.n_features_in_} numeric features.")
     if reset:
@@ -103,7 +103,7 @@ def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
             estimator.__dict__.pop(noted, None)
         if is_text:
             estimator.text_name_in_ = getattr(X, "name", None)
-    if not is_text and getattr(X, "ndim", 2) == 2:
+    if not is_text and not hasattr(estimator, "text_name_in_") and getattr(X, "ndim", 2) == 2:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 

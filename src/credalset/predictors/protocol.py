@@ -67,7 +67,11 @@ def refuse_frozen(estimator: Any) -> None:
         parts += estimator.get_params(deep=True).values()
     for part in parts:
         cv = getattr(part, "cv", None)
-        if isinstance(part, FrozenEstimator) or getattr(part, "prefit", False) is True or (type(cv), cv) == (str, "prefit"):
+        if (
+            isinstance(part, FrozenEstimator)
+            or getattr(part, "prefit", False) is True
+            or (type(cv), cv) == (str, "prefit")
+        ):
             raise ValueError(
                 f"estimator is or has a {type(part).__name__} that is already fitted, but cross_conformalize trains "
                 "one estimator per fold, which must not have seen its items. Use conformalize with held-out items."

@@ -22,7 +22,6 @@ from credalset._parallel import for_each_block, gather_blocks
 from credalset._predictions import PredictionBatch, map_arrays, row_size
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import EXACT_SUM_TOLERANCE, as_concentrations, as_distributions, as_thresholds, is_exact
-from credalset.persistence.plain import describe
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.level_set import LevelSet
 
@@ -146,11 +145,6 @@ class Score(ABC):
     def prediction_methods(self) -> tuple[str, ...]:
         """The estimator's methods that give such predictions, the preferred one first."""
         return ("predict_proba",) if self.order == "first" else ("predict_concentration",)
-
-    def describe(self) -> dict[str, Any]:
-        """Describe the score by its registered name and plain parameters, which is how it is saved."""
-        advice = "Put @register_score above its class, here and where it is loaded."
-        return describe(self, REGISTRY, f"is not a registered score and cannot be saved. {advice}")
 
     def n_classes(self, prediction: Prediction) -> int:
         """Return the number of classes K of valid predictions."""

@@ -13,14 +13,12 @@ import numpy as np
 from credalset._parallel import gather_blocks
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers, refuse_texts
-from credalset.annotations.labels import Labels
+from credalset.annotations.labels import Labels, name_array
 from credalset.annotations.table import is_text, rows_of
-from credalset.persistence.bundle import write_bundle
 from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
 from credalset.sets.html import to_html
 from credalset.sets.questions import Questions
 from credalset.sets.queue import Queue, QueueRules, build_queue
-from credalset.sets.saved import sets_to_bundle
 from credalset.simplex import grid
 
 if TYPE_CHECKING:
@@ -399,7 +397,35 @@ class CredalSet(Questions):
         ...     cs.load(f"{folder}/sets")
         CredalSet: 1 Kullback–Leibler ball over 3 classes, threshold 0.1 (score kl)
         """
-        write_bundle(path, sets_to_bundle(self))
+        from credalset.io.store import save
+
+        save(self, path)
+
+    def _to_store(self) -> dict[str, Any]:
+        prediction = np.ascontiguousarray(self.prediction, dtype=np.float64)
+        again = self.score.region(prediction, self.threshold)
+        if type(again) is not type(self) or again.center.tobytes() != self.center.tobytes():
+            raise TypeError(f"a {self.shape} is not made of a score, predictions and thresholds alone: not saved.")
+        names = None if self.items is None else tuple(np.asarray(self.items).tolist())
+        threshold = np.array(self.threshold, dtype=np.float64)
+        return {"score": self.score, "prediction": prediction, "threshold": threshold} | {
+            "classes": self.classes,
+            "items": names,
+        }
+
+    @classmethod
+    def _from_store(
+        cls,
+        score: Any,
+        prediction: FloatArray,
+        threshold: FloatArray,
+        classes: tuple[Any, ...] | None,
+        items: tuple[Any, ...] | None,
+    ) -> CredalSet:
+        sets: CredalSet = score.region(prediction, threshold)
+        if len(classes or range(sets.n_classes)) != sets.n_classes or len(items or sets) != len(sets):
+            raise ValueError("names and sets differ in number.")
+        return dataclasses.replace(sets, classes=classes, items=None if items is None else name_array(items))
 
     def to_dict(self) -> dict[str, Any]:
         """Return one column per attribute, ready for a data frame: ``pandas.DataFrame(sets.to_dict())``.

@@ -134,7 +134,7 @@ class Scorer:
         """The calibration or classifier; loaded from its path at first use."""
         if not isinstance(self.loaded, Path):
             return self.loaded
-        from credalset.persistence.load import load
+        from credalset.io.store import load
 
         return load(self.loaded)
 

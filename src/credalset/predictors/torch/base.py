@@ -132,8 +132,9 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         order = torch.randperm(len(x), device=x.device)
         held, x, y = (x[order[:n_held]], y[order[:n_held]]), x[order[n_held:]], y[order[n_held:]]
         is_fused = x.device.type in ("cpu", "cuda")
-        rates = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-        optimizer = torch.optim.AdamW(module.parameters(), fused=is_fused, **rates)  # Adam, if weight_decay is 0
+        optimizer = torch.optim.AdamW(  # Adam, if weight_decay is 0
+            module.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=is_fused
+        )
         losses: list[float] = []
         validation: list[float] = []
         best = deepcopy(module.state_dict())
@@ -181,7 +182,8 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         module = deepcopy(self.module_).to(device=device, dtype=dtype)
         x = torch.from_numpy(np.array(validate_data(self, X, dtype=np.float64, reset=False)))
         with torch.no_grad():
-            outputs = torch.cat([module(block.to(device, dtype)).cpu().double() for block in x.split(PREDICTION_ROWS)])
+            blocks = torch.split(x, PREDICTION_ROWS)
+            outputs = torch.cat([module(block.to(device, dtype)).cpu().double() for block in blocks])
         if not bool(torch.isfinite(outputs).all()):
             raise ValueError("X is so far from the features of fit that the network's output is not finite.")
         return outputs

@@ -262,7 +262,7 @@ class DirichletMixtureNetwork(Network):
 
     def _components(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """Split outputs into log-weights (n, C) and concentrations (n, C, K)."""
-        table = outputs.unflatten(-1, (self.n_components, -1))
+        table = outputs.reshape(len(outputs), self.n_components, -1)
         concentration = table[..., 1:].clamp(-MAX_LOG_CONCENTRATION, MAX_LOG_CONCENTRATION).exp()
         return torch.log_softmax(table[..., 0], dim=-1), concentration
 

@@ -65,7 +65,7 @@ def test_coverage_and_evaluation() -> None:
     ],
     ids=["plain", "groups", "weights"],
 )
-@pytest.mark.parametrize("noise", [None, cs.AnnotatorSampling(0.05, "kl")], ids=repr)
+@pytest.mark.parametrize("noise", [None, cs.AnnotatorSampling(0.05)], ids=repr)
 def test_classifiers_come_back(made: dict[str, Any], asked: dict[str, Any], noise: Any, tmp_path: Path) -> None:
     names = pd.DataFrame(Y, columns=["no", "maybe", "yes"])
     clf = classifier("kl", noise=noise).cross_conformalize(X, names, folds=3, random_state=1, **made)

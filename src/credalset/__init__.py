@@ -27,12 +27,12 @@ from credalset.calibration import (
     CoverageDistribution,
     CrossCalibration,
     FewVotes,
+    Guarantee,
     Stream,
     UnbiasedVotes,
     conformalize,
     cross_conformalize,
     epsilon_from_counts,
-    vote_bands,
 )
 from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
 from credalset.scores import Score, get_score
@@ -99,6 +99,7 @@ __all__ = [
     "CrossCalibration",
     "FewVotes",
     "FileFormatError",
+    "Guarantee",
     "MissingExtraError",
     "QueueRules",
     "Score",
@@ -121,5 +122,4 @@ __all__ = [
     "scores",
     "simplex",
     "train_conformalize_test_split",
-    "vote_bands",
 ]

@@ -69,9 +69,9 @@ def check(
 def _row(
     model: Any, asked: Any, votes: Annotations, alpha: float, level: float, options: dict[str, Any]
 ) -> dict[str, Any]:
-    rule = calibration_of(model).rule
+    made = calibration_of(model)
     groups = options.get("groups", ["all"] * len(votes))
-    if rule.groups is None and rule.conditional is None:  # one threshold for all: groups only tell how it serves them
+    if made.groups is None and made.features is None:  # one threshold for all: groups only tell how it serves them
         options = {role: values for role, values in options.items() if role != "groups"}
     sets = model.predict_set(asked, alpha=alpha, **options)
     verdict = judge(calibration_of(model), sets.contains(votes), alpha, groups=options.get("groups"), level=level)

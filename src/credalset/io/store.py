@@ -47,10 +47,11 @@ TYPES = {
     "Stream": "credalset.calibration",
     "LabelCalibration": "credalset.labels",
     "CredalSet": "credalset.sets",
-    "Rule": "credalset.calibration.rule",
-    "LabelRule": "credalset.labels.calibration",
-    "Groups": "credalset.calibration.groups",
-    "Conditional": "credalset.calibration",
+    "Thresholds": "credalset.calibration.thresholds",
+    "Quantile": "credalset.calibration.noise",
+    "SampledQuantile": "credalset.calibration.sampling",
+    "MeanExcess": "credalset.calibration.unbiased",
+    "MeanBound": "credalset.calibration.few_votes",
     "NoNoise": "credalset.calibration.noise",
     "BoundedNoise": "credalset.calibration",
     "AnnotatorSampling": "credalset.calibration",
@@ -188,7 +189,7 @@ class Writer:
             raise TypeError(f"{where or 'the array'} holds {array.dtype}, which cannot be saved: only numbers can.")
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", where.strip(".")) or "array"
         name = name if _SAFE_NAME.fullmatch(name) and name not in self.arrays else f"array-{len(self.arrays)}"
-        self.arrays[name] = np.ascontiguousarray(array)
+        self.arrays[name] = np.asarray(array, order="C")
         return {"array": name}
 
     def _encode_object(self, value: Any, where: str) -> Any:

@@ -255,7 +255,7 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
 
 def as_calibrated(groups: Sequence[Any], calibration: Any) -> list[Any]:
     """Return groups as the calibration calls them: one table has 1 where another has the text ``1``."""
-    known = () if calibration.rule.groups is None else calibration.rule.groups.keys
+    known = calibration.groups or ()
     own = {str(key): key for key in known} | {key: key for key in known}
     return [own.get(group, group if group is None else own.get(str(group), group)) for group in groups]
 

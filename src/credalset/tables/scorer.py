@@ -180,7 +180,7 @@ class Scorer:
             options["groups"] = as_calibrated(options["groups"], self.calibration)
             new = [key for key in dict.fromkeys(options["groups"]) if key not in self._groups_met]
             self._groups_met.update(new)
-            self.calibration.rule.warn_unseen(new)  # once for each
+            self.calibration.fitted.warn_unseen(new)  # once for each
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
             sets = self.model.predict_set(prediction, alpha=self.alpha, **options)
         return self._table([batch.column(i) for i in self._carried(batch.schema)], sets)

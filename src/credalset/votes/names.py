@@ -21,6 +21,7 @@ Names = tuple[Any, ...]
 REMEDIES = {
     "items": "Select the items that both have (votes.align(frame.index), frame.loc[list(votes.items)])",
     "classes": "Give both the same classes",
+    "features": "Give both the same features",
 }
 
 

@@ -1,4 +1,4 @@
-"""The arithmetic of split conformal prediction: exact ranks, and what coverage a rank gives."""
+"""The arithmetic of split conformal prediction: exact levels and ranks, and the coverage that a rank gives."""
 
 from __future__ import annotations
 
@@ -9,22 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from credalset._guessing import Hinting
 from credalset._typing import FloatArray
-from credalset._validation import as_probability
-
-#: significant digits of a number that was meant as a decimal, by type
-SHORT_DECIMAL = {np.dtype(np.float16): 3, np.dtype(np.float32): 6}
-LARGEST_DENOMINATOR = 1000  # of a level that was meant as a fraction
+from credalset._validation import as_numbers, as_probability
 
 
 def exact_level(level: float | Fraction) -> Fraction:
     """Return the fraction that a floating-point level stands for.
 
-    Levels are read as the decimal, or the simple fraction, that was meant: 0.3 and float32(0.3) become 3/10, and so
-    does 1 − 0.7, which is how the level for a confidence of 0.7 comes out in floating point. Without it,
-    (n + 1)(1 − α) lands on the wrong side of whole numbers. No level moves by more than two units in the last place,
-    its own or that of the confidence it was computed from; one that is near no short number stays as it is.
+    0.3 and float32(0.3) become 3/10, and so does 1 − 0.7, which is 0.30000000000000004 in floating point. Without it,
+    (n + 1)(1 − α) lands on the wrong side of whole numbers. A level moves by less than the rounding error of 1 − level;
+    one that is near no simple fraction is taken as it is.
 
     Examples
     --------
@@ -34,28 +28,10 @@ def exact_level(level: float | Fraction) -> Fraction:
     if isinstance(level, Fraction):
         return level
     number = level if isinstance(level, np.floating) else np.float64(level)
-    confidence = number.dtype.type(1) - number
-    is_difference = number.dtype.type(1) - confidence == number  # it may well be the result of a subtraction
-    for digits in range(1, 1 + SHORT_DECIMAL.get(number.dtype, 9)):
-        decimal = _decimal(number, digits)
-        if decimal is None and is_difference:
-            of_confidence = _decimal(confidence, digits)
-            decimal = None if of_confidence is None else 1 - of_confidence
-        if decimal is not None:
-            return decimal
-    exact = Fraction(float(number))
-    simple = exact.limit_denominator(LARGEST_DENOMINATOR)
-    return simple if _is_near(number, float(simple)) else exact
-
-
-def _decimal(number: np.floating[Any], digits: int) -> Fraction | None:
-    """Return the decimal with so many significant digits that a number stands for, None if there is none."""
-    rounded = round(float(number), digits - 1 - math.floor(math.log10(number)))
-    return Fraction(repr(rounded)) if _is_near(number, rounded) else None
-
-
-def _is_near(number: np.floating[Any], other: float) -> bool:
-    return 0.0 < other < 1.0 and abs(other - float(number)) <= 1.5 * float(np.spacing(number))
+    decimal = Fraction(str(number))
+    simple = decimal.limit_denominator(10**6 if number.dtype == np.float64 else 1000)
+    is_near = abs(simple - decimal) <= Fraction(float(np.finfo(number.dtype).eps)) / 2
+    return simple if is_near and 0 < simple < 1 else decimal
 
 
 def conformal_rank(n: int, alpha: float | Fraction) -> int:
@@ -68,11 +44,6 @@ def conformal_rank(n: int, alpha: float | Fraction) -> int:
     """
     as_probability(alpha, "alpha")  # type: ignore[arg-type]
     return math.ceil((n + 1) * (1 - exact_level(alpha)))
-
-
-def score_at_rank(sorted_scores: FloatArray, rank: int) -> float:
-    """Return the rank-th smallest score, +inf when there are fewer scores than that."""
-    return float(sorted_scores[rank - 1]) if rank <= len(sorted_scores) else math.inf
 
 
 def pac_rank(n: int, alpha: float, delta: float) -> int:
@@ -96,13 +67,32 @@ def pac_rank(n: int, alpha: float, delta: float) -> int:
     return int(ranks[good[0]]) if len(good) else n + 1
 
 
-@dataclass(frozen=True)
-class CoverageDistribution(Hinting):
-    """Distribution of the coverage over calibration sets: Beta(rank, n + 1 − rank).
+def score_at_rank(sorted_scores: FloatArray, rank: int) -> float:
+    """Return the rank-th smallest score, +inf when there are fewer scores than that."""
+    return float(sorted_scores[rank - 1]) if rank <= len(sorted_scores) else math.inf
 
-    Given a calibration set, the coverage of its predictions on fresh data is a random number. For exchangeable data
-    with continuous scores it follows this distribution exactly; with ties it is larger (stochastically). A rank
-    beyond n means an infinite threshold, hence coverage one.
+
+def as_weights(value: Any, n: int) -> FloatArray:
+    """Check likelihood ratios: n finite numbers, none negative."""
+    weights = as_numbers(value, "weights", "Pass one number per item.").copy()
+    if weights.shape != (n,):
+        raise ValueError(f"weights must hold one number per item ({n}), but has shape {weights.shape}.")
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        raise ValueError(
+            f"weights must be finite and not negative, but is {weights[bad][0]:.6g} in row {bad.argmax()}. "
+            "Pass likelihood ratios: the density of x where you predict over its density where you calibrate."
+        )
+    return weights
+
+
+@dataclass(frozen=True)
+class CoverageDistribution:
+    """How coverage varies from calibration set to calibration set, Beta(rank, n + 1 − rank).
+
+    Given the calibration set, the coverage of split-conformal sets is a random number. For exchangeable data with
+    continuous scores it follows this distribution exactly; with ties it is larger (stochastically). A rank beyond n
+    means an infinite threshold, hence coverage one.
 
     Examples
     --------
@@ -127,15 +117,15 @@ class CoverageDistribution(Hinting):
         return beta(self.rank, self.n + 1 - self.rank)
 
     def mean(self) -> float:
-        """Expected coverage, rank / (n + 1): the marginal guarantee."""
+        """Return the expected coverage, rank / (n + 1): the marginal guarantee."""
         return min(self.rank, self.n + 1) / (self.n + 1)
 
     def std(self) -> float:
-        """Standard deviation of the coverage between calibration sets."""
+        """Return the standard deviation of the coverage between calibration sets."""
         return 0.0 if self.is_certain else float(self._beta().std())
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Central interval that holds the coverage with probability ``level``."""
+        """Return the central interval that holds the coverage with probability ``level``."""
         level = as_probability(level, "level")
         if self.is_certain:
             return 1.0, 1.0
@@ -143,15 +133,15 @@ class CoverageDistribution(Hinting):
         return float(low), float(high)
 
     def cdf(self, coverage: float) -> float:
-        """Probability that the coverage is at most this number."""
+        """Return the probability that the coverage is at most this number."""
         return float(coverage >= 1.0) if self.is_certain else float(self._beta().cdf(coverage))
 
     def ppf(self, probability: float) -> float:
-        """Quantile of the coverage."""
+        """Return a quantile of the coverage."""
         return 1.0 if self.is_certain else float(self._beta().ppf(probability))
 
     def observed_interval(self, n_test: int, level: float = 0.95) -> tuple[float, float]:
-        """Central interval for the share of ``n_test`` fresh items that are covered, the calibration draw included.
+        """Return the central interval of the share covered among ``n_test`` new items, calibration draw included.
 
         The number of covered items is beta-binomial: coverage is a Beta draw, and each item a coin with that chance.
 

@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from credalset._typing import AnyArray, IntArray
-from credalset.annotations.labels import order_of_items, row_names
+from credalset.votes.names import item_names, match_names
 
 
 class Split(NamedTuple):
@@ -66,7 +66,7 @@ def train_conformalize_test_split(
     numbers = [part_size(value, n, name) for name, value in sizes.items()]
     if sum(numbers) > n:
         raise ValueError(f"the parts {numbers} add up to {sum(numbers)} items, but there are only {n}.")
-    by_name = order_of_items(row_names(Y), row_names(X), "Y", "X")
+    by_name = match_names(item_names(Y), item_names(X), "items", "Y", "X")
     Y = Y if by_name is None else take(Y, by_name)
     order = np.random.default_rng(random_state).permutation(n)
     parts = [order[start:stop] for start, stop in pairwise(np.cumsum([0, *numbers]))]

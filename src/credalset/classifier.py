@@ -15,11 +15,11 @@ from sklearn.utils.validation import _num_samples
 
 from credalset._splits import fold_numbers, part_size, take
 from credalset._typing import FloatArray, IntArray
-from credalset.annotations.labels import Labels
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.noise import Noise
+from credalset.calibration.thresholds import as_noise
 from credalset.exceptions import CredalSetWarning, warn
-from credalset.predictors.labels import NOTED, accepts_sparse, class_array, item_names, note_features, read_labels
+from credalset.predictors.labels import NOTED, accepts_sparse, class_array, note_features, read_labels
 from credalset.predictors.protocol import (
     fit_estimator,
     is_fitted,
@@ -32,6 +32,7 @@ from credalset.predictors.protocol import (
 from credalset.predictors.scoring import SoftScoring
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
+from credalset.votes.names import Labels
 
 if TYPE_CHECKING:
     from credalset.evaluation import Evaluation
@@ -115,7 +116,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         fitted = fit_estimator(estimator, X, labels, classes)
         self._forget("calibration_", "estimators_")
         note_features(self, X, reset=True)
-        self.estimator_, self.classes_, self.items_ = fitted, classes, item_names(labels, X)
+        self.estimator_, self.classes_, self.items_ = fitted, classes, labels.items
         return self
 
     def conformalize(self, X: Any, Y: Any, groups: Any = None, weights: Any = None) -> Self:
@@ -139,7 +140,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         n_classes = score.n_classes(prediction.prediction)
         if n_classes != labels.n_classes:
             raise ValueError(f"the estimator predicts {n_classes} classes, but Y has {labels.n_classes} columns.")
-        _warn_of_training_items(getattr(self, "items_", None), item_names(labels, X))
+        _warn_of_training_items(getattr(self, "items_", None), labels.items)
         made = conformalize(prediction, labels, score, noise=self.noise, groups=groups, weights=weights)
         if not is_known:
             note_features(self, X, reset=True)
@@ -261,7 +262,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         """
         from credalset.evaluation import evaluate
 
-        return evaluate(self._calibrated(), self._predict(X), self._labels(Y, X), alpha, groups, weights, volume)
+        return evaluate(
+            self._calibrated(), self._predict(X), _array(self._labels(Y, X)), alpha, groups, weights, volume
+        )
 
     def compare(
         self,
@@ -328,7 +331,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             raise ValueError(
                 f"calibration_size {calibration_size!r} leaves none of the {len(labels)} items to measure."
             )
-        _warn_of_training_items(getattr(self, "items_", None), item_names(labels, X))
+        _warn_of_training_items(getattr(self, "items_", None), labels.items)
         order = np.random.default_rng(random_state).permutation(len(labels))
         calib, test = np.sort(order[:n_calib]), np.sort(order[n_calib:])
         times, table = Counter(score.name for score in chosen), Evaluation()
@@ -336,7 +339,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             asked, new = [predict_for(score, estimator, take(X, rows)) for rows in (calib, test)]
             made = conformalize(asked, labels[calib], score, noise=self.noise)
             name = score.name if times[score.name] == 1 else repr(score)
-            table += [row | {"score": name} for row in evaluate(made, new, labels[test], alpha, volume=volume)]
+            rows = evaluate(made, new, _array(labels[test]), alpha, volume=volume)
+            table += [row | {"score": name} for row in rows]
         return table
 
     def save(self, path: str | Path) -> None:
@@ -389,16 +393,22 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
                 "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) with items that the "
                 "estimator was not trained on."
             )
-        if get_score(self.nonconformity) != self.calibration_.score:
-            raise NotFittedError(
-                f"nonconformity is {self.nonconformity!r}, but the calibration was made with "
-                f"{self.calibration_.score!r}. Call conformalize again."
-            )
-        return self.calibration_
+        made = self.calibration_
+        own = {"nonconformity": get_score(self.nonconformity), "noise": as_noise(self.noise)}
+        for name, made_with in (("nonconformity", made.score), ("noise", made.noise)):
+            if own[name] != made_with:
+                raise NotFittedError(
+                    f"{name} is {own[name]!r}, but the calibration was made with {made_with!r}. Calibrate again."
+                )
+        return made
 
     def _forget(self, *names: str) -> None:
         for name in names:
             self.__dict__.pop(name, None)
+
+
+def _array(labels: Labels) -> FloatArray:
+    return labels.distributions if labels.counts is None else labels.counts
 
 
 def _warn_of_training_items(trained: tuple[Any, ...] | None, items: tuple[Any, ...] | None) -> None:

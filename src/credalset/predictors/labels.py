@@ -11,7 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from credalset._typing import AnyArray
-from credalset.annotations.labels import Labels, Numbers, plain_names, row_names, shown
+from credalset.votes import names
+from credalset.votes.names import Labels, as_names, item_names, name_array
 
 NOTED = ("n_features_in_", "feature_names_in_", "text_name_in_")
 
@@ -20,7 +21,8 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
     """Return labels in the order of the items of X and of the classes.
 
     Items are matched by name where X and Y have names, and by position where Y has none. Labels with names beside
-    features without are refused: steps of a pipeline, and many meta-estimators, drop the names of X.
+    features without are refused: steps of a pipeline, and many meta-estimators, drop the names of X. An index of whole
+    numbers, which every part of a frame has, does not count as names there.
 
     Parameters
     ----------
@@ -41,37 +43,26 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
     """
     if Y is None:
         raise ValueError(f"fitting requires y to be passed, but the target y is None. Pass labels as {name}.")
-    if not isinstance(Y, Labels) and not hasattr(Y, "distributions"):
+    is_numbered = hasattr(Y, "iloc") and getattr(getattr(Y, "index", None), "dtype", None) == np.int64
+    if not hasattr(Y, "distributions"):
         array = np.asarray(Y)
         if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
-            Y = replace(_single_votes(array, name, classes), items=row_names(Y))
-    found = Labels.read(Y, name, classes=classes, like="the fitted estimator")
-    if X is not None and _has_names(found.items) and not _has_names(row_names(X)):
-        raise ValueError(
-            f"{name} has names of items (first: {shown(found.items[:1])}), but X has none to match them with. Pass "
-            f"labels in the order of X and without names, such as votes.select(X.index).counts or {name}.to_numpy(), "
-            "or pass X as a frame whose index has the names."
-        )
-    found = found.matching(row_names(X), name, "X")
-    return replace(found, classes=tuple(range(found.n_classes))) if found.classes is None else found
+            Y = replace(_single_votes(array, name, classes), items=item_names(Y))
+    found = names.read_labels(Y, classes=classes, name=name, like="the fitted estimator")
+    if getattr(Y, "_numbered", False) or found.items == tuple(range(len(found))):
+        found = replace(found, items=None)
+    items = None if X is None else item_names(X)
+    by_position = X is None or is_numbered
+    if items is None and by_position:
+        return replace(found, items=None) if is_numbered else found
+    return names.read_labels(found, items=items, name=name, like="X", by_position=False)
 
 
 def class_array(labels: Labels) -> AnyArray:
-    """Return the names of the classes as an array that holds them unchanged."""
-    return labels.class_names()
-
-
-def item_names(labels: Labels, X: Any) -> tuple[Any, ...] | None:
-    """Return the names of the items, whichever of both has them; None if neither does."""
-    for items in (labels.items, row_names(X)):
-        if _has_names(items):
-            return plain_names(items)
-    return None
-
-
-def _has_names(items: Any) -> bool:
-    """Tell whether items have names. An index of whole numbers, which every frame and part of a frame has, is none."""
-    return items is not None and not isinstance(items, range | Numbers) and getattr(items, "dtype", "O") != "int64"
+    """Return the names of the classes, or 0, …, K − 1, as an array that holds them unchanged."""
+    plain = tuple(range(labels.n_classes)) if labels.classes is None else labels.classes
+    array = np.asarray(plain)
+    return array if array.ndim == 1 and array.tolist() == list(plain) else name_array(plain)
 
 
 def _single_votes(labels: AnyArray, name: str, classes: Any) -> Labels:
@@ -87,7 +78,7 @@ def _single_votes(labels: AnyArray, name: str, classes: Any) -> Labels:
     unknown = ~votes.any(axis=1)
     if unknown.any():
         raise ValueError(f"{name} has the label {labels[unknown].tolist()[0]!r}, which is not one of {order.tolist()}.")
-    return Labels(votes, votes, plain_names(order))
+    return Labels(votes, votes, classes=as_names(order))
 
 
 def note_features(estimator: Any, X: Any, *, reset: bool) -> None:

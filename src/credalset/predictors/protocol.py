@@ -15,11 +15,11 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import Checked
-from credalset.annotations.labels import Labels, row_names
 from credalset.exceptions import MissingExtraError
 from credalset.predictors.scoring import SoftScoring
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
+from credalset.votes.names import Labels, item_names
 
 
 def default_estimator(score: Score) -> Any:
@@ -97,7 +97,7 @@ def takes_predictions_of(score: Score, estimator: Any) -> bool:
 def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
     """Return the predictions that a score takes, validated, with the names of the items of X."""
     prediction, method = predict_array(score, estimator, X)
-    return Checked(score.check_prediction(prediction, f"the output of {method}"), row_names(X))
+    return Checked(score.check_prediction(prediction, f"the output of {method}"), item_names(X))
 
 
 def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str]:

@@ -47,6 +47,8 @@ TYPES = {
     "Stream": "credalset.calibration",
     "LabelCalibration": "credalset.labels",
     "CredalSet": "credalset.sets",
+    "ScaledPrediction": "credalset.scores",
+    "IntervalPrediction": "credalset.scores",
     "Thresholds": "credalset.calibration.thresholds",
     "Quantile": "credalset.calibration.noise",
     "SampledQuantile": "credalset.calibration.sampling",

@@ -336,7 +336,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         calib, test = np.sort(order[:n_calib]), np.sort(order[n_calib:])
         times, table = Counter(score.name for score in chosen), Evaluation()
         for score in chosen:
-            asked, new = [predict_for(score, estimator, take(X, rows)) for rows in (calib, test)]
+            asked: Any = predict_for(score, estimator, take(X, calib))
+            new: Any = predict_for(score, estimator, take(X, test))
             made = conformalize(asked, labels[calib], score, noise=self.noise)
             name = score.name if times[score.name] == 1 else repr(score)
             rows = evaluate(made, new, _array(labels[test]), alpha, volume=volume)

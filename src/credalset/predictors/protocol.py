@@ -27,7 +27,7 @@ def default_estimator(score: Score) -> Any:
     try:
         from credalset.predictors.torch import FirstOrderNetwork, IntervalNetwork, SecondOrderNetwork
     except MissingExtraError:
-        alternative = f"or pass an estimator of your own with {score.prediction_methods[0]}"
+        alternative = f"or pass an estimator of your own with {' or '.join(score.prediction_methods)}"
         raise MissingExtraError("The default estimator, a neural network,", "torch", "torch", alternative) from None
     if "predict_intervals" in score.prediction_methods:
         return IntervalNetwork()
@@ -106,8 +106,8 @@ def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str
     method, predict = next(((m, p) for m, p in found.items() if p is not None), ("", None))
     if predict is None:
         raise TypeError(
-            f"score {score.name!r} needs an estimator with {score.prediction_methods[-1]}, but "
-            f"{type(estimator).__name__} has none. Use another estimator or another score."
+            f"score {score.name!r} needs an estimator with {' or '.join(found) or 'predictions of its own kind'}, but "
+            f"{type(estimator).__name__} has none. Use another estimator or score, or conformalize predictions."
         )
     try:
         prediction = np.asarray(predict(X))

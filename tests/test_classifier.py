@@ -156,7 +156,7 @@ def test_class_names_and_their_order() -> None:
     assert set(clf.predict(DATA.X)) <= set(names)
     assert clf.predict_set(DATA.X[:2]).classes == tuple(names)
     with pytest.raises(ValueError, match="2 classes"):
-        clf.conformalize(DATA.X[CALIB], DATA.counts[CALIB][:, :2])
+        clf.conformalize(DATA.X[CALIB], DATA.counts[CALIB][:, :2] + 1)
 
 
 def test_plain_labels_are_single_votes() -> None:

@@ -262,9 +262,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         """
         from credalset.evaluation import evaluate
 
-        return evaluate(
-            self._calibrated(), self._predict(X), _array(self._labels(Y, X)), alpha, groups, weights, volume
-        )
+        return evaluate(self, X, self._labels(Y, X), alpha, groups, weights, volume)
 
     def compare(
         self,
@@ -311,7 +309,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         >>> clf = cs.ConformalCredalClassifier(LogisticRegression()).fit(data.X[:300], data.counts[:300])
         >>> rows = clf.compare(data.X[300:], data.counts[300:], ["tv", "kl", "inner"], alpha=0.1)
         >>> [row["verdict"] for row in rows]
-        ['kept', 'kept', 'kept']
+        ['valid', 'valid', 'valid']
         """
         from credalset.evaluation import Evaluation, evaluate
 
@@ -340,8 +338,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             new: Any = predict_for(score, estimator, take(X, test))
             made = conformalize(asked, labels[calib], score, noise=self.noise)
             name = score.name if times[score.name] == 1 else repr(score)
-            rows = evaluate(made, new, _array(labels[test]), alpha, volume=volume)
-            table += [row | {"score": name} for row in rows]
+            table.extend_as(name, evaluate(made, new, labels[test], alpha, volume=volume))
         return table
 
     def save(self, path: str | Path) -> None:
@@ -406,10 +403,6 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     def _forget(self, *names: str) -> None:
         for name in names:
             self.__dict__.pop(name, None)
-
-
-def _array(labels: Labels) -> FloatArray:
-    return labels.distributions if labels.counts is None else labels.counts
 
 
 def _warn_of_training_items(trained: tuple[Any, ...] | None, items: tuple[Any, ...] | None) -> None:

@@ -50,11 +50,7 @@ FITTED: dict[str, Any] = {
     "estimator_": Any,
     "estimators_": tuple[Any, ...],
     "calibration_": Any,
-<<<<<<< HEAD
     "items_": tuple[Any, ...] | None,
-=======
-    "_seen": np.ndarray,
->>>>>>> main
 }
 LISTS = ("loss_curve_", "validation_curve_", "estimators_")
 

@@ -49,12 +49,11 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
         if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
             Y = replace(_single_votes(array, name, classes), items=item_names(Y))
     found = names.read_labels(Y, classes=classes, name=name, like="the fitted estimator")
-    if getattr(Y, "_numbered", False) or found.items == tuple(range(len(found))):
-        found = replace(found, items=None)
-    items = None if X is None else item_names(X)
-    by_position = X is None or is_numbered
-    if items is None and by_position:
-        return replace(found, items=None) if is_numbered else found
+    if X is None:
+        return found
+    items = item_names(X)
+    if items is None and is_numbered:
+        return replace(found, items=None)
     return names.read_labels(found, items=items, name=name, like="X", by_position=False)
 
 

@@ -470,7 +470,7 @@ def test_align_puts_votes_into_the_order_of_a_frame() -> None:
     assert (aligned.scale, aligned.workers) == (SCALED.scale, SCALED.workers)
     assert aligned.table["task"] == ["c", "c", "a", "a", "c", "c"]
     assert aligned.table["time"] == [5, 6, 1, 2, 5, 6]
-    with pytest.raises(ValueError, match=r"items \(1, 2\) has none"):
+    with pytest.raises(ValueError, match=r"items \(1, 2\) are not among"):
         SCALED.align([1, 2])
 
 

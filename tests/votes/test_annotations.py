@@ -397,6 +397,8 @@ def test_records() -> None:
     assert Annotations.from_records(FRAME.to_dict("records")).counts.tolist() == COUNTS
     assert Annotations.from_records({"t1": ["cat", "dog", "cat"], "t2": ["dog", "dog"]}).counts.tolist() == COUNTS
     assert Annotations.from_records({"t1": {"cat": 2, "dog": 1}, "t2": {"dog": 2}}).counts.tolist() == COUNTS
+    unused = Annotations.from_records({"t1": {"dog": 0, "cat": 2}})
+    assert (unused.classes, unused.counts.tolist()) == (("dog", "cat"), [[0, 2]]), "labels nobody chose are classes"
     for odd in ({"t": 3}, {"t": "cat"}, {"t": {"cat": 1.5}}, {"t": {"cat": -1}}):
         with pytest.raises((TypeError, ValueError), match=r"records\['t'\]"):
             Annotations.from_records(odd)

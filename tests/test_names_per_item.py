@@ -79,17 +79,6 @@ def test_groups_of_a_classifier() -> None:
     assert same(both[0].thresholds(P, 0.3, groups=GROUPS), both[1].thresholds(P, 0.3, groups=GROUPS))
 
 
-def test_measures_by_group_and_by_size() -> None:
-    sets = cs.conformalize(P, VOTES, "kl").predict_set(P, 0.2)
-    mixed = GROUPS.iloc[SHUFFLED]
-    assert cs.metrics.coverage_by_group(sets, VOTES, mixed) == cs.metrics.coverage_by_group(sets, VOTES, GROUPS)
-    by_group = cs.metrics.by_group
-    assert by_group(cs.metrics.mean_width, sets, mixed) == by_group(cs.metrics.mean_width, sets, GROUPS)
-    sizes = pd.Series(TRUTH[:, 0], index=NAMES)
-    expected = cs.metrics.coverage_by_size(sets, VOTES, sizes=sizes)
-    assert cs.metrics.coverage_by_size(sets, VOTES, sizes=sizes.iloc[SHUFFLED]) == expected
-
-
 def test_truths_and_votes_in_pictures() -> None:
     figure = pytest.importorskip("matplotlib.figure").Figure
     sets = cs.conformalize(P, VOTES, "tv").predict_set(P, 0.2)[:3]

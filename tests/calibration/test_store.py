@@ -92,7 +92,7 @@ def test_contradictions_are_refused() -> None:
         {"codes": fitted.codes + 1},
         {"features": ("size",)},
     ):
-        with pytest.raises(ValueError, match="agree|features"):
+        with pytest.raises(ValueError, match=r"agree|features"):
             replace(fitted, **change)
     for change in ({"scores": np.full(3, np.nan)}, {"weights": np.full(3, -1.0)}, {"features": np.ones((2, 1))}):
         with pytest.raises(ValueError, match=next(iter(change))):

@@ -303,7 +303,7 @@ def test_refusals():
 
 
 def test_label_sets_as_a_file(tmp_path: Path) -> None:
-    sets = LabelSets(np.array([[True, True], [False, True]]), ("schädlich", "gut"), np.array(["a", "b"], dtype=object))
+    sets = LabelSets(np.array([[True, True], [False, True]]), ("schädlich", "gut"), ("a", "b"))
     sets.to_csv(tmp_path / "sets.csv", sep=";", encoding="utf-8-sig")
     raw = (tmp_path / "sets.csv").read_bytes()
     assert raw.startswith(b"\xef\xbb\xbf")

@@ -206,10 +206,10 @@ FAULTS = [
         "tests/calibration/test_combinations.py",
     ),
     Fault(
-        "the bets of FewVotes may lose more than there is",
+        "the bound of FewVotes on the mean fails far more often than delta",
         "calibration/few_votes.py",
-        "np.minimum(hedge, BOLDNESS / (largest - level))",
-        "np.minimum(hedge, 20.0 / (largest - level))",
+        "fortune = np.full(len(level), delta)",
+        "fortune = np.full(len(level), 3 * delta)",
         "tests/calibration/test_few_votes.py",
     ),
     Fault(

@@ -234,20 +234,21 @@ def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: st
     keys = source.groups if source.keys is None else source.keys
     if keys is None or np.ndim(keys) != 1:
         return []
-    hits: dict[Any, list[bool]] = {}
-    for key, hit in zip(np.asarray(keys).tolist(), covered.tolist(), strict=True):
-        hits.setdefault(key, []).append(hit)
     rows = []
-    for key in metrics.sorted_if_possible(hits):
-        mine: dict[str, Any] = {"band_low": None, "band_high": None, "verdict": None}
+    for key, hits in metrics.by_key(keys, covered).items():
+        verdict, low, high = None, None, None
         if source.calibration.groups is not None:
-            groups = None if source.keys is None else [key] * len(hits[key])
-            verdict = judge(source.calibration, hits[key], row["alpha"], groups=groups, used=used)
+            groups = None if source.keys is None else [key] * len(hits)
+            verdict = judge(source.calibration, hits, row["alpha"], groups=groups, used=used)
             low, high = verdict.band or (None, None)
-            mine = {"band_low": low, "band_high": high, "verdict": verdict.status}
-        observed = proportion(sum(hits[key]), len(hits[key]))
-        about = {"score": row["score"], "alpha": row["alpha"], "group": key, "coverage": observed}
-        rows.append(about | mine | {"n": observed.n})
+        about = {
+            "score": row["score"],
+            "alpha": row["alpha"],
+            "group": key,
+            "coverage": proportion(sum(hits), len(hits)),
+        }
+        found = {"band_low": low, "band_high": high, "verdict": None if verdict is None else verdict.status}
+        rows.append(about | found | {"n": len(hits)})
     return rows
 
 

@@ -41,7 +41,7 @@ ADVICE = {
     "ambiguous": "Keep the disagreement as the label. More votes would only confirm it.",
     "settled": "Nothing to do: one label is the most probable one for every distribution in the set.",
 }
-COVERED = ("no", "yes", "no votes")
+COVERED = ("no", "yes", "not known")
 
 
 def page_facts(

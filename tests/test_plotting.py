@@ -23,7 +23,6 @@ from matplotlib.text import Text
 
 import credalset as cs
 from credalset import plotting
-from credalset.sets.outline import area, from_plane, level_sets, outline, score_of, to_plane
 from credalset.plotting import style
 from credalset.scores import (
     InnerProduct,
@@ -35,6 +34,7 @@ from credalset.scores import (
     get_score,
 )
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.outline import area, from_plane, level_sets, outline, score_of, to_plane
 from tests.conftest import SCORES, random_predictions
 
 REGIONS = [name for name in SCORES if not name.startswith("normalized")]  # whose sets are those of other scores

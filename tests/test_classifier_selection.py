@@ -105,7 +105,7 @@ def test_losses_of_predictions_come_with_intervals() -> None:
     named = pd.DataFrame(p, columns=["a", "b", "c"])
     other = pd.DataFrame(COUNTS, columns=["a", "b", "c"])[["c", "a", "b"]]
     assert metrics.soft_log_loss(named, other) == pytest.approx(loss, rel=1e-12)
-    with pytest.raises(ValueError, match="Y has 299 rows, but there are 300 predictions"):
+    with pytest.raises(ValueError, match="Y has 299 rows"):
         metrics.soft_log_loss(p, COUNTS[1:])
     assert repr(metrics.soft_brier) == "credalset.metrics.soft_brier"
 
@@ -119,30 +119,23 @@ def test_the_width_scorer_measures_calibrated_sets() -> None:
     assert metrics.WidthScorer(0.2)(whole, X[150:], COUNTS[150:]) == pytest.approx(-expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["grid", "list", "random", "soft", "pipeline"])
+@pytest.mark.parametrize("kind", ["grid", "random", "pipeline"])
 def test_a_search_as_the_inner_estimator(kind: str) -> None:
-    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    soft = SoftLabelClassifier(LogisticRegression())
     search = {
-        "grid": GridSearchCV(LogisticRegression(), {"C": GRID}, cv=3),
-        "list": GridSearchCV(LogisticRegression(), [{"C": GRID}, {"C": [2e-6], "fit_intercept": [False]}], cv=3),
-        "random": RandomizedSearchCV(LogisticRegression(), {"C": GRID}, n_iter=2, cv=3, random_state=0),
-        "soft": GridSearchCV(SoftLabelClassifier(LogisticRegression()), {"base__C": GRID}, cv=3),
-        "pipeline": GridSearchCV(pipeline, {"logisticregression__C": GRID}, cv=3, scoring=metrics.soft_brier),
+        "grid": GridSearchCV(soft, {"base__C": GRID}, cv=3),
+        "random": RandomizedSearchCV(soft, {"base__C": GRID}, n_iter=2, cv=3, random_state=0),
+        "pipeline": GridSearchCV(make_pipeline(StandardScaler(), soft), {"softlabelclassifier__base__C": GRID}, cv=3),
     }[kind]
-    before = repr(search)
-    clf = ConformalCredalClassifier(search, "kl").fit_conformalize(X, COUNTS, 0.3, random_state=0)
-    best = clf.estimator_.best_params_
-    assert list(best.values()) == [1.0]
+    clf = ConformalCredalClassifier(search, "kl").fit(X[:200], COUNTS[:200]).conformalize(X[200:], COUNTS[200:])
+    assert list(clf.estimator_.best_params_.values()) == [1.0]
     assert clf.predict_set(X[:5], alpha=0.2).contains(SHARES[:5]).shape == (5,)
-    assert clf.score(X, COUNTS) > -1.0
-    assert repr(search) == before, "the search that was given stays as it is"
-    assert not hasattr(search, "best_params_")
+    assert not hasattr(search, "best_params_"), "the search that was given stays as it is"
 
 
-def test_a_search_that_compares_class_labels_is_refused() -> None:
-    search = GridSearchCV(LogisticRegression(), {"C": GRID}, scoring="accuracy")
-    with pytest.raises(ValueError, match=r"scoring='accuracy', which compares class labels.*soft_log_loss"):
-        ConformalCredalClassifier(search).fit(X, COUNTS)
+def test_a_search_that_would_have_rows_of_one_item_in_two_folds_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"GridSearchCV\(SoftLabelClassifier"):
+        ConformalCredalClassifier(GridSearchCV(LogisticRegression(), {"C": GRID})).fit(X, COUNTS)
 
 
 # --- compare ---
@@ -158,9 +151,7 @@ def test_compare_gives_a_row_per_score_and_level(fitted: ConformalCredalClassifi
     assert [(row["score"], row["alpha"]) for row in rows] == [
         (score, alpha) for score in ("tv", "kl", "inner") for alpha in (0.1, 0.2)
     ]
-    assert [row["score"] for row in rows.constant[::2]] == ["tv, constant", "kl, constant", "inner, constant"]
     assert {row["n"] for row in rows} == {100}
-    assert str(rows).count("\n") == 13
     assert len(pd.DataFrame(rows)) == 6
     assert not hasattr(fitted, "calibration_"), "the classifier stays as it is"
     again = fitted.compare(X[100:], COUNTS[100:], ["tv", "kl", "inner"], alpha=[0.1, 0.2])
@@ -168,7 +159,7 @@ def test_compare_gives_a_row_per_score_and_level(fitted: ConformalCredalClassifi
 
 
 def test_compare_calibrates_and_measures_on_different_items(fitted: ConformalCredalClassifier) -> None:
-    row = fitted.compare(X[100:], COUNTS[100:], ["kl"], alpha=0.2, calibration_size=150, constant=False)[0]
+    row = fitted.compare(X[100:], COUNTS[100:], ["kl"], alpha=0.2, calibration_size=150)[0]
     order = np.random.default_rng(0).permutation(200)
     calib, test = np.sort(order[:150]), np.sort(order[150:])
     twin = ConformalCredalClassifier(fitted.estimator_, "kl")
@@ -186,14 +177,14 @@ def test_scores_of_one_name_are_told_apart(fitted: ConformalCredalClassifier) ->
 def test_compare_refuses_what_it_cannot_use(fitted: ConformalCredalClassifier) -> None:
     with pytest.raises(TypeError, match=r"scores must be a list of scores, but is 'tv'. Write \['tv'\]"):
         fitted.compare(X, COUNTS, "tv")
-    with pytest.raises(ValueError, match="calibration_size 300 leaves none of the 300 items to measure"):
+    with pytest.raises(ValueError, match="calibration_size 300"):
         fitted.compare(X, COUNTS, ["tv"], calibration_size=300)
     with pytest.raises(TypeError, match="needs an estimator with predict_concentration"):
         fitted.compare(X, COUNTS, ["tv", "so"])
     with pytest.raises(NotFittedError, match="has no fitted estimator"):
         ConformalCredalClassifier(LogisticRegression()).compare(X, COUNTS, ["tv"])
     crossed = ConformalCredalClassifier(LogisticRegression()).cross_conformalize(X, COUNTS, 2, random_state=0)
-    with pytest.raises(NotFittedError, match="compare needs one fitted estimator"):
+    with pytest.raises(NotFittedError, match="compare needs one estimator"):
         crossed.compare(X, COUNTS, ["tv"])
     prefit = ConformalCredalClassifier(SoftLabelClassifier().fit(X[:100], COUNTS[:100]))
     assert len(prefit.compare(X[100:], COUNTS[100:], ["tv"], alpha=0.2)) == 1

@@ -9,10 +9,10 @@ INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types bench docs slow mutants minimum format clean
+.PHONY: help demo test lint types bench docs slow mutants reproduce reproduce-quick minimum format clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.ready-run ## From votes to credal sets, a table of coverage and a page, on built-in data
 	$(BIN)/credalset demo
@@ -40,11 +40,17 @@ slow: $(VENV)/.ready-test ## Run the long statistical tests
 mutants: $(VENV)/.ready-test ## Break the code on purpose, twenty ways and more, and see that the tests notice
 	$(BIN)/python tools/mutants.py
 
+reproduce: $(VENV)/.ready-test ## Run the paper's experiments in full (hours; stop and continue at any time)
+	$(BIN)/python -m reproduction all
+
+reproduce-quick: $(VENV)/.ready-test ## Run the paper's experiments at tiny sizes
+	$(BIN)/python -m reproduction all --quick --out reproduction-quick
+
 minimum: ## Run the tests with the oldest versions that pyproject.toml allows (LEFT_OUT= for PyTorch too, 5 GB)
 	$(PYTHON) -m venv $(VENV)-minimum
 	$(PYTHON) tools/minimum_versions.py $(LEFT_OUT) > $(VENV)-minimum/pins.txt
 	$(VENV)-minimum/bin/python -m pip --disable-pip-version-check install --quiet -c $(VENV)-minimum/pins.txt \
-		-r $(VENV)-minimum/pins.txt -e '.[fast,cli,io,plot,report,tables,dask]'
+		-r $(VENV)-minimum/pins.txt -e '.[cli,plot,dask]'
 	$(VENV)-minimum/bin/python -m pytest -n $(WORKERS) -W ignore::DeprecationWarning tests
 
 format: $(VENV)/.ready-test ## Rewrite the code to the house style
@@ -52,7 +58,7 @@ format: $(VENV)/.ready-test ## Rewrite the code to the house style
 	$(BIN)/ruff format .
 
 clean: ## Remove the environment, caches and everything built
-	rm -rf $(VENV) $(VENV)-minimum .venv-probly site dist build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-minimum .venv-probly site dist build demo-output reproduction-results reproduction-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -60,7 +66,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp per set of extras: what is installed is redone when pyproject.toml or constraints.txt change.
-$(VENV)/.ready-run: EXTRAS := fast,cli,io,report,tables
+$(VENV)/.ready-run: EXTRAS := cli
 $(VENV)/.ready-test: EXTRAS := test,lint
 $(VENV)/.ready-docs: EXTRAS := all,docs
 $(VENV)/.ready-%: $(INPUTS) | $(BIN)/python

@@ -1,6 +1,6 @@
-"""How long the authors' own code takes for the first-order runs of ``credalset reproduce synthetic``, against ours.
+"""How long the authors' own code takes for the first-order runs of ``python -m reproduction synthetic``, against ours.
 
-Run ``credalset reproduce synthetic --out reproduction`` first, then ``python benchmarks/reproduction.py reproduction``:
+Run ``python -m reproduction synthetic`` first, then ``python benchmarks/reproduction.py reproduction-results``:
 our times are those that the batches took, theirs are estimated from one training run, timed here, and costs per set.
 
 The costs per set are those of the authors' notebooks on a machine with two cores: membership of the 19 969 points of
@@ -16,15 +16,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import torch
 from training import N_TEST, N_TRAIN, timed, train_plain
 
 from credalset.datasets import make_synthetic
-from credalset.experiments import synthetic
-from credalset.experiments.batch import Row
-from credalset.experiments.store import Store
+from reproduction import synthetic
+from reproduction.batch import Row
+from reproduction.store import Store
 
 #: seconds per set for membership of the grid, three classes
 MEMBERSHIP = {"tv": 0.0007, "kl": 0.0041, "ws": 1.116}

@@ -112,22 +112,6 @@ def test_the_benchmark_of_labels_keeps_its_promises(capsys, monkeypatch, tmp_pat
     assert "every promise kept" in printed
 
 
-def test_the_benchmark_of_plans_hides_votes_and_reveals_them(monkeypatch, capsys):
-    planning = load("planning")
-
-    def toy(rng):
-        truth = rng.dirichlet([0.8, 0.8, 0.8], 500)
-        g = 0.7 * truth + 0.3 * rng.dirichlet([1, 1, 1], 500)
-        votes = rng.multinomial(40, truth)
-        return planning.Crowd("toy", *((g[part], votes[part]) for part in np.split(np.arange(500), [200, 400])))
-
-    monkeypatch.setitem(planning.CROWDS, "toy", toy)
-    planning.main(["--seeds", "1", "--budgets", "3", "--crowds", "toy"])
-    printed = capsys.readouterr().out
-    for title in ("Promised and realised mean width", "Promises kept", "Votes needed", "asked again until they fit"):
-        assert title in printed
-
-
 def test_the_benchmark_of_conditional_calibration_covers_every_kind(capsys):
     assert load("conditional").main(["--quick"]) == 0
     printed = capsys.readouterr().out

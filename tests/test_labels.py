@@ -172,13 +172,13 @@ def test_names_that_repeat() -> None:
 
 def test_votes_with_names_for_an_estimator_without() -> None:
     """Fitted on plain arrays, an estimator calls its classes 0, 1, …: names that others know are welcome."""
-    fitted = cs.ConformalCredalClassifier(LogisticRegression()).fit(DATA.X, DATA.counts).estimator_
-    clf = cs.ConformalCredalClassifier(fitted).conformalize(DATA.X, cs.Annotations.from_counts(COUNTS))
+    fitted = cs.ConformalCredalClassifier(LogisticRegression()).fit(FEATURES, DATA.counts).estimator_
+    clf = cs.ConformalCredalClassifier(fitted).conformalize(FEATURES, cs.Annotations.from_counts(COUNTS))
     assert clf.classes_.tolist() == list(CLASSES)
-    assert clf.predict_set(DATA.X[:2]).classes == CLASSES
-    assert clf.evaluate(DATA.X, COUNTS[["yes", "no", "maybe"]], 0.2) == clf.evaluate(DATA.X, COUNTS, 0.2)
+    assert clf.predict_set(FEATURES[:2]).classes == CLASSES
+    assert clf.evaluate(FEATURES, COUNTS[["yes", "no", "maybe"]], 0.2) == clf.evaluate(FEATURES, COUNTS, 0.2)
     with pytest.raises(ValueError, match=r"Y has 2 classes \(columns\), but 3 are expected"):
-        cs.ConformalCredalClassifier(fitted).conformalize(DATA.X, COUNTS[["no", "yes"]] + 1)
+        cs.ConformalCredalClassifier(fitted).conformalize(FEATURES, COUNTS[["no", "yes"]] + 1)
 
 
 def test_classes_given_and_classes_known() -> None:

@@ -90,13 +90,6 @@ def test_measures_by_group_and_by_size() -> None:
     assert cs.metrics.coverage_by_size(sets, VOTES, sizes=sizes.iloc[SHUFFLED]) == expected
 
 
-def test_costs_of_a_plan() -> None:
-    calibration = cs.conformalize(P, VOTES, "kl")
-    cost = pd.Series(RNG.uniform(1.0, 3.0, N), index=NAMES)
-    plans = [cs.plan(calibration, P, VOTES, budget=60, cost=c, random_state=0) for c in (cost, cost.iloc[SHUFFLED])]
-    assert same(plans[0].ask, plans[1].ask)
-
-
 def test_truths_and_votes_in_pictures() -> None:
     figure = pytest.importorskip("matplotlib.figure").Figure
     sets = cs.conformalize(P, VOTES, "tv").predict_set(P, 0.2)[:3]

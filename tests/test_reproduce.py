@@ -1,4 +1,4 @@
-"""``credalset reproduce``: small runs of everything, killed and resumed, damaged and refused."""
+"""``python -m reproduction``: small runs of everything, killed and resumed, damaged and refused."""
 
 from __future__ import annotations
 
@@ -14,32 +14,26 @@ from typing import Any
 
 import pytest
 
-from credalset.exceptions import FileFormatError, MissingExtraError
+from credalset.exceptions import FileFormatError
 
 pytest.importorskip("torch", reason="the learners need the extra 'torch'")
 pytest.importorskip("pyarrow", reason="results are written as Parquet, extra 'reproduce'")
-pytest.importorskip("typer", reason="commands need the extra 'cli'")
 
-from typer.testing import CliRunner
-
-from credalset.commands import app
-from credalset.datasets import chaosnli as chaosnli_data
-from credalset.datasets import cifar10h as cifar10h_data
-from credalset.experiments import chaosnli, runner, synthetic
-from credalset.experiments.batch import MEASURED, Batch, Outcome, Row
-from credalset.experiments.measure import ALL_FIRST_ORDER
-from credalset.experiments.store import Store
+from reproduction import runner, synthetic
+from reproduction.__main__ import main
+from reproduction.batch import MEASURED, Batch, Outcome, Row
+from reproduction.measure import ALL_FIRST_ORDER
+from reproduction.store import Store
 
 needs_data = pytest.mark.skipif(not os.environ.get("CREDALSET_DATA"), reason="CREDALSET_DATA is not set")
-NOWHERE = "http://127.0.0.1:9/nothing"  # the discard port: nobody answers
 
 #: one batch of each part, each a second or less
 TINY = synthetic.settings(quick=True) | {"classes": [3], "votes": [5], "alphas": [0.2], "epochs": 1, "n_part": 30}
 TINY |= {"sizes": [10], "n_size_part": 30, "volume_sets": 3}
 SCRIPT = """
 import json, sys
-from credalset.experiments import runner, synthetic
-from credalset.experiments.store import Store
+from reproduction import runner, synthetic
+from reproduction.store import Store
 folder, jobs, settings = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
 runner.run_all(synthetic.batches(settings, 1), Store(folder), None, jobs=jobs)
 """
@@ -62,14 +56,6 @@ def same(left: list[Row], right: list[Row]) -> bool:
     return repr(left) == repr(right)
 
 
-@pytest.fixture(autouse=True)
-def offline(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    for module in (chaosnli_data, cifar10h_data):
-        monkeypatch.setattr(module, "URL", NOWHERE)
-    if "data" not in request.keywords:
-        monkeypatch.delenv("CREDALSET_DATA", raising=False)
-
-
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with every batch, computed without interruption."""
@@ -78,32 +64,22 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def invoke(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["reproduce", *arguments])
-
-
 # --- the command ---
 
 
-def test_everything_quickly_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole command: tables that fit, files that are complete, and a word about data that are not there."""
+def test_everything_quickly_without_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole command: tables that fit, files that are complete, and a line about data that are not there."""
     quick, fewer = synthetic.settings, {"n_part": 20, "n_size_part": 20, "alphas": [0.1]}
-    monkeypatch.setattr(synthetic, "settings", lambda *given, **named: quick(*given, **named) | fewer)
-    result = invoke("all", "--quick", "--out", str(tmp_path), "--data", str(tmp_path / "none"))
-    assert result.exit_code == 0, result.output
-    for name, advice in (("chaosnli", "chaosNLI_snli.jsonl"), ("cifar10h", "cifar10h_model_a.npz")):
-        line = next(line for line in result.output.splitlines() if line.startswith(f"{name} was skipped"))
-        for needed in (advice, NOWHERE, "with --data or"):
-            assert needed in line
-        assert "data_dir" not in line
-    shown = [line for line in result.output.splitlines() if line[:6].strip() in ALL_FIRST_ORDER]
+    monkeypatch.setattr(synthetic, "settings", lambda *given: quick(*given) | fewer)
+    assert main(["all", "--quick", "--out", str(tmp_path), "--data", str(tmp_path / "none")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name, file in (("chaosnli", "chaosNLI_snli.jsonl"), ("cifar10h", "cifar10h_model_a.npz")):
+        assert file in next(line for line in lines if line.startswith(f"{name} was skipped"))
+    shown = [line for line in lines if line[:6].strip() in ALL_FIRST_ORDER]
     assert len(shown) >= 8
     assert max(map(len, shown)) <= 100
-    assert "…" not in result.output
-    assert "mean of 2 seeds and of K = 3, 4" in result.output
-    assert result.output.count("Column ok, such as 4/5: in how many cells") == 1
-    assert "0/" not in next(line for line in result.output.splitlines() if line.startswith("synthetic: "))
-    assert "Coverage of the truth: at least nominal" in result.output
     for file in ("synthetic.parquet", "synthetic.csv", "synthetic.md", "figures/synthetic-coverage.png"):
         assert (tmp_path / file).stat().st_size > 0, file
     assert not list(tmp_path.rglob(".*")), "nothing half-written is left"
@@ -134,110 +110,18 @@ def check_quick_rows(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["chaosnli", "cifar10h"])
 def test_missing_data_alone_is_an_error(name: str, tmp_path: Path) -> None:
-    result = invoke(name, "--quick", "--out", str(tmp_path), "--data", str(tmp_path / "none"))
-    assert result.exit_code == 1
-    assert "or name the folder that has" in result.output
-    assert "Traceback" not in result.output
+    assert main([name, "--quick", "--out", str(tmp_path), "--data", str(tmp_path / "none")]) == 2
 
 
 @pytest.mark.data
 @needs_data
 @pytest.mark.parametrize(("name", "n_batches"), [("chaosnli", 6), ("cifar10h", 4)])
-def test_real_data_quickly(name: str, n_batches: int, tmp_path: Path) -> None:
-    options = (name, "--quick", "--seeds", "1", "--out", str(tmp_path))
-    result = invoke(*options)
-    assert result.exit_code == 0, result.output
-    assert result.output.count("is done") == n_batches
-    assert invoke(*options).output.count("is done") == 0, "nothing is computed twice"
-
-
-@pytest.mark.data
-@needs_data
-def test_points_of_the_authors() -> None:
-    settings = TINY | {"published_data": True}
-    batches = synthetic.batches(settings, 1)
-    assert "training-size" not in {one.part for one in batches}, "too few points for that"
-    (outcome,) = runner.compute([one for one in batches if one.part == "first-order"], None)
-    assert {row["score"] for row in outcome.rows} == set(ALL_FIRST_ORDER)
-    assert {row["item"] for row in outcome.examples} <= set(range(30))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("nonsense",), "must be one of synthetic, chaosnli, cifar10h, all"),
-        (("synthetic", "--seeds", "0"), "--seeds"),
-        (("synthetic", "--jobs", "0"), "--jobs"),
-        (("synthetic", "--out", "file/below"), "--out"),
-        (("synthetic", "--features", "roberta"), "is an option of chaosnli, not of synthetic"),
-        (("cifar10h", "--published-data"), "is an option of synthetic, not of cifar10h"),
-        (("chaosnli", "--features", "robrta"), "but there is no file robrta"),
-    ],
-)
-def test_bad_options(options: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").write_text("precious")
-    result = invoke(*options)
-    assert result.exit_code == 2
-    assert message in result.output.replace("\n", " ")
-
-
-@pytest.mark.parametrize("package", ["torch", "pyarrow", "matplotlib"])
-def test_missing_packages_come_first(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    result = invoke("synthetic", "--quick", "--out", str(tmp_path / "out"))
-    assert result.exit_code == 1
-    assert "pip install 'credalset[reproduce]'" in result.output
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("command", ["demo", "reproduce synthetic"])
-def test_folders_that_cannot_be_written(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(dir: Path) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(sys.modules["credalset.commands.demo"], "TemporaryFile", refuse)
-    result = CliRunner().invoke(app, [*command.split(), "--out", str(tmp_path)])
-    assert result.exit_code == 2
-    assert "cannot write into" in result.output
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_damaged_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One experiment: one sentence. All of them: go on, and say at the end what failed."""
-    (tmp_path / "cifar10h_model_a.npz").write_bytes(b"")
-    (tmp_path / "chaosNLI_snli.jsonl").write_bytes(b"{}")
-    (tmp_path / "chaosnli_snli_mnli_roberta.npz").write_bytes(b"PK")
-    options = ("--quick", "--out", str(tmp_path / "out"), "--data", str(tmp_path))
-    for name, file in (("cifar10h", "cifar10h_model_a.npz"), ("chaosnli", "chaosNLI_snli.jsonl")):
-        result = invoke(name, *options)
-        assert result.exit_code == 1
-        assert result.output.startswith(f"{name}: ")
-        assert file in result.output
-        assert len(result.output.splitlines()) == 1
-    monkeypatch.setattr(sys.modules["credalset.commands.reproduce"], "NAMES", ("chaosnli", "cifar10h"))
-    result = invoke("all", *options)
-    assert result.exit_code == 1
-    assert result.output.count(" failed: ") == 2
-    assert "failed: chaosnli, cifar10h" in result.output
-
-
-def test_votes_without_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    monkeypatch.setattr(chaosnli, "load_chaosnli", lambda data_dir: None)
-    with pytest.raises(FileNotFoundError, match=r"no features\. .*roberta.npz or .*--features.*--encoder"):
-        chaosnli.settings(True, tmp_path)
-
-
-def test_without_matplotlib(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results do not need pictures."""
-    from credalset.experiments import report
-
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    printed: list[str] = []
-    report.write("synthetic", Store(tiny), synthetic.batches(TINY, 1), tmp_path, printed.append)
-    assert "Figures were skipped" in printed[-1]
-    assert (tmp_path / "synthetic.csv").exists()
+def test_real_data_quickly(name: str, n_batches: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [name, "--quick", "--seeds", "1", "--out", str(tmp_path)]
+    assert main(options) == 0
+    assert capsys.readouterr().out.count("is done") == n_batches
+    assert main(options) == 0
+    assert capsys.readouterr().out.count("is done") == 0, "nothing is computed twice"
 
 
 # --- stopping, going on, and several processes ---
@@ -301,7 +185,7 @@ def test_seeds_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupted(jobs: int, tmp_path: Path) -> None:
     """Ctrl-C, which every process of the group gets: one line, status 130, nothing lost, nothing left running."""
-    command = [sys.executable, "-m", "credalset.cli", "reproduce", "synthetic", "--quick", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "reproduction", "synthetic", "--quick", "--out", str(tmp_path)]
     process = subprocess.Popen(
         [*command, "--jobs", str(jobs)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     )
@@ -398,12 +282,6 @@ def test_damaged_files_are_reported(cut: int, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(FileFormatError, match=r"some-batch.json is damaged .*only its runs are repeated"):
         store.is_done(batch(k=3))
-
-
-def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'credalset\[reproduce\]'"):
-        Store(tmp_path).combine([], tmp_path / "all.parquet")
 
 
 def test_a_failing_batch_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Numbers of ``credalset reproduce``: measures of the sets, bands of coverage, verdicts and tables."""
+"""Numbers of ``python -m reproduction``: measures of the sets, bands of coverage, verdicts and tables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from credalset.calibration import conformalize
 pytest.importorskip("torch", reason="the learners need the extra 'torch'")
 pytest.importorskip("pyarrow", reason="results are kept in Parquet files, extra 'reproduce'")
 
+from reproduction import runner, summary, synthetic, tables
+from reproduction.batch import MEASURED, Row
+from reproduction.measure import Part, grid_shares, measure, score_named
+from reproduction.store import Store
+
 from credalset.datasets import make_synthetic
-from credalset.experiments import runner, summary, synthetic, tables
-from credalset.experiments.batch import MEASURED, Row
-from credalset.experiments.measure import Part, grid_shares, measure, score_named
-from credalset.experiments.store import Store
 
 from .test_benchmarks import load as benchmark
 

@@ -38,8 +38,6 @@ from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtra
 from credalset.scores import Score, get_score
 from credalset.sets import CredalSet, QueueRules
 
-calibrate = conformalize  # the name of the command
-
 if TYPE_CHECKING:
     from credalset import distributed as distributed
     from credalset import plotting as plotting
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
     from credalset.classifier import ConformalCredalClassifier
     from credalset.evaluation import evaluate
     from credalset.persistence.load import load
-    from credalset.planning import plan
     from credalset.predictors import SoftLabelClassifier
     from credalset.reporting import report
     from credalset.tables import Scorer
@@ -61,7 +58,6 @@ _LAZY = {
     "Scorer": "credalset.tables",
     "evaluate": "credalset.evaluation",
     "load": "credalset.persistence.load",
-    "plan": "credalset.planning",
     "report": "credalset.reporting",
 }
 # Packages behind an extra, or that import one.
@@ -120,7 +116,6 @@ __all__ = [
     "labels",
     "load",
     "metrics",
-    "plan",
     "predictors",
     "report",
     "scores",

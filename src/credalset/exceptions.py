@@ -38,8 +38,8 @@ def need(package: str, feature: str = "A table of this kind", alternative: str =
 
 
 def warn(message: str) -> None:
-    """Give a `CredalSetWarning` at the line of the user's own code that led here."""
-    frame, depth = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame, depth = frame.f_back, depth + 1
-    warnings.warn(message, CredalSetWarning, stacklevel=depth)
+    """Give a `CredalSetWarning`, at the line of the user's own code from Python 3.12 on."""
+    if sys.version_info >= (3, 12):
+        warnings.warn(message, CredalSetWarning, skip_file_prefixes=(_PACKAGE,))
+    else:
+        warnings.warn(message, CredalSetWarning, stacklevel=3)

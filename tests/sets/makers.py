@@ -50,7 +50,7 @@ def crossed(score: Score, n: int, n_classes: int, seed: int = 0, alpha: float = 
     if score.order == "second":
         models = 1.0 + 12.0 * models
     labels = 0.7 * calibration_means(score, calibration) + 0.3 * rng.dirichlet(np.ones(n_classes), 60)
-    return cross_conformalize(calibration, labels, folds, score, exact=True).predict_set(models, alpha)
+    return cross_conformalize(calibration, labels, folds, score).predict_set(models, alpha)
 
 
 def calibration_means(score: Score, prediction: np.ndarray) -> np.ndarray:

@@ -80,7 +80,7 @@ def test_balls_of_folds_are_saved_and_cross_conformal_sets_are_not(tmp_path: Pat
     clf.cross_conformalize(data.X, data.counts, 3, random_state=0)
     clf.predict_set(data.X[:5], 0.2).save(tmp_path / "balls")
     assert len(cs.load(tmp_path / "balls")) == 5  # type: ignore[arg-type]
-    clf.cross_conformalize(data.X, data.counts, 3, random_state=0, exact=True)
+    clf.cross_conformalize(data.X, data.counts, 3, random_state=0)
     with pytest.raises(TypeError, match="a cross-conformal set is not made of a score, predictions"):
         clf.predict_set(data.X[:5], 0.2).save(tmp_path / "exact")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from credalset.calibration.conditional import Conditional
 from credalset.calibration.cross import CrossCalibration, cross_conformalize
-from credalset.calibration.cross_set import CrossSet
 from credalset.calibration.epsilon import epsilon_from_counts
 from credalset.calibration.few_votes import FewVotes
 from credalset.calibration.groups import vote_bands
@@ -20,7 +19,6 @@ __all__ = [
     "Conditional",
     "CoverageDistribution",
     "CrossCalibration",
-    "CrossSet",
     "FewVotes",
     "Stream",
     "UnbiasedVotes",

@@ -27,7 +27,6 @@ from credalset.annotations.labels import (
 )
 from credalset.annotations.seen import NOTHING, digests, reused
 from credalset.annotations.votes import Annotations
-from credalset.calibration.column_order import warn_of_order
 from credalset.calibration.models import as_noise
 from credalset.calibration.quantile import exact_level
 from credalset.calibration.rule import Rule
@@ -258,8 +257,6 @@ def read_items(
         )
     if len(checked) == 0:
         raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")
-    if own is None and names is not None and not isinstance(named, Checked):
-        warn_of_order(score.mean(checked), found.distributions, names)
     return checked, found
 
 

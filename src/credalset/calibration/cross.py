@@ -15,7 +15,6 @@ from credalset._typing import ArrayLike, FloatArray, IntArray
 from credalset._validation import Checked, as_numbers
 from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
 from credalset.calibration.conditional import Conditional
-from credalset.calibration.cross_set import Ballot, CrossSet
 from credalset.calibration.groups import Pool, is_predicted
 from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
@@ -26,7 +25,58 @@ from credalset.persistence.bundle import Bundle
 from credalset.persistence.plain import refusing
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.union import ELEMENTS
+
+ELEMENTS = 1 << 20  # radii held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Ballot:
+    """Which calibration items vote on each new item, what a vote of each fold counts, and how much a member needs.
+
+    Attributes
+    ----------
+    pools : tuple of tuples of Part
+        Items that vote together, those of each fold apart; one pool unless there are groups.
+    which : ndarray of shape (N,)
+        Position in ``pools`` for each new item.
+    share : ndarray of shape (N, F)
+        What a unit of weight in each fold counts.
+    needed : ndarray of shape (N,)
+        A candidate is a member if its votes count more than this; negative where everything is a member.
+    is_weighted : bool
+        Whether items count unequally.
+    """
+
+    pools: tuple[tuple[Part, ...], ...]
+    which: IntArray
+    share: FloatArray
+    needed: FloatArray
+    is_weighted: bool = False
+
+    def rows_by_pool(self) -> list[tuple[int, IntArray]]:
+        """Return the new items of each pool."""
+        return [(int(i), np.flatnonzero(self.which == i)) for i in np.unique(self.which)]
+
+    def reach(self, values: Sequence[FloatArray], i: int, rows: IntArray) -> FloatArray:
+        """Return the smallest t above which the items of pool i do not count enough to let anything in, (R,).
+
+        ``values`` holds one block (m_k, R) or (m_k, 1) per fold: up to where each item's vote reaches.
+        """
+        blocks = [np.broadcast_to(block, (len(block), len(rows))) for block in values]
+        stacked, needed = np.concatenate(blocks), self.needed[rows]
+        if len(stacked) == 0:
+            return np.full(len(rows), np.inf)
+        if not self.is_weighted:
+            above = int(max(needed[0], 0.0))  # the same for all rows of a pool
+            found = np.partition(stacked, len(stacked) - 1 - above, axis=0)[len(stacked) - 1 - above]
+            return np.where(needed < 0, np.inf, found)
+        mass = np.concatenate([fold.each[:, None] * self.share[rows, k] for k, fold in enumerate(self.pools[i])])
+        order = np.argsort(-stacked, axis=0, kind="stable")
+        reached = np.take_along_axis(mass, order, axis=0).cumsum(axis=0) > needed
+        first = np.take_along_axis(order, reached.argmax(axis=0)[None], axis=0)
+        found = np.take_along_axis(stacked, first, axis=0)[0]
+        # Sums are rounded: votes that never count enough, all together, may still be meant to.
+        return np.where(needed < 0, np.inf, np.where(reached.any(axis=0), found, stacked.min(axis=0)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,10 +88,9 @@ class CrossCalibration(BaseCalibration):
 
     $$1 + \#\{ i : s_i \ge f(g_{k(i)}(x), \lambda) \} > \alpha (n + 1) .$$
 
-    It has as many centres as folds. By default `predict_set` returns a ball of the score around one centre that
-    provably holds it: each $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in a ball around that centre, and the
-    threshold is the ⌈(n + 1)(1 − α)⌉-th smallest of their n radii. With ``exact=True``, and for scores without such
-    balls, it is the set itself, a `CrossSet`, which answers fewer questions.
+    It has as many centres as folds. `predict_set` returns a ball of the score around one centre that provably holds it:
+    each $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in a ball around that centre, and the threshold is the
+    ⌈(n + 1)(1 − α)⌉-th smallest of their n radii.
 
     The sets contain the label distribution of a new item with a probability of about $1 - 2\alpha$ for certain, see
     `guaranteed_coverage`, and in practice close to $1 - \alpha$.
@@ -63,8 +112,6 @@ class CrossCalibration(BaseCalibration):
         Names of the classes in column order, when they are known.
     rule : Rule
         Noise, groups and weights, as in `Calibration`.
-    exact : bool or None
-        Whether sets are cross-conformal sets themselves or balls; None for balls where the score has them.
     mixtures : bool or None
         As in `Calibration`.
     n_folds : int
@@ -85,7 +132,6 @@ class CrossCalibration(BaseCalibration):
     }
 
     folds: IntArray = field(kw_only=True)
-    exact: bool | None = field(default=None, kw_only=True)
     n_folds: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -174,27 +220,21 @@ class CrossCalibration(BaseCalibration):
     def to_bundle(self) -> Bundle:
         """Return the calibration as plain values and arrays."""
         bundle = super().to_bundle()
-        return Bundle(self.kind, bundle.values | {"exact": self.exact}, bundle.arrays | {"folds": self.folds})
+        return Bundle(self.kind, bundle.values, bundle.arrays | {"folds": self.folds})
 
     @classmethod
     def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
-        exact = bundle.values.get("exact")
         with refusing("contradicts itself"):
             folds = check_folds(bundle.arrays.pop("folds", None), len(rule))
-            check_exact(exact)
             check_options(rule.noise, "predicted" if rule.groups is not None and rule.groups.predicted else None)
-        return {"folds": folds, "exact": exact}
+        return {"folds": folds}
 
     def _sets(self, predictions: Any, alpha: Fraction, groups: Any, weights: Any) -> CredalSet:
         models = self.check_models(predictions)
-        if self.exact is False:
-            check_exact(False, self.score, models[0])
+        check_balls(self.score, models[0])
         ballot = self._ballot(models[0], alpha, *per_item(predictions[0], groups, weights))
-        if self.exact or (self.exact is None and not self.score.has_enclosing_balls(models[0])):
-            sets: CredalSet = CrossSet.build(self.score, models, ballot)
-        else:
-            center = self.score.common_center(models)
-            sets = self.score._region(center, _ball_thresholds(self.score, models, center, ballot))
+        center = self.score.common_center(models)
+        sets = self.score._region(center, _ball_thresholds(self.score, models, center, ballot))
         self.rule.warn_infinite(sets.threshold, alpha)
         return sets
 
@@ -223,7 +263,7 @@ class CrossCalibration(BaseCalibration):
     def __repr__(self) -> str:
         text = f"CrossCalibration: score {self.score.name}, {len(self)} items in {self.n_folds} folds, "
         text += f"{self.n_classes} classes"
-        return text + self.rule.describe() + (", exact sets" if self.exact else "")
+        return text + self.rule.describe()
 
 
 @explained
@@ -237,7 +277,6 @@ def cross_conformalize(
     noise: Noise | str | None = None,
     groups: Any = None,
     weights: ArrayLike | None = None,
-    exact: bool | None = None,
 ) -> CrossCalibration:
     """Calibrate on out-of-fold predictions.
 
@@ -256,9 +295,6 @@ def cross_conformalize(
         Cover the distribution behind the votes. `AnnotatorSampling` needs a δ, `BoundedNoise` the rule ``"union"``.
     groups : sequence of n keys, optional
         Hold the guarantee within each group. The predicted class is not a group here: folds' models may differ in it.
-    exact : bool, optional
-        Predict the cross-conformal sets themselves (`CrossSet`) instead of balls that hold them. By default balls,
-        except for scores without enclosing balls: mixtures of densities, and scores of your own.
 
     Examples
     --------
@@ -280,10 +316,10 @@ def cross_conformalize(
     chosen = get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
     codes = check_folds(folds, len(checked))
-    check_exact(exact, chosen, checked)
+    check_balls(chosen, checked)
     check_options(noise, groups)
     rule = Rule.build(chosen, checked, found, noise, *per_item(prediction, groups, weights))
-    return CrossCalibration.from_rule(chosen, checked, found, rule, folds=codes, exact=exact)
+    return CrossCalibration.from_rule(chosen, checked, found, rule, folds=codes)
 
 
 def check_folds(folds: Any, n: int) -> IntArray:
@@ -302,14 +338,12 @@ def check_folds(folds: Any, n: int) -> IntArray:
     return codes.astype(np.int64)
 
 
-def check_exact(exact: Any, score: Score | None = None, prediction: FloatArray | None = None) -> None:
-    """Refuse to promise balls where none are known, if score and predictions are."""
-    if exact is not None and not isinstance(exact, bool):
-        raise TypeError(f"exact must be True, False or None, but is {exact!r}.")
-    if exact is False and score is not None and not score.has_enclosing_balls(prediction):
+def check_balls(score: Score, prediction: Any) -> None:
+    """Refuse a score without known balls that enclose its cross-conformal sets."""
+    if not score.has_enclosing_balls(prediction):
         raise ValueError(
-            f"exact is False, but no balls are known that enclose the sets of the score {score.name!r} for these "
-            "predictions. Leave exact out."
+            f"no balls are known that enclose the cross-conformal sets of the score {score.name!r} for these "
+            "predictions. Use another score, or split the data and conformalize."
         )
 
 

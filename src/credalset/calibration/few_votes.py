@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray
-from credalset._validation import as_probability, check_choice
+from credalset._typing import FloatArray
+from credalset._validation import as_probability
 from credalset.annotations.labels import Labels
 from credalset.calibration.ladder import Evidence, Ladder, smallest_threshold
-from credalset.calibration.majorants import Majorants, why_no_majorants
 from credalset.calibration.noise import Noise, Prepared
 from credalset.calibration.part import Part
 from credalset.calibration.promise import Promise
 from credalset.scores import Score
 
-METHODS = ("auto", "moments", "majorant", "family")
-CHOICES = ("moments", "majorant")  # of "auto": an assumption is never chosen for anybody
 RATIO, LOWEST = 1.06, 1e-4  # between neighbouring thresholds of the moments, and from the largest to the smallest
-TYPICAL_ALPHA = 0.1  # the level that methods are compared at
-RARELY = 0.02  # the chance of sets without content that is no reason to take another method
 
 
 @dataclass(frozen=True)
@@ -39,17 +34,8 @@ class FewVotes(Noise):
     delta : float or None
         The sets contain the true λ with probability at least 1 − α for all but a share δ of calibration sets, and on
         average over all of them. None: on average only, as other noise models promise, with smaller sets.
-    method : {"auto", "moments", "majorant", "family"}
-        ``"moments"``: $\varphi_t = U / t$ with an unbiased estimate U of the score, which the Brier score has; any
-        number of classes. ``"majorant"``: tables that are the best for these predictions and votes by a quadratic
-        programme, and certified for every λ; up to four classes, any convex score of ours. ``"auto"``: whichever of
-        these promises smaller thresholds on the items set aside. ``"family"``: tables that need an assumption about
-        crowds, with smaller sets: given x, the truth scatters like some mixture of Dirichlet distributions centred at
-        the prediction or somewhat beside it (`credalset.calibration.majorants.family`).
     tuning : float
         Share of the items set aside to fit majorants and choose a method, every fifth by default.
-    levels, largest : tuples of floats
-        What calibration fills in: the thresholds that there are majorants for, and what these cannot exceed.
 
     Notes
     -----
@@ -65,17 +51,14 @@ class FewVotes(Noise):
     >>> truth = rng.dirichlet([0.7, 0.7, 0.7], size=4000)
     >>> g = 0.9 * truth + 0.1 * rng.dirichlet([1, 1, 1], size=4000)
     >>> counts = rng.multinomial(5, truth)
-    >>> few = cs.conformalize(g, counts, "brier", noise=cs.FewVotes(method="moments"))
+    >>> few = cs.conformalize(g, counts, "brier", noise=cs.FewVotes())
     >>> plain = cs.conformalize(g, counts, "brier")  # about the votes, with no promise for the truth
     >>> few.threshold(0.1) < plain.threshold(0.1)
     True
     """
 
     delta: float | None = 0.01
-    method: Literal["auto", "moments", "majorant", "family"] = "auto"
     tuning: float = 0.2
-    levels: tuple[float, ...] = field(default=(), repr=False)
-    largest: tuple[float, ...] = field(default=(), repr=False)
     name: ClassVar[str] = "few-votes"
     needs_counts: ClassVar[bool] = True
     takes_features: ClassVar[bool] = False
@@ -84,52 +67,25 @@ class FewVotes(Noise):
         if self.delta is not None:
             object.__setattr__(self, "delta", as_probability(self.delta, "delta"))
         object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
-        check_choice(self.method, "method", METHODS)
-        for name in ("levels", "largest"):
-            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
-        if len(self.levels) != len(self.largest) or any(not t > 0 for t in self.levels):
-            raise ValueError("levels and largest must hold one positive number each per threshold. Leave both out.")
 
     @property
     def promise(self) -> Promise:
         """The truth; with probability 1 − δ, unless δ is None."""
         votes = "votes are independent draws, their number chosen beforehand"
-        if self.method == "family":
-            votes += ", and the truth scatters around predictions like a mixture of Dirichlet distributions"
         return Promise("truth", self.delta, "independent", votes)
 
     @property
-    def is_settled(self) -> bool:
-        """Whether the method is chosen, and its majorants are known."""
-        return self.method == "moments" or (self.method != "auto" and len(self.levels) > 0)
-
-    def agrees_with(self, settled: Noise) -> bool:
-        """Tell whether a model has this one's δ, share set aside, and method unless it was left open."""
-        if not isinstance(settled, FewVotes):
-            return False
-        method = settled.method if self.method == "auto" else self.method
-        return replace(settled, levels=(), largest=()) == replace(self, method=method, levels=(), largest=())
-
-    @property
     def n_bounds(self) -> int:
-        """Two numbers per item for moments, one per threshold for majorants."""
-        return 2 if self.method == "moments" else len(self.levels)
+        """The estimate of the score of each item, and what it cannot exceed."""
+        return 2
 
     def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
-        """Refuse a score that the method has no majorants for."""
-        open_to = CHOICES if self.method == "auto" else (self.method,)
-        reasons = [f"{name}: {why}" for name in open_to if (why := self._why_not(name, score, prediction))]
-        if len(reasons) == len(open_to):
+        """Refuse a score that votes give no unbiased estimate of."""
+        if score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2))) is None:
             raise ValueError(
-                f"FewVotes(method={self.method!r}) does not apply to these predictions and the score {score.name!r} "
-                f"({'; '.join(reasons)}). Use UnbiasedVotes or AnnotatorSampling, or the score 'brier'."
+                f"FewVotes needs an unbiased estimate of the score from votes, which {score.name!r} does not have. "
+                "Use the score 'brier', or UnbiasedVotes or AnnotatorSampling."
             )
-
-    def _why_not(self, method: str, score: Score, prediction: FloatArray | None) -> str:
-        if method != "moments":
-            return why_no_majorants(score, prediction)
-        known = score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2)))
-        return "" if known is not None else f"votes give no unbiased estimate of the score {score.name!r}"
 
     def why_not_cross_conformal(self) -> str | None:
         """Refuse: items that trained the other folds' models are not independent of their scores."""
@@ -153,34 +109,9 @@ class FewVotes(Noise):
             raise ValueError(
                 f"FewVotes sets aside a share {self.tuning:g} of the items, and {len(counts)} are too few."
             )
-        methods = CHOICES if self.method == "auto" else (self.method,)
-        found = {
-            method: self._fitted(method, score, prediction, counts, aside)
-            for method in methods
-            if not self._why_not(method, score, prediction)
-        }
-        n = int((~aside).sum())
-        outlook = {
-            method: model.scenarios(bounds[:, aside], n, TYPICAL_ALPHA) for method, (model, bounds) in found.items()
-        }
-        beyond = np.e * max(t[np.isfinite(t)].max(initial=0.0) for t in outlook.values()) or 1.0
-
-        def preference(method: str) -> tuple[bool, float]:
-            infinite = np.isinf(outlook[method])
-            return infinite.mean() > RARELY, float(np.log(np.where(infinite, beyond, outlook[method])).mean())
-
-        return Prepared(*found[min(outlook, key=preference)])
-
-    def _fitted(
-        self, method: Any, score: Score, prediction: FloatArray, counts: FloatArray, aside: BoolArray
-    ) -> tuple[FewVotes, FloatArray]:
-        if method == "moments":
-            estimate = score.estimate_from_votes(prediction, counts)
-            assert estimate is not None
-            return replace(self, method=method), np.stack([estimate, score.largest_score(prediction)])
-        fitted = Majorants.fit(score, prediction[aside], counts[aside], int((~aside).sum()), method == "family")
-        levels, largest = tuple(fitted.thresholds.tolist()), tuple(fitted.largest.tolist())
-        return replace(self, method=method, levels=levels, largest=largest), fitted.values(prediction, counts)
+        estimate = score.estimate_from_votes(prediction, counts)
+        assert estimate is not None
+        return Prepared(self, np.stack([estimate, score.largest_score(prediction)]))
 
     def min_items(self, alpha: Fraction, n: int) -> int:
         """Return one: groups that are too small get the whole simplex rather than a share in a pool."""
@@ -201,11 +132,6 @@ class FewVotes(Noise):
         values = self._values(part.bounds, part.held_out)[1]
         return smallest_threshold(evidence, values, self._ladder(evidence, len(part), alpha))
 
-    def scenarios(self, held_out: FloatArray, n: int, alpha: float) -> FloatArray:
-        """Return equally likely thresholds that n items may give, given the bounds of others; some may be infinite."""
-        evidence = Evidence.of(*self._values(held_out, held_out))
-        return evidence.scenarios(n, self._ladder(evidence, n, alpha))
-
     def why_infinite(self, alpha: Fraction, n: int) -> str:
         """Say that no threshold passed its test."""
         surer = "" if self.delta is None else " or delta"
@@ -220,8 +146,6 @@ class FewVotes(Noise):
 
     def _values(self, bounds: FloatArray, held_out: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return thresholds (L,), the values of majorants there (L, n'), and what these cannot exceed (L,)."""
-        if self.method != "moments":
-            return np.array(self.levels), bounds, np.array(self.largest)
         top = held_out[1][np.isfinite(held_out[1])].max(initial=0.0)
         top = float(top) if top > 0 else 1.0
         thresholds = top * RATIO ** -np.arange(1.0, np.ceil(np.log(1.0 / LOWEST) / np.log(RATIO)))

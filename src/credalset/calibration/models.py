@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from credalset.calibration.automatic import Automatic
 from credalset.calibration.few_votes import FewVotes
 from credalset.calibration.noise import AnnotatorSampling, BoundedNoise, Noise, NoNoise, UnbiasedVotes
 
 #: every noise model, by the name it is saved under
 NOISES: dict[str, type[Noise]] = {
-    model.name: model for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes, Automatic)
+    model.name: model for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes)
 }
 
 #: those that need no parameters, by the word that stands for them
 WORDS: dict[str, type[Noise]] = {
-    "auto": Automatic,
     "few-votes": FewVotes,
     "annotator-sampling": AnnotatorSampling,
     "unbiased-votes": UnbiasedVotes,
@@ -23,7 +21,7 @@ WORDS: dict[str, type[Noise]] = {
 
 
 def as_noise(noise: Any) -> Noise:
-    """Check a noise model; None stands for none, ``"auto"`` for the narrowest one that is valid."""
+    """Check a noise model; None stands for none."""
     if noise is None:
         return NoNoise()
     if isinstance(noise, str) and noise in WORDS:

@@ -226,9 +226,8 @@ def conformalize(
     classes : sequence, optional
         Names of the classes in column order. Taken from data frame columns or from `Annotations` when not given, and
         matched again at prediction time.
-    noise : FewVotes, AnnotatorSampling, UnbiasedVotes, BoundedNoise or "auto", optional
-        Cover the distribution behind the votes rather than their shares. ``"auto"`` sets every fifth item aside to
-        choose the narrowest of the valid models.
+    noise : FewVotes, AnnotatorSampling, UnbiasedVotes or BoundedNoise, optional
+        Cover the distribution behind the votes rather than their shares.
     groups : sequence of n keys, "predicted" or Conditional, optional
         Hold the guarantee within each group. ``"predicted"`` groups by the class with the largest prediction; any other
         keys are passed to ``predict_set`` for the new items too. Groups too small for α share a threshold. Groups that

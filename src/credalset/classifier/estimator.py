@@ -19,7 +19,7 @@ from credalset.annotations.labels import Labels
 from credalset.annotations.seen import digests
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.base import check_items, per_item, placeholder
-from credalset.calibration.cross import check_exact, check_options
+from credalset.calibration.cross import check_balls, check_options
 from credalset.calibration.models import as_noise
 from credalset.calibration.noise import Noise
 from credalset.classifier.comparing import compare_scores
@@ -174,7 +174,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         random_state: int | None = None,
         groups: Any = None,
         weights: Any = None,
-        exact: bool | None = None,
     ) -> Self:
         """Train one estimator per fold on the other folds, and calibrate on the items each has not seen.
 
@@ -190,7 +189,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             once and looks at neither features nor labels, such as ``KFold``; or the fold of each item, 0, …, F − 1.
         random_state : int or None
             Seed of the draw, if ``folds`` is a number.
-        groups, weights, exact
+        groups, weights
             As in `credalset.cross_conformalize`.
 
         Examples
@@ -211,15 +210,13 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         codes = fold_numbers(folds, len(labels), random_state)
         X = with_rows(X, len(labels))
         groups, weights = per_item(X, groups, weights)
-        check_exact(exact, score, self._check_items(score, labels, groups, weights))
+        check_balls(score, self._check_items(score, labels, groups, weights))
         warn_of_pull(self.estimator, score)
         note_features(self, X, reset=True)
         estimators, prediction = fit_folds(self.estimator, score, X, labels, codes)
         self._forget("estimator_")
         self.estimators_, self.classes_ = estimators, labels.class_names()
-        made = cross_conformalize(
-            prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights, exact=exact
-        )
+        made = cross_conformalize(prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights)
         self._forget("_seen")
         self.calibration_ = with_seen(self, made, X, labels)
         self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)

@@ -14,10 +14,8 @@ from credalset.commands.demo import demo
 from credalset.commands.fit import fit
 from credalset.commands.hints import Guiding
 from credalset.commands.import_votes import import_votes
-from credalset.commands.plan import plan
 from credalset.commands.predict import predict
 from credalset.commands.report import report
-from credalset.commands.reproduce import reproduce
 
 app = typer.Typer(
     name="credalset",
@@ -30,7 +28,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command("import")(import_votes)
-for _command in (agree, fit, calibrate, predict, check, report, plan, reproduce):
+for _command in (agree, fit, calibrate, predict, check, report):
     app.command()(_command)
 
 

@@ -30,7 +30,7 @@ def render(facts: dict[str, Any]) -> str:
 
 @cache
 def _template() -> Any:
-    jinja2 = need("jinja2", "The page", extra="report")
+    jinja2 = need("jinja2", "The page", extra="cli")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,

@@ -1,0 +1,65 @@
+"""ChaosNLI: votes on sentence pairs; 500 items to test, 500 to calibrate, the rest to train."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from credalset.datasets import ChaosNLI, load_chaosnli
+from credalset.datasets.chaosnli import FEATURE_FILES
+from credalset.datasets.download import data_folder
+from reproduction.batch import Batch, by_seeds, fingerprint, plain_name
+from reproduction.runs import COMMON, QUICK, TRAINED, Task, parts_of, shown_items
+
+NAME = "chaosnli"
+
+
+def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any]:
+    """Return what all batches share: the features that the data folder has, and the sizes of the parts.
+
+    Features are standardised on the training items. There are many MiniLM features, and they carry little information:
+    a network memorises the training items within ten epochs, so it is not trained longer.
+    """
+    folder = data_folder(data_dir)
+    inputs = [name for name, (file, _) in FEATURE_FILES.items() if (folder / file).is_file()] or [*FEATURE_FILES][:1]
+    loaded = {name: load(name, data_dir) for name in inputs}
+    data = {name: fingerprint(one.features, one.distributions) for name, one in loaded.items()}
+    full = {"quick": quick, "data": data, "alphas": [0.05, 0.1, 0.2, 0.25, 0.3], "n_test": 500, "n_calibration": 500}
+    full |= {"n_train": None, "epochs": {name: 10 if name == "minilm" else 100 for name in inputs}, "shown_alpha": 0.2}
+    small = {"alphas": [0.1, 0.25], "n_test": 60, "n_calibration": 60, "n_train": 200}
+    small |= {"epochs": dict.fromkeys(inputs, 2), **QUICK}
+    return {**COMMON, **full, **(small if quick else {})}
+
+
+def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
+    """List the batches: every kind of features, every learner."""
+    result = []
+    for name in shared["data"]:
+        for learner in TRAINED:
+            options = {**shared, "epochs": shared["epochs"][name], "features": name, "learner": learner}
+            result += by_seeds(NAME, f"{name} {learner}", f"{plain_name(name)}-{learner}", options, n_seeds)
+    return result
+
+
+@lru_cache(maxsize=2)
+def load(features: str, data_dir: Path | None) -> ChaosNLI:
+    """Load ChaosNLI with features by their name."""
+    return load_chaosnli(features, data_dir)
+
+
+def tasks(batch: Batch, data_dir: Path | None = None) -> list[Task]:
+    """Return the one split of a seed."""
+    options = batch.options
+    data, seed = load(options["features"], data_dir), options["seed"]
+    X = data.features
+    assert X is not None
+    order = np.random.default_rng(seed).permutation(len(data))
+    test, calibration, rest = np.split(order, np.cumsum([options["n_test"], options["n_calibration"]]))
+    train = rest[: options["n_train"]]
+    mean, spread = X[train].mean(axis=0), X[train].std(axis=0)
+    parts = parts_of((X - mean) / np.where(spread > 0, spread, 1.0), data.distributions, (train, calibration, test))
+    shown = shown_items(parts[2].labels, 0.9) if seed == 0 else ()
+    return [Task(batch.head(3, 100, len(train)), *parts, shown)]

@@ -1,0 +1,1 @@
+"""Annotations: votes of annotators on items, label distributions, agreement and names."""

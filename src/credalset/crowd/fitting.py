@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.optimize import minimize
 
+from credalset._progress import progress
 from credalset._typing import FloatArray
 from credalset.crowd.law import CrowdLaw, Items, log_likelihood, normalised_entropy
 
@@ -13,7 +16,9 @@ AROUND = ((1.5, 1.5), (0.0, 1.0), (0.0, 1.0), (-1.0, 2.0))  # log strength, slop
 CONSENSUS = ((2.0, 1.5), (0.0, 2.0), (0.0, 1.0), (-3.0, 2.0))  # log own, log others, log power, logit uniform
 GATE = ((0.0, 2.0), (0.0, 1.0))
 UNSEEN = 0.1  # share of the confusion that is spread evenly, and in votes for a class that nobody was seen to confuse
-LARGEST_FIT = 2_000_000  # predictions × classes that are fitted; further items do not change a dozen numbers
+LARGEST_FIT = 200_000  # items × classes that are fitted; further items do not change a dozen numbers
+LARGEST_START = 2_000  # items that the better of two starts is chosen with
+REFITS, REFIT_ITERATIONS, LARGEST_REFIT = 10, 40, 5_000  # bootstrap: how many, how long, of how many items
 
 
 def initial_law(prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int) -> CrowdLaw:
@@ -58,7 +63,7 @@ def maximise(law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | f
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = log_likelihood(law.at(theta), items)
         off = (theta - mean) / deviation
-        total = np.sum(weights * value) - 0.5 * off @ off
+        total = float(np.sum(weights * value) - 0.5 * off @ off)
         slope = (np.broadcast_to(weights, (size,)) @ gradient) - off / deviation
         return -total / size, -slope / size
 
@@ -66,8 +71,32 @@ def maximise(law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | f
     return law.at(found.x)
 
 
-def covariance_of(law: CrowdLaw, items: Items) -> FloatArray:
-    """Return the covariance of θ: the inverse of the information (outer products of gradients) and of the prior."""
-    _, gradient = log_likelihood(law, items)
-    information = gradient.T @ gradient + np.diag(prior_of(law)[1] ** -2.0)
-    return np.linalg.inv(information)
+def fit_law(
+    prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int, max_iter: int
+) -> tuple[CrowdLaw, float]:
+    """Fit a law from two starts, and return the better one with its mean log-likelihood per item."""
+    start = initial_law(prediction, counts, n_around, n_consensus)
+    few = Items(start, prediction[:LARGEST_START], counts[:LARGEST_START])
+    shift = np.array([1.0, 0.0, 0.0, 0.0])
+    doubtful = replace(start, around=start.around - shift, consensus=start.consensus + 1.5 * shift)
+    tried = [maximise(law, few, min(max_iter, 40)) for law in (start, doubtful)]
+    best = max(tried, key=lambda law: float(log_likelihood(law, few)[0].sum()))
+    items = Items(start, prediction, counts)
+    law = maximise(best, items, max_iter)
+    return law, float(log_likelihood(law, items)[0].mean())
+
+
+def bootstrap_laws(
+    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, generator: np.random.Generator
+) -> list[CrowdLaw]:
+    """Refit the law to bootstrap samples of items: how well the votes determine it."""
+    size = min(len(counts), LARGEST_REFIT)
+    chosen = generator.choice(len(counts), size, replace=False) if size < len(counts) else slice(None)
+    items = Items(law, prediction[chosen], counts[chosen])
+    laws = []
+    with progress("Bootstrap", REFITS) as advance:
+        for _ in range(REFITS):
+            weights = generator.multinomial(size, np.full(size, 1.0 / size)).astype(np.float64)
+            laws.append(maximise(law, items, REFIT_ITERATIONS, weights))
+            advance(1, "")
+    return laws

@@ -5,7 +5,7 @@ Given a prediction $p$ with normalised entropy $f(p)$, the crowd's distribution 
 $$\lambda \mid x \sim \sum_j g_j \, \mathrm{Dir}\big(s_j\, p^{b_j} / \textstyle\sum p^{b_j} + e_j\big)
   + \sum_t g_t \sum_y q_{ty} \, \mathrm{Dir}\big(d_t\, \delta_y + o_t\, C_y\big),$$
 
-with two kinds of parts. A part *around* the prediction trusts it with strength $s_j = \exp(\cdot + \cdot f)$. A *consensus*
+with two kinds of parts. A part *around* the prediction trusts it with strength $s_j$, log-linear in $f$. A *consensus*
 part says that the crowd mostly agrees on one class $y$, which the model may have missed ($q_{ty}$ mixes a power of $p$
 with the uniform distribution), and $C_y$ says which classes are taken for $y$. The shares of the parts are a softmax of
 linear functions of $f$. Votes are draws from λ, so that counts have Dirichlet-multinomial likelihoods.
@@ -73,9 +73,7 @@ class CrowdLaw:
         """Return the law with other fitted parameters."""
         first, second = self.around.size, self.around.size + self.consensus.size
         around, consensus, gate = theta[:first], theta[first:second], theta[second:]
-        return replace(
-            self, around=around.reshape(-1, 4), consensus=consensus.reshape(-1, 4), gate=gate.reshape(-1, 2)
-        )
+        return replace(self, around=around.reshape(-1, 4), consensus=consensus.reshape(-1, 4), gate=gate.reshape(-1, 2))
 
     def own_and_others(self) -> tuple[FloatArray, FloatArray]:
         """Return the concentrations of consensus parts: on the own class, on all others, each (T,)."""
@@ -109,7 +107,7 @@ class Items:
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Add up values of the entries with votes, item by item."""
-        return np.bincount(self.row, values, minlength=len(self.counts))
+        return np.bincount(self.row, values, minlength=len(self.counts)).astype(np.float64)
 
     def tempered(self, log_power: float) -> tuple[FloatArray, FloatArray]:
         """Return p^b / Σ p^b and its derivative by log b."""
@@ -173,7 +171,8 @@ def _consensus(law: CrowdLaw, items: Items, layer: int) -> tuple[FloatArray, Any
         of_total = responsibility.sum(axis=1) * (digamma(total) - digamma(total + items.n_votes))
         own_change = digamma(own + items.votes) - digamma(own)
         by_own = items.sums(responsibility[items.row, items.column] * own_change)
-        by_others = (responsibility * (items.has_pair @ (change * law.confusion.T[items.pair_class]))).sum(axis=1)
+        confused = np.asarray(items.has_pair @ (change * law.confusion.T[items.pair_class]))
+        by_others = (responsibility * confused).sum(axis=1)
         ratio = responsibility / share
         by_temper = (1.0 - uniform) * (ratio * by_power).sum(axis=1)
         by_uniform = uniform * (1.0 - uniform) * (ratio * (1.0 / n_classes - q)).sum(axis=1)
@@ -206,6 +205,5 @@ def log_weights(law: CrowdLaw, items: Items) -> FloatArray:
     features = np.stack([np.ones(len(items.counts)), items.sureness], axis=1)
     gate = log_softmax(features @ law.gate.T, axis=1)
     columns = [(_around(law, items, j)[0] + gate[:, j])[:, None] for j in range(len(law.around))]
-    for t in range(len(law.consensus)):
-        columns.append(_consensus(law, items, t)[0] + gate[:, [len(law.around) + t]])
+    columns += [_consensus(law, items, t)[0] + gate[:, [len(law.around) + t]] for t in range(len(law.consensus))]
     return log_softmax(np.concatenate(columns, axis=1), axis=1)

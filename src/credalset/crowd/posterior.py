@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray, RandomState
+from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_positive_int
 from credalset.crowd.law import CrowdLaw, Items, concentrations_around, log_weights
 
@@ -46,16 +46,10 @@ class Posterior:
     @classmethod
     def given(cls, law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> Posterior:
         """Weigh the components by what the votes say."""
-        weights = np.empty((len(prediction), len(law.around) + len(law.consensus) * len(law.confusion)))
-        for rows in blocks(len(prediction), 4 * max(weights.shape[1], prediction.shape[1])):
-            weights[rows] = np.exp(log_weights(law, Items(law, prediction[rows], counts[rows])))
-        return cls(law, prediction, counts, weights)
+        return cls(law, prediction, counts, np.exp(log_weights(law, Items(law, prediction, counts))))
 
     def __len__(self) -> int:
         return len(self.prediction)
-
-    def __getitem__(self, rows: slice | BoolArray) -> Posterior:
-        return Posterior(self.law, self.prediction[rows], self.counts[rows], self.weights[rows])
 
     @property
     def mean(self) -> FloatArray:
@@ -88,21 +82,24 @@ class Posterior:
         return first, np.maximum(second - first**2, 0.0)
 
     def lead(self) -> tuple[FloatArray, FloatArray]:
-        """Return by how much the first class leads the second in the mean, and the deviation of that lead, each (N,)."""
-        mean, n_votes = self.mean, self.counts.sum(axis=1)[:, None]
+        """Return the lead of the first class over the second in the mean, and its standard deviation, each (N,)."""
+        mean, items, n_votes = self.mean, self._items(), self.counts.sum(axis=1)
         top = np.argpartition(-mean, 1, axis=1)[:, :2]
-        expected = np.take_along_axis(mean, top, axis=1)
-        lead, items, index = np.abs(expected[:, 0] - expected[:, 1]), self._items(), np.arange(len(mean))
-        square = np.zeros(len(mean))
+        first, second = (np.eye(mean.shape[1])[top[:, i]] for i in (0, 1))
+        either, difference = first + second, first - second
+        lead = np.abs((difference * mean).sum(axis=1))
+        of_votes, both = (difference * self.counts).sum(axis=1), (either * self.counts).sum(axis=1)
+        square = np.zeros(len(mean))  # E (u·λ)² = ((u·α)² + u²·α) / (A (A + 1)) for each component
         for j in range(len(self.law.around)):
-            full = concentrations_around(self.law, items, j) + self.counts
-            a, b, total = full[index, top[:, 0]], full[index, top[:, 1]], full.sum(axis=1)
-            square += self.weights[:, j] * ((a - b) ** 2 + a + b) / (total * (total + 1.0))
+            start = concentrations_around(self.law, items, j)
+            total = start.sum(axis=1) + n_votes
+            value = ((difference * start).sum(axis=1) + of_votes) ** 2 + (either * start).sum(axis=1) + both
+            square += self.weights[:, j] * value / (total * (total + 1.0))
         for t, weight in self._consensus_weights():
             rows = self.law.rows(t)
-            a, b = (rows.T[top[:, i]] + self.counts[index, top[:, i]][:, None] for i in (0, 1))
             total = rows[0].sum() + n_votes
-            square += (weight * ((a - b) ** 2 + a + b) / (total * (total + 1.0))).sum(axis=1)
+            values = (difference @ rows.T + of_votes[:, None]) ** 2 + either @ rows.T + both[:, None]
+            square += (weight * values).sum(axis=1) / (total * (total + 1.0))
         return lead, np.sqrt(np.maximum(square - lead**2, 0.0))
 
     def matched(self) -> FloatArray:
@@ -139,7 +136,7 @@ class Posterior:
         layers = range(len(self.law.consensus))
         return [(t, self.weights[:, start + t * n_classes : start + (t + 1) * n_classes]) for t in layers]
 
-    def _chosen(self, component: FloatArray) -> FloatArray:
+    def _chosen(self, component: IntArray) -> FloatArray:
         """Return the concentrations of chosen components, indices (N, n), as (N, n, K)."""
         items, n_around, n_classes = self._items(), len(self.law.around), self.prediction.shape[1]
         table = [self.law.rows(t) for t in range(len(self.law.consensus))]
@@ -164,9 +161,10 @@ def blocks(n_rows: int, per_row: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
-def posterior_mean(law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return posterior means, (N, K), a block of items at a time."""
-    mean = np.empty_like(prediction)
+def predict_blocks(law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str = "first") -> FloatArray:
+    """Return posterior means, or for second-order scores one plus concentrations, (N, K), a block at a time."""
+    found = np.empty_like(prediction)
     for rows in blocks(len(prediction), 6 * (len(law.around) + len(law.consensus)) * prediction.shape[1]):
-        mean[rows] = Posterior.given(law, prediction[rows], counts[rows]).mean
-    return mean
+        posterior = Posterior.given(law, prediction[rows], counts[rows])
+        found[rows] = posterior.mean if order == "first" else 1.0 + posterior.matched()
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,53 +60,41 @@ def check_crowd(law: CrowdLaw, voted: Voted, n_simulations: int, generator: np.r
     voted = voted[voted.n_votes > 0]
     if len(voted) == 0:
         raise ValueError("votes has no votes at all: a crowd is checked with items that have at least one vote each.")
-    hides_two = voted.n_votes >= 2
-    most = np.minimum(voted.n_votes - 1 - hides_two, MOST_KEPT)
-    number = generator.integers(most + 1)
+    two = voted.n_votes >= 2
+    number = generator.integers(np.minimum(voted.n_votes - 1 - two, MOST_KEPT) + 1)
     drawn = draw_votes(voted.counts, tuple(range(MOST_KEPT + 1)), generator)
     kept = np.choose(number[:, None], [drawn[h] for h in range(MOST_KEPT + 1)])
     left = voted.counts - kept
     first = draw_one(left, generator)
     left[np.arange(len(left)), first] -= 1
-    posterior = Posterior.given(law, voted.prediction, kept)
-    mean, variance = posterior.moments()
-    seen = np.eye(mean.shape[1])[first]
-    votes, vote_p = _compare(mean, seen, lambda: np.eye(mean.shape[1])[_draw(mean, generator)], n_simulations)
-    if not hides_two.any():
+    mean, variance = Posterior.given(law, voted.prediction, kept).moments
+    votes, vote_p = _compare(mean, first, mean.shape[1], n_simulations, generator)
+    if not two.any():
         return CrowdCheck(votes, np.empty((0, 5)), vote_p, np.nan)
-    second = draw_one(left[hides_two], generator)
-    agree = np.minimum((variance + mean**2).sum(axis=1), 1.0)[hides_two]
-    same = (first[hides_two] == second).astype(np.float64)
-    pairs, pair_p = _compare(agree, same, lambda: (generator.random(len(agree)) < agree).astype(float), n_simulations)
+    agree = np.minimum((variance + mean**2).sum(axis=1), 1.0)[two]
+    differs = (draw_one(left[two], generator) != first[two]).astype(np.int64)
+    pairs, pair_p = _compare(np.stack([agree, 1 - agree], axis=1), differs, 1, n_simulations, generator)
     return CrowdCheck(votes, pairs, vote_p, pair_p)
 
 
-def _draw(probability: FloatArray, generator: np.random.Generator) -> IntArray:
-    uniform = generator.random((len(probability), 1))
-    return np.minimum((np.cumsum(probability, axis=1) <= uniform).sum(axis=1), probability.shape[1] - 1)
-
-
 def _compare(
-    predicted: FloatArray, seen: FloatArray, simulate: Callable[[], FloatArray], n_simulations: int
+    predicted: FloatArray, seen: IntArray, n_columns: int, n_simulations: int, generator: np.random.Generator
 ) -> tuple[FloatArray, float]:
-    """Return the table of predicted and observed frequencies, and the Monte Carlo p-value of its chi-square."""
-    cell = np.clip(np.searchsorted(BINS, predicted.ravel(), side="right") - 1, 0, len(BINS) - 2)
-    number = np.bincount(cell, minlength=len(BINS) - 1)
-    expected = np.bincount(cell, predicted.ravel(), minlength=len(number))
-    spread = np.bincount(cell, (predicted * (1.0 - predicted)).ravel(), minlength=len(number))
+    """Return predicted and observed frequencies of the first columns, and the Monte Carlo p-value of the chi-square."""
+    shown, size, rows = predicted[:, :n_columns], len(BINS) - 1, np.arange(len(predicted))
+    cell = np.clip(np.searchsorted(BINS, shown, side="right") - 1, 0, size - 1)
+    cell = np.pad(cell, ((0, 0), (0, predicted.shape[1] - n_columns)), constant_values=size)  # counted, but not shown
+    number = np.bincount(cell.ravel(), minlength=size)[:size]
+    expected = np.bincount(cell[:, :n_columns].ravel(), shown.ravel(), minlength=size)
+    spread = np.bincount(cell[:, :n_columns].ravel(), (shown * (1.0 - shown)).ravel(), minlength=size)
+    ends = np.cumsum(predicted, axis=1)[:, :-1]
 
-    def statistic(values: FloatArray) -> tuple[float, FloatArray]:
-        observed = np.bincount(cell, values.ravel(), minlength=len(number)).astype(np.float64)
-        return float(((observed - expected) ** 2 / np.maximum(spread, 1.0)).sum()), observed
+    def count(choice: IntArray) -> tuple[IntArray, float]:
+        observed = np.bincount(cell[rows, choice], minlength=size)[:size]
+        return observed, float(((observed - expected) ** 2 / np.maximum(spread, 1.0)).sum())
 
-    value, observed = statistic(seen)
-    beyond = sum(statistic(simulate())[0] >= value - 1e-9 for _ in range(n_simulations))
-    rows = number > 0
-    columns = [
-        BINS[:-1][rows],
-        BINS[1:][rows],
-        number[rows],
-        expected[rows] / number[rows],
-        observed[rows] / number[rows],
-    ]
-    return np.stack(columns, axis=1), (1 + beyond) / (n_simulations + 1)
+    observed, value = count(seen)
+    draws = ((ends <= generator.random((len(rows), 1))).sum(axis=1) for _ in range(n_simulations))
+    beyond = sum(count(draw)[1] >= value - 1e-9 for draw in draws)
+    table = np.stack([BINS[:-1], BINS[1:], number, expected / np.maximum(number, 1), observed / np.maximum(number, 1)])
+    return table.T[number > 0], (1 + beyond) / (n_simulations + 1)

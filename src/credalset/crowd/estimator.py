@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from credalset._typing import FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, check_choice
-from credalset.crowd.fitting import LARGEST_FIT, LARGEST_START, fit_law
+from credalset.crowd.fitting import fit_law, largest_fit
 from credalset.crowd.inputs import Voted, draw_votes, item_keys, read_voted
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
@@ -54,8 +54,6 @@ class DirichletCrowd(BaseEstimator):
         Fitted parameters, as plain arrays.
     classes_, items_ : tuple or None
         Names of the classes, and of the items that were fitted. Exact calibrations refuse these items.
-    log_likelihood_ : float
-        Mean log-likelihood of the votes of an item.
 
     See Also
     --------
@@ -107,12 +105,10 @@ class DirichletCrowd(BaseEstimator):
         rows = np.flatnonzero(voted.n_votes > 0)
         if len(rows) == 0:
             raise ValueError("votes has no votes at all: a crowd is learned from items with at least one vote each.")
-        most = max(LARGEST_FIT // voted.prediction.shape[1], LARGEST_START)
-        if len(rows) > most:
-            rows = np.sort(as_generator(self.random_state).choice(rows, most, replace=False))
+        size = min(len(rows), largest_fit(voted.prediction.shape[1]))
+        rows = as_generator(self.random_state).choice(rows, size, replace=False)
         max_iter = as_positive_int(self.max_iter, "max_iter")
-        fitted = fit_law(voted.prediction[rows], voted.counts[rows], n_around, n_consensus, max_iter)
-        self.law_, self.log_likelihood_ = fitted
+        self.law_, _ = fit_law(voted.prediction[rows], voted.counts[rows], n_around, n_consensus, max_iter)
         self.classes_, self.items_ = voted.classes, voted.items
         return self
 
@@ -155,7 +151,7 @@ class DirichletCrowd(BaseEstimator):
         return self.posterior(predictions, votes).sample(n, random_state)
 
     def check(
-        self, predictions: Any, votes: Any, *, n_simulations: int = 999, random_state: RandomState = 0
+        self, predictions: Any, votes: Any, *, n_simulations: int = 499, random_state: RandomState = 0
     ) -> CrowdCheck:
         """Test whether the crowd predicts votes that are hidden from it; a small p-value speaks against it.
 
@@ -296,10 +292,9 @@ class DirichletCrowd(BaseEstimator):
         law: CrowdLaw,
         classes: Names | None,
         items: Names | None,
-        log_likelihood: float,
     ) -> DirichletCrowd:
         crowd = cls(n_components, n_consensus=n_consensus, max_iter=max_iter, random_state=random_state)
-        crowd.law_, crowd.classes_, crowd.items_, crowd.log_likelihood_ = law, classes, items, log_likelihood
+        crowd.law_, crowd.classes_, crowd.items_ = law, classes, items
         if classes is not None and len(classes) != len(law.confusion):
             raise ValueError(f"classes names {len(classes)} classes, but the law has {len(law.confusion)}.")
         return crowd

@@ -16,9 +16,10 @@ AROUND = ((1.5, 1.5), (0.0, 1.0), (0.0, 1.0), (-1.0, 2.0))  # log strength, slop
 CONSENSUS = ((2.0, 1.5), (0.0, 2.0), (0.0, 1.0), (-3.0, 2.0))  # log own, log others, log power, logit uniform
 GATE = ((0.0, 2.0), (0.0, 1.0))
 UNSEEN = 0.1  # share of the confusion that is spread evenly, and in votes for a class that nobody was seen to confuse
-LARGEST_FIT = 200_000  # items × classes that are fitted; further items do not change a dozen numbers
-LARGEST_START = 2_000  # items that the better of two starts is chosen with
-REFITS, REFIT_ITERATIONS, LARGEST_REFIT = 10, 40, 5_000  # bootstrap: how many, how long, of how many items
+LARGEST_FIT = 100_000  # items × classes
+SMALL_START = 2_000  # items to begin with
+REFITS, REFIT_ITERATIONS = 10, 15
+FARTHEST = 6.0  # standard deviations of the prior
 
 
 def initial_law(prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int) -> CrowdLaw:
@@ -55,48 +56,59 @@ def prior_of(law: CrowdLaw) -> tuple[FloatArray, FloatArray]:
     return flat[:, 0], flat[:, 1]
 
 
-def maximise(law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | float = 1.0) -> CrowdLaw:
-    """Return the law with the largest penalised likelihood that L-BFGS finds from here."""
+def maximise(law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | float = 1.0) -> tuple[CrowdLaw, float]:
+    """Return the law with the largest penalised likelihood that L-BFGS finds from here, and that value per item.
+
+    The parameters are scaled by the information (outer products of gradients) where the search begins.
+    """
     mean, deviation = prior_of(law)
-    size = len(items.counts)
+    size, start = len(items.counts), law.theta
+    weight = np.broadcast_to(weights, (size,))
+    gradient = log_likelihood(law, items)[1]
+    information = (gradient * weight[:, None]).T @ gradient + np.diag(deviation**-2.0)
+    scale = np.sqrt(size) * np.linalg.inv(np.linalg.cholesky(information)).T
+    lowest, highest = mean - FARTHEST * deviation, mean + FARTHEST * deviation
 
-    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = log_likelihood(law.at(theta), items)
+    def objective(step: FloatArray) -> tuple[float, FloatArray]:
+        theta = start + scale @ step
+        within = np.clip(theta, lowest, highest)  # far out, where the likelihood overflows, the prior leads back
+        value, slope = log_likelihood(law.at(within), items)
         off = (theta - mean) / deviation
-        total = float(np.sum(weights * value) - 0.5 * off @ off)
-        slope = (np.broadcast_to(weights, (size,)) @ gradient) - off / deviation
-        return -total / size, -slope / size
+        total = (weight @ slope) * (theta == within) - off / deviation
+        return float(0.5 * off @ off - weight @ value) / size, -scale.T @ total / size
 
-    found = minimize(objective, law.theta, jac=True, method="L-BFGS-B", options={"maxiter": max_iter})
-    return law.at(found.x)
+    options = {"maxiter": max_iter, "ftol": 1e-7}
+    found = minimize(objective, np.zeros(len(start)), jac=True, method="L-BFGS-B", options=options)
+    return law.at(np.clip(start + scale @ found.x, lowest, highest)), -float(found.fun)
 
 
 def fit_law(
     prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int, max_iter: int
 ) -> tuple[CrowdLaw, float]:
-    """Fit a law from two starts, and return the better one with its mean log-likelihood per item."""
+    """Fit a law from two starts; return the better one with its penalised log-likelihood per item."""
     start = initial_law(prediction, counts, n_around, n_consensus)
-    few = Items(start, prediction[:LARGEST_START], counts[:LARGEST_START])
     shift = np.array([1.0, 0.0, 0.0, 0.0])
     doubtful = replace(start, around=start.around - shift, consensus=start.consensus + 1.5 * shift)
-    tried = [maximise(law, few, min(max_iter, 40)) for law in (start, doubtful)]
-    best = max(tried, key=lambda law: float(log_likelihood(law, few)[0].sum()))
-    items = Items(start, prediction, counts)
-    law = maximise(best, items, max_iter)
-    return law, float(log_likelihood(law, items)[0].mean())
+    few, items = (Items(start, prediction[:n], counts[:n]) for n in (SMALL_START, len(counts)))
+    near = [maximise(law, few, min(max_iter, 40))[0] for law in (start, doubtful)]
+    return max((maximise(law, items, max_iter) for law in near), key=lambda fit: fit[1])
 
 
 def bootstrap_laws(
     law: CrowdLaw, prediction: FloatArray, counts: FloatArray, generator: np.random.Generator
 ) -> list[CrowdLaw]:
     """Refit the law to bootstrap samples of items: how well the votes determine it."""
-    size = min(len(counts), LARGEST_REFIT)
-    chosen = generator.choice(len(counts), size, replace=False) if size < len(counts) else slice(None)
-    items = Items(law, prediction[chosen], counts[chosen])
-    laws = []
+    size = min(len(counts), largest_fit(prediction.shape[1]))
+    chosen = generator.choice(len(counts), size, replace=False)
+    items, laws = Items(law, prediction[chosen], counts[chosen]), []
     with progress("Bootstrap", REFITS) as advance:
         for _ in range(REFITS):
             weights = generator.multinomial(size, np.full(size, 1.0 / size)).astype(np.float64)
-            laws.append(maximise(law, items, REFIT_ITERATIONS, weights))
+            laws.append(maximise(law, items, REFIT_ITERATIONS, weights)[0])
             advance(1, "")
     return laws
+
+
+def largest_fit(n_classes: int) -> int:
+    """Return how many items are fitted at most: further ones do not change a dozen numbers."""
+    return max(LARGEST_FIT // n_classes, 500)

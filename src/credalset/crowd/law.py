@@ -13,12 +13,12 @@ linear functions of $f$. Votes are draws from λ, so that counts have Dirichlet-
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from scipy.special import digamma, expit, gammaln, log_softmax, logsumexp
+from scipy.special import digamma, expit, gammaln
 
 from credalset._typing import FloatArray, IntArray
 
@@ -49,20 +49,13 @@ class CrowdLaw:
 
     def __post_init__(self) -> None:
         n_parts, n_classes = len(self.around) + len(self.consensus), len(self.confusion)
-        shapes = {
-            "around": (len(self.around), 4),
-            "consensus": (len(self.consensus), 4),
-            "gate": (n_parts, 2),
-            "confusion": (n_classes, n_classes),
-            "entropy": (2,),
-        }
-        for name, shape in shapes.items():
-            value = np.asarray(getattr(self, name), dtype=np.float64)
+        shapes = (len(self.around), 4), (len(self.consensus), 4), (n_parts, 2), (n_classes, n_classes), (2,)
+        for field, shape in zip(fields(self), shapes, strict=True):
+            value = getattr(self, field.name)
             if value.shape != shape or not np.isfinite(value).all():
-                raise ValueError(f"{name} of a crowd law must hold finite numbers of shape {shape}.")
-            object.__setattr__(self, name, value)
+                raise ValueError(f"{field.name} of a crowd law must hold finite numbers of shape {shape}.")
         if n_parts == 0 or n_classes < 2 or self.confusion.min() < 0 or self.entropy[1] <= 0:
-            raise ValueError("A crowd law needs a part, two classes, a confusion ≥ 0 and a positive deviation.")
+            raise ValueError("a crowd law needs a part, two classes, a confusion ≥ 0 and a positive deviation.")
 
     @property
     def theta(self) -> FloatArray:
@@ -75,15 +68,10 @@ class CrowdLaw:
         around, consensus, gate = theta[:first], theta[first:second], theta[second:]
         return replace(self, around=around.reshape(-1, 4), consensus=consensus.reshape(-1, 4), gate=gate.reshape(-1, 2))
 
-    def own_and_others(self) -> tuple[FloatArray, FloatArray]:
-        """Return the concentrations of consensus parts: on the own class, on all others, each (T,)."""
-        return np.exp(self.consensus[:, 0]), np.exp(self.consensus[:, 1])
-
     def rows(self, layer: int) -> FloatArray:
         """Return the concentrations of the consensus on each class, (K, K)."""
-        own, others = self.own_and_others()
-        rows = others[layer] * self.confusion
-        np.fill_diagonal(rows, own[layer])
+        rows = np.exp(self.consensus[layer, 1]) * self.confusion
+        np.fill_diagonal(rows, np.exp(self.consensus[layer, 0]))
         return rows
 
 
@@ -156,8 +144,8 @@ def _consensus(law: CrowdLaw, items: Items, layer: int) -> tuple[FloatArray, Any
 
     The function takes responsibilities (N, K) and returns Σ_y responsibility · gradient, (N, 4).
     """
-    own, others = (float(x[layer]) for x in law.own_and_others())
-    uniform = float(expit(law.consensus[layer, 3]))
+    own, others = np.exp(law.consensus[layer, :2])
+    uniform = expit(law.consensus[layer, 3])
     n_classes = len(law.confusion)
     q, by_power = items.tempered(law.consensus[layer, 2])
     share = (1.0 - uniform) * q + uniform / n_classes
@@ -186,24 +174,35 @@ def log_likelihood(law: CrowdLaw, items: Items) -> tuple[FloatArray, FloatArray]
     n_around, n_items = len(law.around), len(items.counts)
     around = [_around(law, items, j) for j in range(n_around)]
     consensus = [_consensus(law, items, t) for t in range(len(law.consensus))]
-    features = np.stack([np.ones(n_items), items.sureness], axis=1)
-    gate = log_softmax(features @ law.gate.T, axis=1)
-    parts = [value for value, _ in around] + [logsumexp(value, axis=1) for value, _ in consensus]
-    logs = gate + np.stack(parts, axis=1)
-    total = logsumexp(logs, axis=1)
-    belongs = np.exp(logs - total[:, None])
+    within = [_log_sum(value) for value, _ in consensus]
+    features, gate = _gate(law, items)
+    parts = [value for value, _ in around] + [value for value, _ in within]
+    total, belongs = _log_sum(gate + np.stack(parts, axis=1))
     gradients = [belongs[:, [j]] * gradient for j, (_, gradient) in enumerate(around)]
-    for t, (value, gradient) in enumerate(consensus):
-        shares = np.exp(value + (gate[:, n_around + t] - total)[:, None])
-        gradients.append(gradient(shares))
+    for t, ((_, gradient), (_, share)) in enumerate(zip(consensus, within, strict=True)):
+        gradients.append(gradient(belongs[:, [n_around + t]] * share))
     by_gate = (belongs - np.exp(gate))[:, :, None] * features[:, None, :]
     return total, np.concatenate([*gradients, by_gate.reshape(n_items, -1)], axis=1)
 
 
-def log_weights(law: CrowdLaw, items: Items) -> FloatArray:
-    """Return the log-probabilities of the components given the votes, (N, J + T·K)."""
+def component_weights(law: CrowdLaw, items: Items) -> FloatArray:
+    """Return the probabilities of the components given the votes, (N, J + T·K)."""
+    gate, n_around = _gate(law, items)[1], len(law.around)
+    logs = [(_around(law, items, j)[0] + gate[:, j])[:, None] for j in range(n_around)]
+    logs += [_consensus(law, items, t)[0] + gate[:, [n_around + t]] for t in range(len(law.consensus))]
+    return _log_sum(np.concatenate(logs, axis=1))[1]
+
+
+def _gate(law: CrowdLaw, items: Items) -> tuple[FloatArray, FloatArray]:
+    """Return the features (N, 2) of the gate, and the logarithms of the shares of the parts."""
     features = np.stack([np.ones(len(items.counts)), items.sureness], axis=1)
-    gate = log_softmax(features @ law.gate.T, axis=1)
-    columns = [(_around(law, items, j)[0] + gate[:, j])[:, None] for j in range(len(law.around))]
-    columns += [_consensus(law, items, t)[0] + gate[:, [len(law.around) + t]] for t in range(len(law.consensus))]
-    return log_softmax(np.concatenate(columns, axis=1), axis=1)
+    logits = features @ law.gate.T
+    return features, logits - _log_sum(logits)[0][:, None]
+
+
+def _log_sum(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return log Σ exp of each row, (N,), and the share of each entry in the sum, (N, C)."""
+    top = logs.max(axis=1, keepdims=True)
+    share = np.exp(logs - top)
+    total = share.sum(axis=1, keepdims=True)
+    return (top + np.log(total))[:, 0], share / total

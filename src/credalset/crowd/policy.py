@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Rule = Callable[[FloatArray, FloatArray], Any]
 CENTRAL = float(norm.ppf(0.95))  # of a posterior interval of 90 %
-LARGEST_FORECAST = 500_000  # items × draws
+LARGEST_FORECAST, SIMULATED = 500_000, 50_000  # items × draws, in all and at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,10 +185,12 @@ class VotingPolicy:
         open_rows = np.flatnonzero(self._ask(voted.prediction, voted.counts))
         n_draws = int(np.clip(LARGEST_FORECAST // max(len(open_rows), 1), 10, 100)) if n_draws is None else n_draws
         further = np.zeros((as_positive_int(n_draws, "n_draws"), len(voted)))
+        together = max(1, SIMULATED // max(len(open_rows), 1))
         with progress("Forecast", n_draws) as advance:
-            for draw in range(n_draws):
-                further[draw, open_rows] = self._simulate(voted[open_rows], generator)
-                advance(1, "")
+            for start in range(0, n_draws, together):
+                draws = further[start : start + together]
+                draws[:, open_rows] = self._simulate(voted[open_rows], len(draws), generator)
+                advance(len(draws), "")
         ends = (0.5 - coverage / 2, 0.5 + coverage / 2)
         totals, costs = further.sum(axis=1), further @ price
         lower, upper = np.quantile(further, ends, axis=0, method="nearest")
@@ -246,7 +248,7 @@ class VotingPolicy:
             if self.futility > 0:
                 again &= self._chance(posterior, lead, deviation) >= self.futility
         if self.width is not None:
-            mean, variance = posterior.moments()
+            mean, variance = posterior.moments
             half = CENTRAL * np.sqrt(variance)
             again &= 0.5 * (np.minimum(mean + half, 1) - np.maximum(mean - half, 0)).sum(axis=1) > self.width
         return again
@@ -279,14 +281,18 @@ class VotingPolicy:
         final = predict_blocks(self.crowd.law_, panel.prediction, used)
         return Replay(rows, used, final, panel.counts - used)
 
-    def _simulate(self, voted: Voted, generator: np.random.Generator) -> FloatArray:
+    def _simulate(self, voted: Voted, n_draws: int, generator: np.random.Generator) -> FloatArray:
+        """Return numbers of further votes, (n_draws, N), if the crowd is as its posterior says."""
         posterior = Posterior.given(self.crowd.law_, voted.prediction, voted.counts)
-        ends = np.cumsum(posterior.sample(1, generator)[:, 0], axis=1)[:, :-1]
+        ends = np.cumsum(posterior.sample(n_draws, generator), axis=2)[:, :, :-1].swapaxes(0, 1)
+        ends = ends.reshape(-1, ends.shape[2])
 
         def next_vote(active: IntArray) -> IntArray:
             return (ends[active] <= generator.random((len(active), 1))).sum(axis=1)
 
-        return self._run(voted.prediction, voted.counts, next_vote).sum(axis=1) - voted.n_votes
+        start = np.tile(voted.counts, (n_draws, 1))
+        votes = self._run(np.tile(voted.prediction, (n_draws, 1)), start, next_vote)
+        return (votes - start).sum(axis=1).reshape(n_draws, len(voted))
 
     def _run(self, prediction: FloatArray, start: FloatArray, next_vote: Callable[[IntArray], IntArray]) -> FloatArray:
         """Ask vote by vote until the policy stops; return the votes then in hand."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_positive_int
-from credalset.crowd.law import CrowdLaw, Items, concentrations_around, log_weights
+from credalset.crowd.law import CrowdLaw, Items, component_weights, concentrations_around
 
 BLOCK = 4_000_000  # numbers that one block of items may need per array
 
@@ -46,7 +47,7 @@ class Posterior:
     @classmethod
     def given(cls, law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> Posterior:
         """Weigh the components by what the votes say."""
-        return cls(law, prediction, counts, np.exp(log_weights(law, Items(law, prediction, counts))))
+        return cls(law, prediction, counts, component_weights(law, Items(law, prediction, counts)))
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -54,7 +55,7 @@ class Posterior:
     @property
     def mean(self) -> FloatArray:
         """Expected distribution of the crowd of each item, (N, K)."""
-        return self.moments()[0]
+        return self.moments[0]
 
     @property
     def concentration(self) -> FloatArray:
@@ -62,9 +63,10 @@ class Posterior:
         everything = np.broadcast_to(np.arange(self.weights.shape[1]), self.weights.shape)
         return self._chosen(everything)
 
+    @cached_property
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances of the share of each class, each (N, K)."""
-        items, n_votes = self._items(), self.counts.sum(axis=1)[:, None]
+        """Means and variances of the share of each class, each (N, K)."""
+        items, n_votes = self._items, self.counts.sum(axis=1)[:, None]
         first, second = np.zeros_like(self.prediction), np.zeros_like(self.prediction)
         for j in range(len(self.law.around)):
             full = concentrations_around(self.law, items, j) + self.counts
@@ -83,7 +85,7 @@ class Posterior:
 
     def lead(self) -> tuple[FloatArray, FloatArray]:
         """Return the lead of the first class over the second in the mean, and its standard deviation, each (N,)."""
-        mean, items, n_votes = self.mean, self._items(), self.counts.sum(axis=1)
+        mean, items, n_votes = self.mean, self._items, self.counts.sum(axis=1)
         top = np.argpartition(-mean, 1, axis=1)[:, :2]
         first, second = (np.eye(mean.shape[1])[top[:, i]] for i in (0, 1))
         either, difference = first + second, first - second
@@ -104,7 +106,7 @@ class Posterior:
 
     def matched(self) -> FloatArray:
         """Return the concentrations of the one Dirichlet distribution with this mean and total variance, (N, K)."""
-        mean, variance = self.moments()
+        mean, variance = self.moments
         spread = np.maximum(variance.sum(axis=1), 1e-12)
         total = np.maximum((1.0 - (mean**2).sum(axis=1)) / spread - 1.0, 1e-6)
         return total[:, None] * mean
@@ -123,11 +125,10 @@ class Posterior:
         cumulative = np.cumsum(self.weights, axis=1)
         cumulative /= cumulative[:, -1:]
         uniform = generator.random((len(self), n))
-        component = np.zeros((len(self), n), dtype=np.int64)
-        for c in range(cumulative.shape[1] - 1):
-            component += uniform > cumulative[:, [c]]
+        component = (uniform[:, :, None] > cumulative[:, None, :-1]).sum(axis=2)
         return sample_dirichlet(self._chosen(component), generator)
 
+    @cached_property
     def _items(self) -> Items:
         return Items(self.law, self.prediction, self.counts)
 
@@ -138,7 +139,7 @@ class Posterior:
 
     def _chosen(self, component: IntArray) -> FloatArray:
         """Return the concentrations of chosen components, indices (N, n), as (N, n, K)."""
-        items, n_around, n_classes = self._items(), len(self.law.around), self.prediction.shape[1]
+        items, n_around, n_classes = self._items, len(self.law.around), self.prediction.shape[1]
         table = [self.law.rows(t) for t in range(len(self.law.consensus))]
         rows = np.concatenate([*table, np.zeros((1, n_classes))])
         full = rows[np.where(component < n_around, len(rows) - 1, component - n_around)]

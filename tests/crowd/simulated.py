@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 from scipy.stats import betabinom
+from sklearn.linear_model import LogisticRegression
 
 DATA = Path(os.environ.get("CREDALSET_DATA", Path(__file__).parents[3] / "shared" / "data"))
 needs_data = pytest.mark.skipif(
@@ -74,8 +75,13 @@ def load_cifar10h():
 
 
 def load_chaosnli():
-    """RoBERTa predictions, softened to the crowd by one temperature, without any training on its votes."""
+    """Predictions of a linear model on RoBERTa logits for the items that did not train it."""
     with np.load(DATA / "chaosnli_snli_mnli_roberta.npz") as file, np.load(DATA / "chaosnli_snli_mnli.npz") as votes:
         known = file["has_roberta"]
-        logits = file["roberta_logits"][known].astype(float).mean(axis=1)
-        return softmax(logits / 2.5, axis=1), votes["counts"][known].astype(int)
+        logits, counts = file["roberta_logits"][known].astype(float), votes["counts"][known].astype(int)
+    features = np.hstack([logits.reshape(-1, 9), softmax(logits, axis=2).reshape(-1, 9)])
+    order = np.random.default_rng(0).permutation(len(counts))
+    train, rest = order[:600], order[600:]
+    labels, weights = np.tile(np.arange(3), 600), counts[train].ravel() / 100
+    model = LogisticRegression(C=0.1, max_iter=500).fit(np.repeat(features[train], 3, axis=0), labels, weights)
+    return model.predict_proba(features[rest]), counts[rest]

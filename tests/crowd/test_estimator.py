@@ -111,11 +111,8 @@ def test_fitting_needs_votes(data):
 
 
 def test_distributions_are_no_votes(crowd, data):
-    votes = cs.Annotations.from_distributions(shares(data[1])) if hasattr(cs.Annotations, "from_distributions") else None
-    if votes is None:
-        pytest.skip("Annotations of distributions are not made")
     with pytest.raises(ValueError, match="votes"):
-        crowd.predict(data[0], votes)
+        crowd.predict(data[0], shares(data[1]))
 
 
 def test_draws_follow_the_posterior(crowd, data):

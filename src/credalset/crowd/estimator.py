@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ENOUGH = 100  # items of a panel from which on it is chosen
 
 
-class DirichletCrowd(BaseEstimator):
+class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
     r"""What a crowd would say, given a prediction and the votes in hand.
 
     The crowd's distribution λ of an item with prediction p is drawn from a mixture of Dirichlet distributions: some
@@ -238,8 +238,8 @@ class DirichletCrowd(BaseEstimator):
         rows = np.flatnonzero(voted.n_votes >= least)
         if len(rows) == 0 or numbers[-1] > voted.n_votes.max():
             raise ValueError(
-                f"votes has at most {voted.n_votes.max()} votes on an item, too few for in_hand up to {numbers[-1]} and "
-                f"at least {least} votes in all. Lower in_hand, or use method='imputed'."
+                f"votes has at most {voted.n_votes.max()} votes on an item, but in_hand up to {numbers[-1]} needs "
+                f"{max(least, numbers[-1])}. Lower in_hand, or use method='imputed'."
             )
         voted, keys = voted[rows], None if keys is None else keys[rows]
         if is_panel:
@@ -260,8 +260,8 @@ class DirichletCrowd(BaseEstimator):
         both = set(self.items_ or ()) & set(voted.items or ())
         if both:
             raise ValueError(
-                f"predictions has {len(both)} items that the crowd was fitted to (first: {join_names(list(both), 3)}), so "
-                "that calibrating on them is not exact. Fit the crowd to other items, or use method='imputed'."
+                f"predictions has {len(both)} items that the crowd was fitted to (first: {join_names(list(both), 3)}): "
+                "calibrating on them is not exact. Fit the crowd to other items, or use method='imputed'."
             )
 
     def save(self, path: str | Path) -> None:
@@ -272,15 +272,9 @@ class DirichletCrowd(BaseEstimator):
 
     def _to_store(self) -> dict[str, Any]:
         check_is_fitted(self, "law_")
-        params = self.get_params(deep=False)
-        seed = params.pop("random_state")
+        seed = self.random_state if isinstance(self.random_state, int) else None
         fitted = {"law": self.law_, "classes": self.classes_, "items": self.items_}
-        return {
-            **params,
-            **fitted,
-            "random_state": seed if isinstance(seed, int) else None,
-            "log_likelihood": self.log_likelihood_,
-        }
+        return self.get_params(deep=False) | {"random_state": seed} | fitted
 
     @classmethod
     def _from_store(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -77,7 +78,7 @@ def maximise(law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | f
         total = (weight @ slope) * (theta == within) - off / deviation
         return float(0.5 * off @ off - weight @ value) / size, -scale.T @ total / size
 
-    options = {"maxiter": max_iter, "ftol": 1e-7}
+    options: Any = {"maxiter": max_iter, "ftol": 1e-7}
     found = minimize(objective, np.zeros(len(start)), jac=True, method="L-BFGS-B", options=options)
     return law.at(np.clip(start + scale @ found.x, lowest, highest)), -float(found.fun)
 

@@ -165,7 +165,7 @@ class CrowdCalibration:
         if len(other):
             raise ValueError(
                 f"votes has items with {join_names(other.tolist())} votes in hand, but calibrated were "
-                f"{join_names(self.in_hand, 20)}, at most {self.in_hand[-1]}. Calibrate with in_hand for these numbers, "
+                f"{join_names(self.in_hand, 20)}, at most {self.in_hand[-1]}. Calibrate for these numbers (in_hand), "
                 "or leave votes out at random."
             )
 

@@ -53,52 +53,33 @@ def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_cla
         return Voted(prediction, np.zeros_like(prediction), items, classes)
     if not getattr(votes, "has_counts", True):
         raise ValueError("votes holds distributions, which do not tell the number of votes. Pass counts per class.")
-    raw = as_counts(getattr(votes, "counts", votes), "votes", may_be_none=True)
-    own = class_names(votes, "votes")
-    counts = raw if own is None or classes is None else _in_columns(raw, own, classes)
-    if counts.shape[1] != prediction.shape[1]:
-        raise ValueError(f"votes has {counts.shape[1]} classes, but predictions have {prediction.shape[1]}.")
-    named = item_names(votes)
-    counts = _in_rows(counts, named, items, len(prediction))
-    return Voted(prediction, counts, items if items is not None else named, own if classes is None else classes)
+    counts = as_counts(getattr(votes, "counts", votes), "votes", may_be_none=True)
+    own, named = class_names(votes, "votes"), item_names(votes)
+    counts = _align(_align(counts.T, own, classes, "classes").T, named, items, "items")
+    if counts.shape != prediction.shape:
+        raise ValueError(
+            f"votes has {counts.shape[0]} rows and {counts.shape[1]} classes, but predictions have "
+            f"{prediction.shape[0]} and {prediction.shape[1]}. Pass one row per prediction, or name the items of both."
+        )
+    return Voted(prediction, counts, named if items is None else items, own if classes is None else classes)
 
 
-def _in_columns(counts: FloatArray, own: Names, classes: Names) -> FloatArray:
-    """Put columns into the order of the known classes; classes that nobody chose may be absent or unknown."""
-    position = {name: column for column, name in enumerate(classes)}
-    unknown = [name for name, total in zip(own, counts.sum(axis=0), strict=True) if total and name not in position]
+def _align(counts: FloatArray, own: Names | None, wanted: Names | None, what: str) -> FloatArray:
+    """Put rows into the order of the wanted names; those that are not named have no votes."""
+    if own is None or wanted is None or own == wanted:
+        return counts
+    position = {name: row for row, name in enumerate(wanted)}
+    unknown = [name for name, row in zip(own, counts, strict=True) if name not in position and row.any()]
     if unknown:
         raise ValueError(
-            f"votes has votes for classes that the predictions do not know ({join_names(unknown)}; known: "
-            f"{join_names(classes, 8)}). Drop these votes, or predict these classes too."
+            f"votes has votes on {len(unknown)} {what} that predictions do not have ({join_names(unknown, 3)}). "
+            f"Predict these {what} too, or drop their votes."
         )
-    found = np.zeros((len(counts), len(classes)))
-    for column, name in enumerate(own):
-        if name in position:
-            found[:, position[name]] = counts[:, column]
-    return found
-
-
-def _in_rows(counts: FloatArray, own: Names | None, items: Names | None, n_items: int) -> FloatArray:
-    """Put rows into the order of the predictions; items that are not named in votes have no votes."""
-    if own is None or items is None or own == items:
-        if len(counts) != n_items:
-            raise ValueError(
-                f"votes has {len(counts)} rows, but predictions have {n_items}. Pass one row of votes per prediction, "
-                "or name the items of both."
-            )
-        return counts
-    position = {name: row for row, name in enumerate(items)}
-    other = [name for name in own if name not in position]
-    if other:
-        raise ValueError(
-            f"votes has {len(other)} items that predictions do not have (first: {join_names(other, 3)}). Predict these "
-            "items too, or drop their votes."
-        )
-    if len(position) < len(items) or len(set(own)) < len(own):
-        raise ValueError("predictions or votes name an item twice, so they cannot be matched. Give each its own name.")
-    found = np.zeros((n_items, counts.shape[1]))
-    found[[position[name] for name in own]] = counts
+    if len(position) < len(wanted) or len(set(own)) < len(own):
+        raise ValueError(f"predictions or votes name one of the {what} twice. Give each a name of its own.")
+    found = np.zeros((len(wanted), counts.shape[1]))
+    rows = [row for row, name in enumerate(own) if name in position]
+    found[[position[own[row]] for row in rows]] = counts[rows]
     return found
 
 

@@ -46,7 +46,8 @@ class VotingPolicy:
     max_votes : int
         Never ask for more votes than this on one item.
     futility : float
-        Stop when the probability that the lead is reached within ``max_votes`` falls below this number (0: never).
+        Stop when the probability that the lead is reached within ``max_votes`` falls below this number, for
+        instance 0.01. Items that are truly divided then take fewer votes.
     rule : callable, optional
         ``rule(predictions, votes)`` takes arrays (N, K) and returns which of the N items to ask again. It replaces
         lead, width and futility. Coverage is exact for any rule that sees nothing but these two arguments.
@@ -69,7 +70,7 @@ class VotingPolicy:
     lead: float | None = 2.0
     width: float | None = None
     max_votes: int = 20
-    futility: float = 0.01
+    futility: float = 0.0
     rule: Rule | None = None
 
     def __post_init__(self) -> None:
@@ -228,7 +229,8 @@ class VotingPolicy:
         again = counts.sum(axis=1) < self.max_votes
         for rows in blocks(len(counts), 6 * counts.shape[1]):
             part = np.flatnonzero(again[rows]) + rows.start
-            again[part] = self._wants(prediction[part], counts[part])
+            if len(part):
+                again[part] = self._wants(prediction[part], counts[part])
         return again
 
     def _wants(self, prediction: FloatArray, counts: FloatArray) -> BoolArray:

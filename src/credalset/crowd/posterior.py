@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -66,42 +67,21 @@ class Posterior:
     @cached_property
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the share of each class, each (N, K)."""
-        items, n_votes = self._items, self.counts.sum(axis=1)[:, None]
         first, second = np.zeros_like(self.prediction), np.zeros_like(self.prediction)
-        for j in range(len(self.law.around)):
-            full = concentrations_around(self.law, items, j) + self.counts
-            total, weight = full.sum(axis=1, keepdims=True), self.weights[:, [j]]
-            first += weight * full / total
-            second += weight * full * (full + 1.0) / (total * (total + 1.0))
-        for t, weight in self._consensus_weights():
-            rows = self.law.rows(t)
-            total, mass = rows[0].sum() + n_votes, weight.sum(axis=1, keepdims=True)
-            expected = weight @ rows
-            first += (expected + mass * self.counts) / total
-            squares = weight @ rows**2 + (2.0 * self.counts + 1.0) * expected + mass * self.counts * (self.counts + 1.0)
+        for _, total, sums, squares, _ in self._parts:
+            first += sums / total
             second += squares / (total * (total + 1.0))
         first /= first.sum(axis=1, keepdims=True)
         return first, np.maximum(second - first**2, 0.0)
 
     def lead(self) -> tuple[FloatArray, FloatArray]:
         """Return the lead of the first class over the second in the mean, and its standard deviation, each (N,)."""
-        mean, items, n_votes = self.mean, self._items, self.counts.sum(axis=1)
+        mean, units = self.mean, np.eye(self.prediction.shape[1])
         top = np.argpartition(-mean, 1, axis=1)[:, :2]
-        first, second = (np.eye(mean.shape[1])[top[:, i]] for i in (0, 1))
-        either, difference = first + second, first - second
-        lead = np.abs((difference * mean).sum(axis=1))
-        of_votes, both = (difference * self.counts).sum(axis=1), (either * self.counts).sum(axis=1)
-        square = np.zeros(len(mean))  # E (u·λ)² = ((u·α)² + u²·α) / (A (A + 1)) for each component
-        for j in range(len(self.law.around)):
-            start = concentrations_around(self.law, items, j)
-            total = start.sum(axis=1) + n_votes
-            value = ((difference * start).sum(axis=1) + of_votes) ** 2 + (either * start).sum(axis=1) + both
-            square += self.weights[:, j] * value / (total * (total + 1.0))
-        for t, weight in self._consensus_weights():
-            rows = self.law.rows(t)
-            total = rows[0].sum() + n_votes
-            values = (difference @ rows.T + of_votes[:, None]) ** 2 + either @ rows.T + both[:, None]
-            square += (weight * values).sum(axis=1) / (total * (total + 1.0))
+        difference = units[top[:, 0]] - units[top[:, 1]]
+        lead, square = np.abs((difference * mean).sum(axis=1)), np.zeros(len(mean))
+        for weight, total, _, _, dot in self._parts:  # E (u·λ)² = ((u·α)² + u²·α) / (A (A + 1)) for each component
+            square += (weight * (dot(difference) ** 2 + dot(difference**2)) / (total * (total + 1.0))).sum(axis=1)
         return lead, np.sqrt(np.maximum(square - lead**2, 0.0))
 
     def matched(self) -> FloatArray:
@@ -132,10 +112,22 @@ class Posterior:
     def _items(self) -> Items:
         return Items(self.law, self.prediction, self.counts)
 
-    def _consensus_weights(self) -> list[tuple[int, FloatArray]]:
-        n_classes, start = self.prediction.shape[1], len(self.law.around)
-        layers = range(len(self.law.consensus))
-        return [(t, self.weights[:, start + t * n_classes : start + (t + 1) * n_classes]) for t in layers]
+    @cached_property
+    def _parts(self) -> list[Any]:
+        """Of each part with concentrations α: weights w (N, C), totals A, Σ w α, Σ w α (α + 1) and the function u·α."""
+        counts, n_votes, parts = self.counts, self.counts.sum(axis=1, keepdims=True), []
+        n_around, n_classes = len(self.law.around), counts.shape[1]
+        for j in range(n_around):
+            full, weight = concentrations_around(self.law, self._items, j) + counts, self.weights[:, [j]]
+            total = full.sum(axis=1, keepdims=True)
+            dot = partial(_dot, full, np.zeros((1, n_classes)))
+            parts.append((weight, total, weight * full, weight * full * (full + 1.0), dot))
+        for t in range(len(self.law.consensus)):
+            rows, weight = self.law.rows(t), self.weights[:, n_around + t * n_classes :][:, :n_classes]
+            mass, start = weight.sum(axis=1, keepdims=True), weight @ rows
+            squares = weight @ rows**2 + (2.0 * counts + 1.0) * start + mass * counts * (counts + 1.0)
+            parts.append((weight, rows[0].sum() + n_votes, start + mass * counts, squares, partial(_dot, counts, rows)))
+        return parts
 
     def _chosen(self, component: IntArray) -> FloatArray:
         """Return the concentrations of chosen components, indices (N, n), as (N, n, K)."""
@@ -146,6 +138,11 @@ class Posterior:
         for j in range(n_around):
             full += (component == j)[:, :, None] * concentrations_around(self.law, items, j)[:, None, :]
         return np.asarray(full + self.counts[:, None, :])
+
+
+def _dot(per_item: FloatArray, rows: FloatArray, u: FloatArray) -> FloatArray:
+    """Return u·α for the components α = per_item + row, (N, C)."""
+    return np.asarray((u * per_item).sum(axis=1, keepdims=True) + u @ rows.T)
 
 
 def sample_dirichlet(concentration: FloatArray, generator: np.random.Generator) -> FloatArray:

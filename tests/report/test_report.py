@@ -514,6 +514,21 @@ def test_votes_in_hand_are_shown_and_test_nothing() -> None:
     assert data_of(both.html)["votes"] == data["votes"]
 
 
+def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:
+    data = cs.datasets.make_synthetic(700, n_votes=40, random_state=0)
+    p, rng = 0.8 * data.distributions + 0.2 / 3, np.random.default_rng(0)
+    crowd = cs.DirichletCrowd(n_components=1).fit(p[:200], data.counts[:200])
+    calibration = crowd.conformalize(p[200:500], data.counts[200:500], in_hand=(0, 3), random_state=0)
+    few = np.array([rng.multivariate_hypergeometric(row, 3) for row in data.counts[500:]])
+    rest = data.counts[500:] - few
+    report = cs.report(calibration, p[500:], rest, None, in_hand=few)
+    sets = calibration.predict_set(p[500:], few, alpha=0.1)
+    assert report.verdict.observed == cs.metrics.coverage(sets, rest)
+    assert report.verdict == cs.evaluate(calibration, p[500:], rest, 0.1, in_hand=few).verdicts[0]
+    np.testing.assert_array_equal(np.array(data_of(report.html)["votes"]).reshape(-1, 3), few[report.shown])
+    assert "held-back votes" in Reader(report.html).text()
+
+
 def test_sets_are_predicted_once_per_level(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
     predict_set = cs.Calibration.predict_set

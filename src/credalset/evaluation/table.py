@@ -112,6 +112,7 @@ def evaluate(
     groups: Any = None,
     weights: Any = None,
     volume: bool | None = None,
+    in_hand: Any = None,
 ) -> Evaluation:
     """Evaluate calibrations on labelled items that were used neither for training nor for calibration.
 
@@ -131,6 +132,8 @@ def evaluate(
         serves each of them.
     volume : bool, optional
         Whether to compute mean volumes; by default up to 20 classes, as they take long beyond.
+    in_hand : array of shape (N, K) or Annotations, optional
+        Votes in hand of the test items, for a calibration that predicts from them; ``labels`` are then the other votes.
 
     Returns
     -------
@@ -159,11 +162,10 @@ def evaluate(
         several = Evaluation()
         named = calibration if isinstance(calibration, Mapping) else numbered(calibration)
         for name, one in named.items():
-            several.extend_as(str(name), evaluate(one, prediction, labels, alpha, groups, weights, volume))
+            several.extend_as(str(name), evaluate(one, prediction, labels, alpha, groups, weights, volume, in_hand))
         return several
-    source = Source.read(calibration, prediction, groups, weights)
-    own = source.calibration
-    found = read_labels(labels, items=source.items, classes=own.classes, n_classes=own.n_classes)
+    source = Source.read(calibration, prediction, groups, weights, in_hand)
+    found = read_labels(labels, items=source.items, classes=source.classes)
     used = items_used(calibration, found.items if source.items is None else source.items)
     if source.n != len(found):
         raise ValueError(f"labels has {len(found)} rows, but there are {source.n} predictions. Pass one row per item.")
@@ -237,7 +239,7 @@ def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: st
     rows = []
     for key, hits in metrics.by_key(keys, covered).items():
         verdict, low, high = None, None, None
-        if source.calibration.groups is not None:
+        if getattr(source.calibration, "groups", None) is not None:
             groups = None if source.keys is None else [key] * len(hits)
             verdict = judge(source.calibration, hits, row["alpha"], groups=groups, used=used)
             low, high = verdict.band or (None, None)

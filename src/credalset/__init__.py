@@ -18,7 +18,6 @@ from credalset import datasets, labels, metrics, scores, simplex
 from credalset._guesses import IN_PACKAGE
 from credalset._guessing import missing_name
 from credalset._version import __version__
-from credalset.annotations import Annotations
 from credalset.calibration import (
     AnnotatorSampling,
     BoundedNoise,
@@ -37,6 +36,7 @@ from credalset.calibration import (
 from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
 from credalset.scores import Score, get_score
 from credalset.sets import CredalSet, QueueRules
+from credalset.votes import Annotations
 
 if TYPE_CHECKING:
     from credalset import distributed as distributed

@@ -8,13 +8,13 @@ import typer
 
 from credalset._text import number_text, table_text
 from credalset._typing import AnyArray
-from credalset.annotations import Annotations
 from credalset.commands import shared
 from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json, ShowPython
 from credalset.sets.columns import columns as answers
 from credalset.tables.scorer import calibration_of
 from credalset.verdict import HEADLINES, LEVEL, Promise, judge, judge_groups, on_missing_bands, promise_of
+from credalset.votes import Annotations
 
 HEADINGS = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
 PROMISES = {

@@ -22,7 +22,6 @@ import numpy as np
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset._validation import as_counts, as_probability
 from credalset.annotations.labels import column_names, order_by_name, plain_names, row_names, shown
-from credalset.annotations.votes import Annotations
 from credalset.sets import box
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.generic import majorization_bound
@@ -31,6 +30,7 @@ from credalset.sets.results import Volume
 from credalset.sets.roots import bisect
 from credalset.sets.sampling import accept_or_repeat, middle
 from credalset.simplex import entropy_of_valid
+from credalset.votes.annotations import Annotations
 
 MAX_STEPS = 200  # of the search for a member
 MAX_ROUNDS = 100  # of rejection, before a sample is filled up with the members found

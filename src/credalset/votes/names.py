@@ -103,15 +103,15 @@ def read_labels(
 ) -> Labels:
     """Read distributions, annotation counts or ``Annotations``, in the order of known items and classes.
 
-    A matrix of whole numbers holds counts; anything else must sum to one row by row.
+    Matched by name where both sides have names, else by position. A matrix of whole numbers holds counts; anything else
+    must sum to one row by row.
 
     Parameters
     ----------
     labels : array of shape (n, K), data frame, Annotations or Labels
         The labels. ``Labels`` are not validated again.
     items, classes : iterable, optional
-        Names, in the order that rows and columns are put into. Matched by name where the labels have names too, else by
-        position.
+        Names, in the order that rows and columns are put into.
     n_classes : int, optional
         Number of classes, where no names are known.
     name, like : str
@@ -121,9 +121,6 @@ def read_labels(
 
     Examples
     --------
-    >>> read_labels([[3, 1], [0, 4]]).distributions
-    array([[0.75, 0.25],
-           [0.  , 1.  ]])
     >>> import pandas as pd
     >>> counts = pd.DataFrame([[3, 1], [0, 4]], index=["t1", "t2"], columns=["no", "yes"])
     >>> read_labels(counts, items=["t2", "t1"], classes=["yes", "no"]).counts

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from credalset import Annotations
-from credalset.annotations import Agreement
-from credalset.annotations.agreement import Patterns, resample
+from credalset.votes import Agreement
+from credalset.votes.agreement import resample, statistics
 
 nan = float("nan")
 
@@ -76,66 +76,57 @@ def test_fleiss_kappa_of_wikipedia():
     result = quick(Annotations.from_counts(PSYCHOLOGISTS))
     assert printed(result.kappa, 3) == "0.210"
     assert printed(result.percent, 3) == "0.378"
-    each = Patterns.group(np.array(PSYCHOLOGISTS), None)
-    by_item = [each.statistics(np.eye(10)[i : i + 1])["percent"][0] for i in each.item]
+    by_item = statistics(np.array(PSYCHOLOGISTS), np.eye(10), None)["percent"]
     wanted = [1.000, 0.253, 0.308, 0.440, 0.330, 0.462, 0.242, 0.176, 0.286, 0.286]
     assert [printed(p, 3) for p in by_item] == [printed(p, 3) for p in wanted]
 
 
 def test_krippendorff_2011_example_c():
-    """Computing Krippendorff's alpha-reliability: nominal .743, ordinal .815, interval .849."""
-    result = quick(Annotations.from_wide(np.array(OBSERVERS).T, ordered=True))
+    """Computing Krippendorff's alpha-reliability: nominal .743, ordinal .815."""
+    result = quick(Annotations.from_wide(np.array(OBSERVERS).T, scale=True))
     assert printed(result.alpha, 3) == "0.743"
     assert printed(result.alpha_ordinal, 3) == "0.815"
-    assert printed(result.alpha_interval, 3) == "0.849"
     assert (result.n_items, result.n_votes, result.n_paired) == (12, 41, 11)
 
 
 def test_krippendorff_alpha_of_wikipedia():
-    result = quick(Annotations.from_wide(np.array(CODERS).T, ordered=True))
+    result = quick(Annotations.from_wide(np.array(CODERS).T, scale=True))
     assert printed(result.alpha, 3) == "0.691"
-    assert printed(result.alpha_interval, 3) == "0.811"
 
 
 def test_gwet_raw_ratings():
     """irrCAC, vignettes "overview" and "weighting": cac.raw4raters, unweighted and with quadratic weights."""
-    result = quick(Annotations.from_wide(np.array(OBSERVERS).T, ordered=True))
+    result = quick(Annotations.from_wide(np.array(OBSERVERS).T, scale=True))
     assert printed(result.percent, 7) == "0.8181818"
     assert printed(result.ac1, 5) == "0.77544"
     assert printed(result.kappa, 5) == "0.76117"
     assert printed(result.alpha, 5) == "0.74342"
-    assert printed(result.ac2, 3) == "0.914"
-    assert printed(result.alpha_interval, 5) == "0.84911"
 
 
 def test_gwet_distribution_of_raters():
     """irrCAC, vignettes "overview" and "weighting": distrib.6raters, unweighted and with quadratic weights."""
-    result = quick(Annotations.from_counts(SIX_RATERS, ordered=True))
+    result = quick(Annotations.from_counts(SIX_RATERS, scale=True))
     assert printed(result.percent, 7) == "0.5511111"
     assert printed(result.ac1, 7) == "0.4448007"
     assert printed(result.kappa, 7) == "0.4139265"
     assert printed(result.alpha, 7) == "0.4204384"
-    assert printed(result.ac2, 7) == "0.4837438"
-    assert printed(result.alpha_interval, 6) == "0.259511"
 
 
 def test_gwet_two_raters():
     """irrCAC, vignette "overview": cont3x3abstractors, two abstractors on a hundred patients."""
     table = [[13, 0, 0], [0, 20, 7], [0, 4, 56]]
     rows = [[i, j] for i in range(3) for j in range(3) for _ in range(table[i][j])]
-    result = quick(Annotations.from_wide(rows, ordered=True))
+    result = quick(Annotations.from_wide(rows, scale=True))
     assert printed(result.percent, 2) == "0.89"
     assert printed(result.kappa, 7) == "0.7962397"  # Scott's π: what Fleiss' κ is for two
     assert printed(result.ac1, 7) == "0.8493305"
     assert printed(result.alpha, 7) == "0.7972585"
-    assert printed(result.ac2, 7) == "0.9402369"
-    assert printed(result.alpha_interval, 7) == "0.8926487"
 
 
 # --- the definitions, written out vote by vote ---
 
 
-def written_out(counts, positions=None):
+def written_out(counts, ordered=False):
     """Every statistic from lists of votes, as its definition reads."""
     n_classes = len(counts[0])
     units = [[k for k, c in enumerate(row) for _ in range(c)] for row in counts]
@@ -170,17 +161,7 @@ def written_out(counts, positions=None):
         "alpha": alpha(lambda c, k: float(c != k)),
         "class_agreement": np.diag(coincidence) / votes,
     }
-    if positions is not None:
-        x = np.array(positions)
-        weight = 1 - (x[:, None] - x) ** 2 / (x[-1] - x[0]) ** 2
-        close = np.mean([np.mean([weight[a, b] for a, b in unit]) for unit in pairs])
-        chance = weight.sum() / (n_classes * (n_classes - 1)) * (share * (1 - share)).sum()
-        found |= {
-            "alpha_ordinal": alpha(between),
-            "alpha_interval": alpha(lambda c, k: (x[c] - x[k]) ** 2),
-            "ac2": beyond(close, chance),
-        }
-    return found
+    return found | ({"alpha_ordinal": alpha(between)} if ordered else {})
 
 
 COUNTS = st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=2, max_size=8)
@@ -189,10 +170,9 @@ COUNTS = st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=
 @given(COUNTS.filter(lambda rows: any(sum(row) >= 2 for row in rows)), st.booleans())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the definitions, where they divide by zero
 def test_statistics_are_their_definitions(counts, ordered):
-    positions = (-1.0, 0.5, 4.0) if ordered else None
-    result = quick(Annotations.from_counts(counts, positions=positions))
+    result = quick(Annotations.from_counts(counts, scale=ordered))
     with np.errstate(all="ignore"):
-        wanted = written_out(counts, positions)
+        wanted = written_out(counts, ordered)
         for k, row in enumerate(result.classes):
             np.testing.assert_allclose(float(row["agreement"]), wanted["class_agreement"][k], rtol=1e-9, atol=1e-12)
             two = [[row_[k], sum(row_) - row_[k]] for row_ in counts]
@@ -208,26 +188,19 @@ def test_statistics_are_their_definitions(counts, ordered):
                 np.testing.assert_allclose(got, value, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
-@pytest.mark.parametrize(("origin", "unit"), [(0.0, 1e-9), (2000.0, 1.0), (1e6, 0.1), (-0.1, 1e12)])
-def test_origin_and_unit_of_a_scale_do_not_matter(origin, unit):
-    rng = np.random.default_rng(0)
-    counts = rng.multinomial(5, rng.dirichlet([1.0] * 4, 50_000))
-    x = np.array([0.0, 1.0, 4.0, 9.0])
-    plain = quick(Annotations.from_counts(counts, positions=x))
-    moved = quick(Annotations.from_counts(counts, positions=origin + unit * x))
-    assert (moved.alpha_interval, moved.ac2) == pytest.approx((plain.alpha_interval, plain.ac2), rel=1e-9)
+def test_columns_need_not_be_in_the_order_of_the_scale():
+    votes = Annotations.from_counts(SIX_RATERS, classes=list("abcde"), scale=list("abcde"))
+    moved = votes.reorder(list("cadbe"))
+    assert moved.scale == (2.0, 0.0, 3.0, 1.0, 4.0)
+    assert quick(moved).alpha_ordinal == pytest.approx(quick(votes).alpha_ordinal, rel=1e-12)
 
 
 def test_one_level_leaves_nothing_to_explain_whatever_rounding_says():
-    result = quick(Annotations.from_counts([[0, 3, 0], [0, 7, 0]], positions=[0.1, 0.2, 0.7]))
-    assert np.isnan(result.alpha_interval)
-    assert np.isnan(result.alpha_ordinal)
-    assert result.ac2 == 1.0
+    assert np.isnan(quick(Annotations.from_counts([[0, 3, 0], [0, 7, 0]], scale=True)).alpha_ordinal)
 
 
-def test_nominal_data_have_no_ordinal_statistics():
-    result = quick(Annotations.from_counts(SIX_RATERS))
-    assert (result.alpha_ordinal, result.alpha_interval, result.ac2) == (None, None, None)
+def test_nominal_data_have_no_ordinal_statistic():
+    assert quick(Annotations.from_counts(SIX_RATERS)).alpha_ordinal is None
 
 
 def test_unused_classes_change_ac1_only():
@@ -259,18 +232,9 @@ def test_items_without_votes_and_with_one():
     assert result.kappa != pytest.approx(plain.kappa, rel=1e-6)  # the single vote counts among the shares
 
 
-@pytest.mark.parametrize(
-    ("votes", "message"),
-    [
-        (Annotations.from_counts([[1, 0], [0, 1]]), r"no item has more than one"),
-        (Annotations.from_table([], classes=["a", "b"]), r"no item has more than one"),
-        (Annotations.from_distributions([[0.5, 0.5]]), r"counts are unknown"),
-        (Annotations.from_counts([[0.5, 2]], weighted=True), r"count alike, but these have weights"),
-    ],
-)
-def test_agreement_needs_votes(votes, message):
-    with pytest.raises(ValueError, match=message):
-        votes.agreement()
+def test_agreement_needs_an_item_with_two_votes():
+    with pytest.raises(ValueError, match="agreement needs"):
+        Annotations.from_counts([[1, 0], [0, 1]]).agreement()
 
 
 @pytest.mark.parametrize("options", [{"level": 1.0}, {"level": 95}, {"n_resamples": -1}, {"n_resamples": 2.5}])
@@ -293,31 +257,6 @@ def test_intervals_are_percentiles_over_resampled_items():
     # standard error of such a quantile is about 0.006 here
     assert result.alpha.low == pytest.approx(low, abs=0.02)
     assert result.alpha.high == pytest.approx(high, abs=0.02)
-
-
-def test_grouped_and_single_draws_have_one_distribution():
-    """Many items with few patterns are drawn as frequencies, others item by item."""
-    rng = np.random.default_rng(0)
-    counts = rng.multinomial(3, [0.6, 0.4], size=400)
-    patterns = Patterns.group(counts, None)
-    assert len(patterns.counts) * 20 < 400
-    grouped = np.concatenate(list(resample(patterns.item, 4000, np.random.default_rng(1))))
-    single = Patterns(counts.astype(float), np.arange(400), None)
-    drawn = np.concatenate(list(resample(single.item, 4000, np.random.default_rng(2))))
-    assert grouped.sum(axis=1).tolist() == drawn.sum(axis=1).tolist() == [400.0] * 4000
-    for name in ("kappa", "alpha"):
-        a, b = patterns.statistics(grouped)[name], single.statistics(drawn)[name]
-        np.testing.assert_allclose(a.mean(), b.mean(), atol=5 * a.std() / np.sqrt(4000))
-        np.testing.assert_allclose(a.std(), b.std(), rtol=0.08)
-
-
-def test_patterns_are_the_items():
-    rng = np.random.default_rng(0)
-    counts = rng.integers(0, 3, (200, 3))
-    counts = counts[counts.any(axis=1)]
-    patterns = Patterns.group(counts, None)
-    np.testing.assert_array_equal(patterns.counts[patterns.item], counts)
-    assert len(patterns.counts) == len(np.unique(counts, axis=0))
 
 
 def test_seeds_and_levels():
@@ -383,10 +322,9 @@ def test_an_annotator_who_answers_at_random_stands_out():
     assert str(result).splitlines()[-1].startswith("'random'")
 
 
-@pytest.mark.parametrize("n_items", [60, 3000], ids=["single draws", "grouped draws"])
-def test_intervals_do_not_depend_on_the_order_of_the_rows(n_items):
+def test_intervals_do_not_depend_on_the_order_of_the_rows():
     rng = np.random.default_rng(3)
-    pairs = [(task, worker) for task in range(n_items) for worker in rng.choice(9, 4, replace=False)]
+    pairs = [(task, worker) for task in range(300) for worker in rng.choice(9, 4, replace=False)]
     table = pd.DataFrame(pairs, columns=["task", "worker"]).assign(label=rng.choice(list("abc"), len(pairs)))
     first, second = (
         Annotations.from_table(frame).agreement() for frame in (table, table.sample(frac=1.0, random_state=0))
@@ -406,15 +344,13 @@ def test_an_annotator_alone():
     assert np.isnan(eve["kappa"])
 
 
-def test_resampled_means_of_repeated_and_of_distinct_values():
-    rng = np.random.default_rng(0)
-    for values in (np.repeat([0.0, 0.5, 1.0], 100), rng.random(300)):
-        distinct, pattern = np.unique(values, return_inverse=True)
-        drawn = np.concatenate(list(resample(pattern, 5000, np.random.default_rng(1))))
-        means = drawn @ distinct / len(values)
-        assert means.shape == (5000,)
-        assert means.mean() == pytest.approx(values.mean(), abs=5 * values.std() / np.sqrt(300 * 5000))
-        assert means.std() == pytest.approx(values.std() / np.sqrt(300), rel=0.05)
+def test_resampled_means():
+    values = np.repeat([0.0, 0.5, 1.0], 100)
+    distinct, frequency = np.unique(values, return_counts=True)
+    means = np.concatenate(list(resample(frequency, 5000, np.random.default_rng(1)))) @ distinct / len(values)
+    assert means.shape == (5000,)
+    assert means.mean() == pytest.approx(values.mean(), abs=5 * values.std() / np.sqrt(300 * 5000))
+    assert means.std() == pytest.approx(values.std() / np.sqrt(300), rel=0.05)
 
 
 def test_without_workers_there_is_no_table_of_them():
@@ -435,11 +371,11 @@ def test_the_table_fits_a_terminal():
         "label": rng.integers(0, 31, 500),
     }
     frame = pd.DataFrame(table).assign(label=lambda f: [names[k] for k in f["label"]])
-    text = str(Annotations.from_table(frame, classes=names, positions=range(31), duplicates="keep").agreement())
+    text = str(Annotations.from_table(frame, classes=names, scale=True).agreement())
     assert max(map(len, text.splitlines())) <= 80
-    assert "… and 19 more classes" in text
-    assert text.endswith("… the 5 lowest of 40 workers")
-    assert len(text.splitlines()) < 50
+    assert "… and 19 more" in text
+    assert text.endswith("… the 10 lowest of 40 workers")
+    assert len(text.splitlines()) < 60
 
 
 def test_undefined_statistics_print_as_a_dash():
@@ -448,11 +384,11 @@ def test_undefined_statistics_print_as_a_dash():
 
 
 def test_json_round_trip():
-    result = Annotations.from_table(ROWS, ordered=True).agreement()
+    result = Annotations.from_table(ROWS, scale=True).agreement()
     told = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert told["schema_version"] == 1
     assert told["overall"]["alpha"] == {"value": result.alpha, "low": result.alpha.low, "high": result.alpha.high}
-    assert set(told["overall"]) == {"percent", "kappa", "alpha", "alpha_ordinal", "alpha_interval", "ac1", "ac2"}
+    assert set(told["overall"]) == {"percent", "kappa", "alpha", "alpha_ordinal", "ac1"}
     assert [row["class"] for row in told["classes"]] == ["a", "b"]
     assert [row["worker"] for row in told["workers"]] == ["ann", "bob", "eve"]
     alone = json.dumps(Annotations.from_counts([[3, 0], [2, 0]]).agreement().to_dict(), allow_nan=False)
@@ -461,7 +397,7 @@ def test_json_round_trip():
 
 
 def test_names_that_json_does_not_know_become_text():
-    votes = Annotations.from_counts([[2, 1]], classes=[np.str_("a"), (1, 2)])
+    votes = Annotations.from_counts([[2, 1]], classes=["a", (1, 2)])
     assert [row["class"] for row in votes.agreement().to_dict()["classes"]] == ["a", "(1, 2)"]
 
 

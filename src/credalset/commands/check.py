@@ -11,8 +11,8 @@ from credalset._typing import AnyArray
 from credalset.commands import shared
 from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json, ShowPython
+from credalset.io.scorer import calibration_of
 from credalset.sets.columns import columns as answers
-from credalset.tables.scorer import calibration_of
 from credalset.verdict import HEADLINES, LEVEL, Promise, judge, judge_groups, on_missing_bands, promise_of
 from credalset.votes import Annotations
 

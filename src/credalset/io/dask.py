@@ -8,6 +8,7 @@ every finished part with checksums of what it was made from and of itself; ``_ma
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import hashlib
 import json
 import shutil
@@ -21,7 +22,6 @@ from credalset._files import UNFINISHED, write_file
 from credalset.exceptions import ClusterError, FileFormatError, need, warn
 from credalset.io.files import find_files, readable
 from credalset.io.scorer import Scorer
-from credalset.io.store import MANIFEST as STORED
 from credalset.io.store import read_manifest, save
 from credalset.io.tables import BATCH_ROWS, READ_BUFFER, table_writer
 
@@ -334,22 +334,21 @@ def _run_on(client: Any, parts: list[Part], scorer: Scorer, plan: dict[str, Any]
 def _explained() -> Iterator[None]:
     """Turn what Dask raises when a cluster fails into one exception with a sentence."""
     from distributed import KilledWorker
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     advice = "What is finished stays; go on with resume=True."
     try:
         yield
     except KilledWorker as error:
         raise ClusterError(
-            f"workers died {RETRIES + 1} times over one part ({error.task}), most likely out of memory. Give them more, "
-            f"or write smaller row groups. {advice}"
+            f"workers died again and again over one part ({error.task}), most likely out of memory. Give them more, or "
+            f"write smaller row groups. {advice}"
         ) from None
     except TimeoutError as error:
         raise ClusterError(f"no worker came within {PATIENCE:.0f} seconds: {error}. {advice}") from None
-    except (CommClosedError, asyncio.CancelledError, ConnectionError) as error:
-        raise ClusterError(
-            f"the connection to the scheduler was lost: {error or type(error).__name__}. {advice}"
-        ) from None
+    except (CommClosedError, asyncio.CancelledError, concurrent.futures.CancelledError, ConnectionError) as error:
+        what = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise ClusterError(f"the connection to the scheduler was lost ({what}). {advice}") from None
 
 
 @contextmanager
@@ -371,12 +370,19 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
         "threads_per_worker": 1,
         "processes": True,
         "host": "127.0.0.1",
-        "dashboard_address": None,
+        "dashboard_address": "127.0.0.1:0",
+        "worker_dashboard_address": None,
+        "scheduler_kwargs": {"dashboard": False},
         "security": security,
         "env": {"CREDALSET_NUM_THREADS": "1"},
     }
+    settings = {
+        "distributed.nanny.pre-spawn-environ": MALLOC,
+        "distributed.scheduler.http.routes": [],  # no pages at all
+        "distributed.worker.http.routes": [],
+    }
     with (
-        dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC}),
+        dask.config.set(settings),
         distributed.LocalCluster(n_workers=n_workers, **options) as cluster,
         distributed.Client(cluster, security=security) as client,
     ):
@@ -408,4 +414,4 @@ def _dask() -> Any:
     return need("distributed", "Scoring with several workers", extra="dask")
 
 
-__all__ = ["STORED", "Part", "Summary", "connect", "local_cluster", "score_parquet"]
+__all__ = ["Part", "Summary", "connect", "local_cluster", "score_parquet"]

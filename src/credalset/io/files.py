@@ -120,9 +120,8 @@ def readable(name: str) -> Iterator[None]:
         what = str(error).strip().split("\n")[0][:300] or "it is cut short"
         if "invalid UTF8" in what:
             raise FileFormatError(_not_text(name)) from None
-        raise FileFormatError(
-            f"{name} cannot be read: {what.rstrip('.')}. Export it again, or mend the line."
-        ) from None
+        said = f"{name} cannot be read: {what.rstrip('.')}."
+        raise FileFormatError(f"{said} Export it again, or mend the line.") from None
 
 
 def _not_text(name: str) -> str:
@@ -134,11 +133,11 @@ def _arrow_zstd(stream: Any) -> Any:
 
 
 class _Joined(io.RawIOBase):
-    """A stream of which the first bytes were read already."""
+    """A stream of which the first bytes were read already; it owns the file under it, if one is given."""
 
-    def __init__(self, head: bytes, rest: Any) -> None:
+    def __init__(self, head: bytes, rest: Any, handle: int | None = None) -> None:
         super().__init__()
-        self.head, self.rest = head, rest
+        self.head, self.rest, self.handle = head, rest, handle
 
     def readable(self) -> bool:
         return True
@@ -150,21 +149,26 @@ class _Joined(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        self.rest.close()
+        if not self.closed:
+            self.rest.close()
+            if self.handle is not None:
+                os.close(self.handle)
         super().close()
 
 
 def open_file(file: File) -> tuple[bytes, Any]:
     """Open a file, unpacked; return its first bytes, with at least one whole line, and a stream of all of it."""
+    handle = None
     if file.path == STANDARD_STREAM:
         stream: Any = sys.stdin.buffer
     elif file.member is not None:
         with zipfile.ZipFile(file.path) as archive:  # stays open for as long as a member does
             stream = archive.open(file.member)
     else:
-        stream = open(file.path, "rb")  # noqa: SIM115  # closed with what wraps it
+        handle = os.open(file.path, os.O_RDONLY)  # closed with what wraps it, also if nobody reads on
+        stream = io.FileIO(handle, closefd=False)
     start = stream.read(6)
-    stream = io.BufferedReader(_Joined(start, stream), HEAD)
+    stream = io.BufferedReader(_Joined(start, stream, handle), HEAD)
     stream = next((unpack(stream) for mark, unpack in UNPACKERS.items() if start.startswith(mark)), stream)
     head = stream.read(HEAD)
     while b"\n" not in head and (more := stream.read(len(head))):

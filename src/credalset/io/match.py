@@ -76,7 +76,7 @@ def read_items(
     logits: bool = False,
     extra: Mapping[str, str] = NOTHING,
     classes: Sequence[Any] | None = None,
-    texts: bool | str = False,
+    texts: bool | str | None = False,
     encoding: str | None = None,
     strict: bool = False,
 ) -> ItemTable:
@@ -89,7 +89,8 @@ def read_items(
     id : str, optional
         Column that names the items; by default the first that has a usual name of a task.
     columns, classes, texts
-        As in `choose_columns`. Where neither columns nor classes are given, columns of words are left out.
+        As in `choose_columns`. Where neither columns nor classes are given, columns of words are left out; with
+        ``texts=None`` the only one is read as texts, if there are no numbers.
     logits : bool
         Whether to apply a softmax.
     extra : dict
@@ -102,14 +103,14 @@ def read_items(
     _check_present(table.schema, id, extra, path)
     taken = [id, *(column for role, column in extra.items() if role != "texts")]
     try:
-        reading = choose_columns(table.schema, taken, columns, classes, texts)
+        reading = choose_columns(table.schema, taken, columns, classes, texts or False)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     batches = iter(table.batches)
     first = next(batches, None)
     notes: list[str] = []
     if first is not None and columns is None and classes is None and not reading.texts:
-        reading, notes = _without_words(first, reading)
+        reading, notes = _without_words(first, reading, may_be_texts=texts is None)
     needed = [id, *reading.columns, *(column for role, column in extra.items() if role in ("groups", "weights"))]
     items: list[str] = []
     blocks: list[FloatArray] = []
@@ -162,8 +163,8 @@ def _check_present(schema: pa.Schema, id: str, extra: Mapping[str, str], path: s
             )
 
 
-def _without_words(batch: pa.RecordBatch, reading: Reading) -> tuple[Reading, list[str]]:
-    """Leave out columns of texts none of which is a number."""
+def _without_words(batch: pa.RecordBatch, reading: Reading, may_be_texts: bool) -> tuple[Reading, list[str]]:
+    """Leave out columns of texts none of which is a number; if there is nothing else, one may be what is read."""
     words = []
     for name in reading.columns:
         column = _column(batch, name)
@@ -172,6 +173,8 @@ def _without_words(batch: pa.RecordBatch, reading: Reading) -> tuple[Reading, li
     if not words:
         return reading, []
     left = [(n, label) for n, label in zip(reading.columns, reading.labels or (), strict=True) if n not in words]
+    if not left and may_be_texts and len(words) == 1:
+        return Reading(words, tuple(words), texts=True), []
     if not left:
         raise ValueError(f"no column holds numbers: {join_names(words)} hold words. Name the columns: columns=...")
     names, labels = zip(*left, strict=True)

@@ -39,7 +39,8 @@ def reads_texts(model: Any) -> bool | str:
     """Tell whether a model takes texts: the name of their column if it knows it."""
     if is_calibration(model):
         return False
-    for part in (model, getattr(model, "estimator_", None)):  # the one may know what the other does not
+    parts: tuple[Any, ...] = (model, getattr(model, "estimator_", None))
+    for part in parts:  # the one may know what the other does not
         if hasattr(part, "n_features_in_"):
             return False
         if hasattr(part, "text_name_in_"):
@@ -191,7 +192,7 @@ class Scorer:
         names = batch.schema.names
         options: dict[str, Any] = {}
         if self.groups is not None:
-            options["groups"] = as_calibrated(batch.column(names.index(self.groups)), self.calibration)
+            options["groups"] = as_calibrated(as_texts(batch.column(names.index(self.groups))), self.calibration)
         if self.weights is not None:
             options["weights"] = matrix(batch, [self.weights])[:, 0]
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
@@ -248,10 +249,10 @@ class Scorer:
         return pa.RecordBatch.from_pydict(found | answers)
 
 
-def as_calibrated(groups: pa.Array, calibration: Any) -> list[Any]:
+def as_calibrated(groups: Iterable[Any], calibration: Any) -> list[Any]:
     """Return groups as the calibration calls them: one table has 1 where another has the text ``1``."""
-    own = {str(key): key for key in calibration.group_keys}
-    return [own.get(str(group), group) for group in as_texts(groups)]
+    own = {str(key): key for key in calibration.groups or ()}
+    return [own.get(str(group), group) for group in groups]
 
 
 def _warn_dropped(n_dropped: int) -> None:

@@ -90,7 +90,6 @@ def read_table(
     ...     next(table.batches).to_pylist()
     [{'task': '007', 'yes': '0,2', 'no': '0,8'}, {'task': 'NA', 'yes': None, 'no': '1'}]
     """
-    need("pyarrow", "Reading tables")
     files = find_files(path)
     first = _open_table(files[0], format, encoding, delimiter, batch_rows)
 
@@ -111,21 +110,30 @@ def read_table(
 
 def read_records(
     path: str | Path, *, encoding: str | None = None, delimiter: str | None = None
-) -> Iterator[tuple[File, dict[str, Any]]]:
-    """Yield the rows of a table or the documents of JSON files as dicts of texts, with the file that they are from."""
+) -> tuple[list[tuple[File, list[dict[str, Any]]]], dict[str, Any]]:
+    """Read the rows of tables, or the documents of JSON files, as dicts of texts, file by file.
+
+    Also return what the Hugging Face library noted about the columns of a Parquet or Arrow file.
+    """
+    found: list[tuple[File, list[dict[str, Any]]]] = []
+    features: dict[str, Any] = {}
     for file in find_files(path):
         with readable(file.name):
             head, stream = open_file(file)
             if format_of(file.name, None, head) in ("json", "jsonl"):
-                yield from ((file, document) for document in _documents(file, head, stream, encoding))
+                found.append((file, list(_documents(file, head, stream, encoding))))
                 continue
         table = _open_table(file, None, encoding, delimiter, BATCH_ROWS, flat=False)
-        yield from ((file, row) for batch in table.batches for row in batch.to_pylist())
+        noted = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+        features |= noted.get("info", {}).get("features", {})
+        found.append((file, [row for batch in table.batches for row in batch.to_pylist()]))
+    return found, features
 
 
 def _open_table(
     file: File, format: str | None, encoding: str | None, delimiter: str | None, batch_rows: int, flat: bool = True
 ) -> Table:
+    need("pyarrow", "Reading tables")
     with readable(file.name):
         head, stream = open_file(file)
         format = format_of(file.name, format, head)
@@ -287,7 +295,7 @@ def _read_arrow(file: File, stream: Any, format: str, batch_rows: int) -> Table:
     is_plain = file.member is None and file.path != STANDARD_STREAM
     if is_plain:
         with open(file.path, "rb") as raw:
-            is_plain = not any(raw.read(6).startswith(mark) for mark in UNPACKERS)
+            is_plain = not raw.read(6).startswith(tuple(UNPACKERS))
     source: Any = file.path if is_plain else io.BytesIO(stream.read())  # the footer comes last: all of it is needed
     if format == "parquet":
         reader = parquet.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER)

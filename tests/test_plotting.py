@@ -23,7 +23,6 @@ from matplotlib.text import Text
 
 import credalset as cs
 from credalset import plotting
-from credalset.outline import area, from_plane, level_sets, outline, score_of, to_plane
 from credalset.plotting import style
 from credalset.scores import (
     InnerProduct,
@@ -35,6 +34,7 @@ from credalset.scores import (
     get_score,
 )
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.outline import area, from_plane, level_sets, outline, score_of, to_plane
 from tests.conftest import SCORES, random_predictions
 
 REGIONS = [name for name in SCORES if not name.startswith("normalized")]  # whose sets are those of other scores
@@ -852,7 +852,7 @@ def test_traced_outlines_have_no_idle_points(monkeypatch: pytest.MonkeyPatch) ->
     """Far fewer points than were traced, none of which is visibly off the outline that is left."""
     one = NegativeLogDensity().region([[[0.4, 9, 3, 3], [0.4, 3, 9, 3], [0.2, 0.5, 0.5, 4]]], -0.5)
     thin = outline(one)
-    monkeypatch.setattr("credalset.outline._thin", lambda loop: loop)
+    monkeypatch.setattr("credalset.sets.outline._thin", lambda loop: loop)
     full = outline(one)
     assert len(thin) == len(full)
     assert sum(map(len, thin)) < 0.4 * sum(map(len, full))

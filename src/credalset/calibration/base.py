@@ -206,7 +206,7 @@ def read_items(
     items = item_names(prediction)
     found = read_labels(labels, items=items, classes=names, n_classes=n_classes, name=labels_name)
     score.check_pairs(checked, found.distributions, labels_name)
-    if score.goes_by_order:
+    if score.is_ordinal:
         found.require_scale_order(labels_name)
     if len(checked) == 0:
         raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")

@@ -173,7 +173,7 @@ class CrossCalibration(BaseCalibration):
                 else:
                     result[rows] = _weighted(radii, fit.weights[order], folds[order], ratios[rows], level)
         self.fitted.warn_unseen(groups)
-        self.fitted.warn_infinite(result, codes, alpha, "the whole simplex")
+        self.fitted.warn_infinite(result, codes, alpha)
         return center, result
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from credalset.votes.names import Labels
 
 RATIO, SMALLEST = 1.02, 1e-4  # between neighbouring means that are tested, and from the largest to the smallest
 BOLDNESS = 0.9  # of the largest legal bet, so that no single value ruins the gambler
-PRIOR = 30.0  # values that the first guess of the spread counts for
+PRIOR = 10.0  # values that the first guess of the spread counts for
 ROUNDS = 500  # how often the bets are made anew
 
 

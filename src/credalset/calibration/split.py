@@ -16,7 +16,7 @@ from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import warn
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import item_names, name_array, per_item
+from credalset.votes.names import item_names, per_item
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,7 +176,7 @@ def name_sets(sets: CredalSet, classes: tuple[Any, ...] | None, items: tuple[Any
             f"{n_empty} of {len(sets)} credal sets are empty: no distribution scores below the threshold for these "
             "predictions. The coverage guarantee still holds on average; sets.is_empty() tells which they are."
         )
-    return replace(sets, classes=classes, items=None if items is None else name_array(items))
+    return replace(sets, classes=classes, items=items)
 
 
 def conformalize(

@@ -184,7 +184,6 @@ class Thresholds:
         weights: Any = None,
         *,
         quiet: bool = False,
-        everything: str = "the whole simplex",
     ) -> FloatArray:
         """Return one threshold per new item, (N,); ``quiet`` leaves out warnings of infinite ones."""
         codes, features, ratios = self.read_new(score, prediction, groups, weights)
@@ -195,7 +194,7 @@ class Thresholds:
             result[rows] = self.fits[code].threshold(alpha, prediction[rows], *new)
         if not quiet:
             self.warn_unseen(groups)
-            self.warn_infinite(result, codes, alpha, everything)
+            self.warn_infinite(result, codes, alpha)
         return result
 
     def p_values(
@@ -254,7 +253,7 @@ class Thresholds:
                 f"{join_names(self.groups)}. The sets of such items hold everything."
             )
 
-    def warn_infinite(self, thresholds: FloatArray, codes: IntArray, alpha: Fraction, everything: str) -> None:
+    def warn_infinite(self, thresholds: FloatArray, codes: IntArray, alpha: Fraction) -> None:
         """Warn of infinite thresholds in groups with calibration items, and say why."""
         infinite = np.isposinf(thresholds) & (codes >= 0)
         if not infinite.any():
@@ -276,7 +275,7 @@ class Thresholds:
             )
         n_infinite = int(infinite.sum())
         which = "The threshold is" if n_infinite == len(thresholds) else f"{n_infinite} thresholds are"
-        warn(f"{which} infinite at alpha={float(alpha):g} and such sets are {everything}: {reason}.")
+        warn(f"{which} infinite at alpha={float(alpha):g} and such sets hold everything: {reason}.")
 
     def describe(self) -> str:
         """Return what the thresholds add to the description of a calibration."""

@@ -212,7 +212,8 @@ def _documents(file: File, head: bytes, stream: Any, encoding: str | None) -> It
     if second is None and isinstance(first, list):
         every: Iterator[Any] = iter(first)
     elif second is None and isinstance(first, dict) and first and all(isinstance(v, dict) for v in first.values()):
-        every = iter([{"id": key} | value for key, value in first.items()] if len(first) > 1 else [first])
+        by_id = len(first) > 1 or ".json" in Path(file.name).suffixes  # one record of JSON Lines may hold an object
+        every = iter([{"id": key} | value for key, value in first.items()] if by_id else [first])
     else:
         every = chain([value for value in (first, second) if value is not None], found)
     for number, document in enumerate(every):

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from credalset.votes.tables import is_missing
+
 Record = dict[str, Any]
 
 
@@ -89,9 +91,9 @@ def dig(record: Any, path: str) -> Any:
 
 
 def text_of(value: Any) -> Any:
-    """Return a value as the text that stands in the file; None stays None, a list is a list of texts."""
-    if value is None or isinstance(value, str):
-        return value
+    """Return a value as the text that stands in the file; None where it is empty, a list of texts for a list."""
+    if isinstance(value, str) or is_missing(value):
+        return value if isinstance(value, str) and value else None
     if isinstance(value, bool):
         return "true" if value else "false"
     return [text_of(one) for one in value] if isinstance(value, list | tuple) else str(value)
@@ -102,6 +104,6 @@ def read_records(path: str | Path, given: dict[str, Any], encoding: str | None, 
     from credalset.io import tables
 
     files, features = tables.read_records(path, encoding=encoding, delimiter=delimiter)
-    name = files[0][0].name if len(files) == 1 else f"{len(files)} files in {path}"
+    name = Path(files[0][0].name).name if len(files) == 1 else f"{len(files)} files in {path}"
     folder = Path(path) if Path(path).is_dir() else None
     return Export(name, [(file.stem, records) for file, records in files], given, folder, features)

@@ -1,4 +1,4 @@
-"""Results of repeated runs as violins: coverage, efficiency or thresholds per score, level, classes or votes."""
+"""Charts: envelopes of sets over any number of classes, and violins of repeated runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from credalset._guessing import explained
-from credalset._typing import AnyArray, FloatArray
+from credalset._typing import AnyArray, ArrayLike, FloatArray
 from credalset.plotting import style
-from credalset.plotting.fitting import name_ticks
+from credalset.sets.credal_set import CredalSet
 
-WIDTH = 0.8  # of all violins at one tick
+SPREAD = 0.72  # of the room of a class that the bars of all sets share
+MAX_SETS = 50  # side by side; bars of more are thinner than their edges
+VIOLINS = 0.8  # width of all violins at one tick
 DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.0}
 NICE_NAMES = {
     "alpha": "α",
@@ -24,7 +25,93 @@ NICE_NAMES = {
 }
 
 
-@explained
+def envelopes(
+    sets: CredalSet,
+    *,
+    truth: ArrayLike | None = None,
+    votes: ArrayLike | None = None,
+    prediction: bool = True,
+    classes: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the smallest and largest probability of every class in one or several sets, side by side.
+
+    A set is smaller than the box that the intervals span: its probabilities sum to one.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        One set or a few, 50 at most, over any number of classes. Empty ones have an entry in the legend, but no bars.
+    truth, votes : array of shape (K,) or (N, K), optional
+        True distribution (orange squares) and votes (blue triangles), shared or per set.
+    prediction : bool
+        Whether to mark the centres: predictions, or the modes of predicted Dirichlets (black circles).
+    classes : sequence of K names, optional
+        Names of the classes; those the sets know, or their numbers.
+    labels : sequence of N names, optional
+        Names of the sets for the legend; by default those of the items, or numbers.
+    legend : bool
+        Whether to add a legend above.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.5, 0.3, 0.1, 0.1]], threshold=0.1)
+    >>> ax = envelopes(sets, classes=["cat", "dog", "deer", "frog"], ax=Figure().subplots())
+    >>> [bar.get_height().round(2).item() for bar in ax.patches]
+    [0.2, 0.2, 0.2, 0.2]
+    """
+    style.check_sets(sets)
+    n, k = len(sets), sets.n_classes
+    if n > MAX_SETS:
+        raise ValueError(f"sets holds {n} sets, but at most {MAX_SETS} can be told apart. Select a few: sets[:5].")
+    names = style.class_names(classes, sets)
+    known = [f"set {i}" for i in range(n)] if sets.items is None else list(map(str, sets.items))
+    entries = style.check_names(labels, "labels", n) or (["credal set"] if n == 1 else known)
+    marks = style.given_marks(sets, truth, votes, per_set=True)
+    is_new = ax is None
+    ax = style.axes_or_new(ax, width=style.SINGLE if k * n <= 16 else style.DOUBLE, height=2.3)
+    lower, upper = sets.envelope()
+    size = float(np.clip(260.0 * SPREAD / (k * n), 2.0, 6.0))
+    highest = [np.nan_to_num(upper).max(), *(points.max() for points, _, _ in marks)]
+    for i, (colour, is_empty) in enumerate(zip(style.colors(n), sets.is_empty(), strict=True)):
+        places = np.arange(k) + (i - (n - 1) / 2) * SPREAD / n
+        if is_empty:
+            entries[i] = style.note_empty(ax, entries[i], colour)
+        else:
+            look: dict[str, Any] = {"color": (colour, 0.4), "edgecolor": colour, "linewidth": 0.8, "zorder": 2}
+            ax.bar(places, upper[i] - lower[i], 0.86 * SPREAD / n, lower[i], label=entries[i], **look)
+        if prediction:
+            kind, name = (style.CROSSED, "prediction, empty set") if is_empty else (style.PREDICTION, "prediction")
+            ax.plot(places, sets.center[i], label=name, **style.mark(kind, 0.7 * size))
+            highest.append(sets.center[i].max())
+        for points, name, kind in marks:
+            ax.plot(places, points[i % len(points)], label=name, **style.mark(kind, size))
+    _finish_envelopes(ax, names, float(max(highest)))
+    if legend:
+        style.add_legend(ax, is_new=is_new, first=entries)
+    return ax
+
+
+def _finish_envelopes(ax: Axes, names: Sequence[str], highest: float) -> None:
+    k = len(names)
+    for edge in np.arange(0.5, k - 1) if k <= 40 else ():
+        ax.axvline(edge, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
+    top = 1.0 if highest > 0.5 or highest <= 0 else 1.1 * highest  # with many classes every probability is small
+    ax.set_xlim(-0.5, k - 0.5)
+    ax.set_ylim(-0.02 * top, 1.02 * top)
+    ax.set_ylabel("probability")
+    style.tidy(ax)
+    every = int(np.ceil(k / 40))  # names beyond would run into each other
+    style.name_ticks(ax, range(0, k, every), names[::every])
+    ax.tick_params(axis="x", length=0)
+
+
 def violins(
     results: Any,
     *,
@@ -40,7 +127,7 @@ def violins(
     Parameters
     ----------
     results : list of dict, data frame, or mapping of columns
-        One row per run, such as the rows of `ConformalCredalClassifier.evaluate` for several seeds.
+        One row per run, such as the rows of `credalset.evaluate` for several seeds.
     x, y : str
         Columns for the horizontal axis (numbers in order, names as they first appear) and of the numbers to show, of
         which infinite ones are counted at the upper edge.
@@ -73,7 +160,7 @@ def violins(
     for level, line in lines:
         colour = colours[hues.index(level)] if hue == "alpha" and level in hues else style.GREY
         ax.axhline(line, color=colour, zorder=1, **DASHED)
-    width = WIDTH / len(hues)
+    width = VIOLINS / len(hues)
     for i, tick in enumerate(ticks):
         for j, level in enumerate(hues):
             rows = (data[x] == tick) & (True if level is None else data[str(hue)] == level)
@@ -81,9 +168,9 @@ def violins(
     ax.set_xlim(-0.5, len(ticks) - 0.5)
     ax.set(xlabel=NICE_NAMES.get(x, x), ylabel=NICE_NAMES.get(y, y))
     style.tidy(ax)
-    name_ticks(ax, range(len(ticks)), [_text(tick) for tick in ticks])
+    style.name_ticks(ax, range(len(ticks)), [_text(tick) for tick in ticks])
     if legend and hues != [None]:
-        _legend(ax, str(hue), hues, colours, bool(lines))
+        _violin_legend(ax, str(hue), hues, colours, bool(lines))
     return ax
 
 
@@ -103,12 +190,12 @@ def _draw_violin(ax: Axes, position: float, values: FloatArray, width: float, co
         ax.plot([position - half, position + half], [finite.mean()] * 2, color="black", linewidth=1.2, zorder=4)
     n_infinite = int(np.isposinf(values).sum())
     if n_infinite:
-        transform = ax.get_xaxis_transform()
         text = "∞" if n_infinite == 1 else f"{n_infinite}×∞"
-        ax.text(position, 1.0, text, transform=transform, ha="center", va="bottom", fontsize=style.TINY, color=colour)
+        look: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": style.TINY, "color": colour}
+        ax.text(position, 1.0, text, transform=ax.get_xaxis_transform(), **look)
 
 
-def _legend(ax: Axes, hue: str, hues: Sequence[Any], colours: Sequence[Any], with_nominal: bool) -> None:
+def _violin_legend(ax: Axes, hue: str, hues: Sequence[Any], colours: Sequence[Any], with_nominal: bool) -> None:
     handles: list[Any] = [Patch(facecolor=(colour, 0.4), edgecolor=colour) for colour in colours]
     labels = [_text(level) for level in hues]
     if with_nominal:
@@ -136,7 +223,15 @@ def _nominal_lines(nominal: float | str | bool | None, y: str, alphas: AnyArray 
 
 def _columns(results: Any, names: Sequence[str], optional: Sequence[str]) -> dict[str, AnyArray]:
     """Columns of a data frame (pandas, polars, pyarrow), of a mapping, or of rows that are mappings."""
-    table = results if isinstance(results, Mapping) or hasattr(results, "columns") else _from_rows(results)
+    table = results
+    if not isinstance(results, Mapping) and not hasattr(results, "columns"):
+        rows = list(results) if isinstance(results, Iterable) and not isinstance(results, str) else [results]
+        if not all(isinstance(row, Mapping) for row in rows):
+            raise TypeError(
+                f"results must be a list of dicts, a data frame or a mapping of columns, not {type(results).__name__}."
+            )
+        every = dict.fromkeys(title for row in rows for title in row)
+        table = {title: [row.get(title) for row in rows] for title in every}
     titles = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
     missing = [name for name in names if name not in titles]
     if missing:
@@ -144,34 +239,20 @@ def _columns(results: Any, names: Sequence[str], optional: Sequence[str]) -> dic
             f"results has no column {', '.join(map(repr, missing))}; it has {', '.join(map(str, titles)) or 'none'}. "
             "Choose x, y and hue among them."
         )
-    wanted = [*names, *(name for name in optional if name in titles and name not in names)]
-    found = {name: np.asarray(table[name]) for name in wanted}
+    found = {name: np.asarray(table[name]) for name in dict.fromkeys([*names, *optional]) if name in titles}
     if len(found[names[0]]) == 0:
         raise ValueError("results has no rows. Pass at least one.")
     return found
-
-
-def _from_rows(results: Any) -> dict[str, list[Any]]:
-    if not isinstance(results, Iterable) or isinstance(results, str):
-        raise TypeError(
-            f"results must be a list of dicts, a data frame or a mapping of columns, but is a {type(results).__name__}."
-        )
-    rows = list(results)
-    odd = next((row for row in rows if not isinstance(row, Mapping)), None)
-    if odd is not None:
-        raise TypeError(f"results must hold one dict per row, but holds a {type(odd).__name__}: {odd!r}.")
-    titles = dict.fromkeys(title for row in rows for title in row)
-    return {title: [row.get(title) for row in rows] for title in titles}
 
 
 def _numbers(column: AnyArray, name: str) -> FloatArray:
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"column {name!r} must hold numbers, but holds {column[0]!r}. Choose another y.") from None
+        raise TypeError(f"y={name!r} must be a column of numbers, but holds {column[0]!r}. Choose another y.") from None
     bad = np.isnan(values) | np.isneginf(values)
     if bad.any():
-        raise ValueError(f"column {name!r} has no number in {int(bad.sum())} of {len(bad)} rows. Drop these rows.")
+        raise ValueError(f"y={name!r} has no number in {int(bad.sum())} of {len(bad)} rows. Drop these rows.")
     return values
 
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for those who import this file
 from scores import print_table
 
 import credalset as cs
-from credalset.calibration.quantile_regression import conditional_quantiles
+from credalset.calibration.conditional import conditional_quantiles
 from credalset.datasets import load_chaosnli, load_cifar10h
 from credalset.datasets.download import DataNotFoundError
 from credalset.predictors import SoftLabelClassifier

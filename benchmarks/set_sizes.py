@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for those who import this file
 from scores import print_table
 
 import credalset as cs
-from credalset.calibration.quantile import conformal_rank
+from credalset.calibration.levels import conformal_rank
 from credalset.datasets import load_chaosnli, load_cifar10h, make_synthetic
 from credalset.datasets.download import DataNotFoundError
 from credalset.exceptions import CredalSetWarning

@@ -19,6 +19,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -54,7 +55,7 @@ print(texts[0], records[votes.items[0]])
 # %%
 order = np.random.default_rng(0).permutation(len(votes))
 train, calibrate, new = np.array_split(order, 3)
-texts = np.array(texts)
+texts = pd.Series(texts, index=list(votes.items))
 
 # %% [markdown]
 # ## 3. A model that predicts disagreement
@@ -65,7 +66,7 @@ texts = np.array(texts)
 # %%
 learner = make_pipeline(TfidfVectorizer(), cs.SoftLabelClassifier(LogisticRegression(C=100, max_iter=1000)))
 clf = cs.ConformalCredalClassifier(learner, "kl")
-clf.fit(texts[train], votes[train]).conformalize(texts[calibrate], votes[calibrate])
+clf.fit(texts.iloc[train], votes[train]).conformalize(texts.iloc[calibrate], votes[calibrate])
 
 # %% [markdown]
 # ## 4. Is the promise kept, and has the model learned anything?
@@ -74,19 +75,19 @@ clf.fit(texts[train], votes[train]).conformalize(texts[calibrate], votes[calibra
 # that is no narrower has learned nothing from the words (bags of words on ChaosNLI hardly do).
 
 # %%
-print(clf.evaluate(texts[new], votes[new], alpha=[0.05, 0.1, 0.2]))
+print(clf.evaluate(texts.iloc[new], votes[new], alpha=[0.05, 0.1, 0.2]))
 
 # %% [markdown]
 # ## 5. Sets for new texts
 
 # %%
-sets = clf.predict_set(texts[new], alpha=0.1)
+sets = clf.predict_set(texts.iloc[new], alpha=0.1)
 lower, upper = sets.envelope()
 for row in range(3):
     shares = ", ".join(
         f"{name} {low:.0%} to {high:.0%}" for name, low, high in zip(votes.classes, lower[row], upper[row], strict=True)
     )
-    print(f"{texts[new][row][:70]}\n    {shares}")
+    print(f"{texts.iloc[new].iloc[row][:70]}\n    {shares}")
 
 # %% [markdown]
 # ## 6. A decision
@@ -113,7 +114,7 @@ for action, number in zip(actions, np.bincount(choice, minlength=n_classes + 1),
 
 # %%
 worth = votes[new].distributions @ utility.T
-trusting = (clf.predict_proba(texts[new]) @ utility.T).argmax(axis=1)
+trusting = (clf.predict_proba(texts.iloc[new]) @ utility.T).argmax(axis=1)
 for way, chosen in (("by the sets", choice), ("by the prediction", trusting)):
     by_machine = chosen < n_classes
     wrong = by_machine & (worth.argmax(axis=1) != chosen)
@@ -123,6 +124,6 @@ for way, chosen in (("by the sets", choice), ("by the prediction", trusting)):
 # ## 8. A page for those who were not here
 
 # %%
-report = cs.report(clf, texts[new], votes[new], "messages.html", items=votes[new].items, texts=texts[new].tolist())
+report = cs.report(clf, texts.iloc[new], votes[new], "messages.html", texts=texts.iloc[new].tolist())
 print(report.verdict.sentence)
 print(report.queue)

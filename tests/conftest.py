@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from credalset.scores import (
     KullbackLeibler,
     NegativeLogDensity,
     Normalized,
-    Prototypes,
     RelativeLikelihood,
     Score,
     TotalVariation,
@@ -50,7 +50,6 @@ SCORES: dict[str, Score] = {
     "normalized-ws": Normalized(Wasserstein(), offset=0.1),
     "normalized-kl": Normalized(KullbackLeibler(), offset=0.1),
     "normalized-inner": Normalized(InnerProduct(), offset=0.05),
-    "prototypes": Prototypes(),
     "intervals": Intervals(),
 }
 
@@ -66,11 +65,15 @@ def score(request: pytest.FixtureRequest) -> Score:
     return SCORES[request.param]
 
 
-def random_predictions(score: Score, n: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """Predictions of the right order, some sharp, some flat, none degenerate."""
-    distributions = rng.dirichlet(np.ones(n_classes), n)
+def make_predictions(score: Score, distributions: np.ndarray) -> Any:
+    """Predictions of the score's own kind around distributions (n, K)."""
     if score.name == "intervals":
-        return np.stack([distributions, *rng.gamma(2.0, 0.1, (2, n, n_classes))], axis=1)
+        return np.stack([distributions, *np.random.default_rng(1).gamma(2.0, 0.1, (2, *distributions.shape))], axis=1)
     if score.order == "first":
         return distributions
-    return 1.0 + distributions * rng.gamma(2.0, 5.0, (n, 1))
+    return 1.0 + distributions * np.random.default_rng(1).gamma(2.0, 5.0, (len(distributions), 1))
+
+
+def random_predictions(score: Score, n: int, n_classes: int, rng: np.random.Generator) -> Any:
+    """Predictions of the right kind, some sharp, some flat, none degenerate."""
+    return make_predictions(score, rng.dirichlet(np.ones(n_classes), n))

@@ -86,8 +86,7 @@ def test_every_form_of_labels_is_read_alike(door: str) -> None:
     expected = ask(DATA.counts)
     forms: list[Any] = [COUNTS, votes, pl.DataFrame(DATA.counts, schema=list(CLASSES)), DATA.counts.tolist()]
     if door not in COUNT_DOORS:
-        shares = cs.Annotations.from_distributions(DATA.counts / 12, classes=CLASSES, items=ITEMS)
-        forms += [DATA.counts / 12, COUNTS / 12, shares]
+        forms += [DATA.counts / 12, COUNTS / 12]
     for labels in forms:
         assert same(ask(labels), expected), type(labels)
 
@@ -156,10 +155,6 @@ def test_numbers_as_names() -> None:
     expected = cs.conformalize(prediction, numbered).scores
     assert np.array_equal(cs.conformalize(prediction, numbered.iloc[ORDER]).scores, expected)
     assert np.array_equal(cs.conformalize(prediction.iloc[ORDER], numbered).scores, expected)
-    votes = cs.Annotations.from_counts(DATA.counts, classes=CLASSES)
-    assert np.array_equal(cs.conformalize(prediction, votes[ORDER]).scores, expected)
-    with pytest.raises(ValueError, match="number the same 120 items in different orders, and it is not clear"):
-        cs.conformalize(prediction.iloc[ORDER], votes)
 
 
 def test_names_that_repeat() -> None:
@@ -172,13 +167,13 @@ def test_names_that_repeat() -> None:
 
 def test_votes_with_names_for_an_estimator_without() -> None:
     """Fitted on plain arrays, an estimator calls its classes 0, 1, …: names that others know are welcome."""
-    fitted = cs.ConformalCredalClassifier(LogisticRegression()).fit(DATA.X, DATA.counts).estimator_
-    clf = cs.ConformalCredalClassifier(fitted).conformalize(DATA.X, cs.Annotations.from_counts(COUNTS))
+    fitted = cs.ConformalCredalClassifier(LogisticRegression()).fit(FEATURES, DATA.counts).estimator_
+    clf = cs.ConformalCredalClassifier(fitted).conformalize(FEATURES, cs.Annotations.from_counts(COUNTS))
     assert clf.classes_.tolist() == list(CLASSES)
-    assert clf.predict_set(DATA.X[:2]).classes == CLASSES
-    assert clf.evaluate(DATA.X, COUNTS[["yes", "no", "maybe"]], 0.2) == clf.evaluate(DATA.X, COUNTS, 0.2)
+    assert clf.predict_set(FEATURES[:2]).classes == CLASSES
+    assert clf.evaluate(FEATURES, COUNTS[["yes", "no", "maybe"]], 0.2) == clf.evaluate(FEATURES, COUNTS, 0.2)
     with pytest.raises(ValueError, match=r"Y has 2 classes \(columns\), but 3 are expected"):
-        cs.ConformalCredalClassifier(fitted).conformalize(DATA.X, COUNTS[["no", "yes"]] + 1)
+        cs.ConformalCredalClassifier(fitted).conformalize(FEATURES, COUNTS[["no", "yes"]] + 1)
 
 
 def test_classes_given_and_classes_known() -> None:
@@ -202,16 +197,6 @@ def test_sets_know_their_items() -> None:
     assert np.array_equal(CLASSIFIER.predict_set(FEATURES).items, ITEMS)
     assert sets.contains(COUNTS.iloc[[3]], broadcast=True).shape == (120, 1), "candidates for all sets are no items"
     assert PLAIN.predict_set(PREDICTION.to_numpy(), 0.3).items is None
-
-
-@pytest.mark.parametrize("door", ALL_DOORS)
-def test_wide_tables_are_no_labels(door: str) -> None:
-    codes = np.random.default_rng(1).integers(0, 3, (120, 3)).astype(float)
-    with_gaps = codes.copy()
-    with_gaps[::7, 1] = np.nan
-    for wide in (pd.DataFrame(codes, columns=["rater 1", "rater 2", "rater 3"]), with_gaps):
-        with pytest.raises(ValueError, match=r"wide table.*use Annotations\.from_wide|name different classes"):
-            ALL_DOORS[door](wide)
 
 
 def test_hard_labels_are_matched_too() -> None:

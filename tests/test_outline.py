@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credalset.outline import area, from_plane, outline, outlines, to_plane
+from credalset.sets.outline import area, from_plane, outline, outlines, to_plane
 from credalset.scores import (
     Hellinger,
     InnerProduct,

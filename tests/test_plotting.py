@@ -23,7 +23,7 @@ from matplotlib.text import Text
 
 import credalset as cs
 from credalset import plotting
-from credalset.outline import area, from_plane, level_sets, outline, score_of, to_plane
+from credalset.sets.outline import area, from_plane, level_sets, outline, score_of, to_plane
 from credalset.plotting import style
 from credalset.scores import (
     InnerProduct,
@@ -852,7 +852,7 @@ def test_traced_outlines_have_no_idle_points(monkeypatch: pytest.MonkeyPatch) ->
     """Far fewer points than were traced, none of which is visibly off the outline that is left."""
     one = NegativeLogDensity().region([[[0.4, 9, 3, 3], [0.4, 3, 9, 3], [0.2, 0.5, 0.5, 4]]], -0.5)
     thin = outline(one)
-    monkeypatch.setattr("credalset.outline._thin", lambda loop: loop)
+    monkeypatch.setattr("credalset.sets.outline._thin", lambda loop: loop)
     full = outline(one)
     assert len(thin) == len(full)
     assert sum(map(len, thin)) < 0.4 * sum(map(len, full))
@@ -890,7 +890,7 @@ def test_cross_conformal_sets_are_traced(score: str) -> None:
     models = 0.6 * np.array([[0.5, 0.3, 0.2]]) + 0.4 * rng.dirichlet(np.full(3, 2.0), (3, 1))
     if score == "so":
         guess, models = 1 + 10 * guess, 1 + 10 * models
-    sets = cs.cross_conformalize(guess, truth, folds, score=score, exact=True).predict_set(list(models), alpha=0.2)
+    sets = cs.cross_conformalize(guess, truth, folds, score=score).predict_set(list(models), alpha=0.2)
     assert sets.shape == "cross-conformal set"
     loops = outline(sets)
     value, error = sets.volume(return_error=True, n_rays=100_000)

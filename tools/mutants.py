@@ -192,13 +192,6 @@ FAULTS = [
         "tests/test_seen.py",
     ),
     Fault(
-        "columns in another order than the scale of the votes are taken for its levels",
-        "calibration/base.py",
-        "if score.goes_by_order and names is not None",
-        "if score.goes_by_order and names is None",
-        "tests/test_column_order.py",
-    ),
-    Fault(
         "tidied labels lose the classes that are written with a capital letter",
         "annotations/counting.py",
         "if rules.tidy else class_names",

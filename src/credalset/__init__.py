@@ -18,7 +18,6 @@ from credalset import datasets, labels, metrics, scores, simplex
 from credalset._guesses import IN_PACKAGE
 from credalset._guessing import missing_name
 from credalset._version import __version__
-from credalset.annotations import Annotations
 from credalset.calibration import (
     AnnotatorSampling,
     BoundedNoise,
@@ -27,16 +26,17 @@ from credalset.calibration import (
     CoverageDistribution,
     CrossCalibration,
     FewVotes,
+    Guarantee,
     Stream,
     UnbiasedVotes,
     conformalize,
     cross_conformalize,
     epsilon_from_counts,
-    vote_bands,
 )
 from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
 from credalset.scores import Score, get_score
 from credalset.sets import CredalSet, QueueRules
+from credalset.votes import Annotations
 
 if TYPE_CHECKING:
     from credalset import distributed as distributed
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from credalset._splits import train_conformalize_test_split
     from credalset.classifier import ConformalCredalClassifier
     from credalset.evaluation import evaluate
-    from credalset.persistence.load import load
+    from credalset.io.store import load
     from credalset.predictors import SoftLabelClassifier
     from credalset.reporting import report
     from credalset.tables import Scorer
@@ -57,7 +57,7 @@ _LAZY = {
     "SoftLabelClassifier": "credalset.predictors",
     "Scorer": "credalset.tables",
     "evaluate": "credalset.evaluation",
-    "load": "credalset.persistence.load",
+    "load": "credalset.io.store",
     "report": "credalset.reporting",
 }
 # Packages behind an extra, or that import one.
@@ -99,6 +99,7 @@ __all__ = [
     "CrossCalibration",
     "FewVotes",
     "FileFormatError",
+    "Guarantee",
     "MissingExtraError",
     "QueueRules",
     "Score",
@@ -121,5 +122,4 @@ __all__ = [
     "scores",
     "simplex",
     "train_conformalize_test_split",
-    "vote_bands",
 ]

@@ -1,52 +1,117 @@
 """Write files and folders so that they are there whole or not at all, even if the machine stops in between.
 
-Everything is written under a hidden name beside its destination and then renamed into place. Replacing an older folder
-takes two renames; a machine that dies between them leaves the old one whole in a hidden folder beside the path.
+Everything is written under a hidden name beside its destination and renamed into place once it is on the disk. An older
+folder is exchanged with the new one in one step where the system can (Linux); elsewhere two renames are needed, and a
+machine that dies between them leaves whole copies under hidden names, which `find_leftovers` lists.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # Windows: leftovers of writers that died stay, as nobody can tell them from those at work
+    fcntl = None  # type: ignore[assignment]
+
 UNFINISHED = ".part"  # end of the hidden names
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 @contextmanager
 def staged(path: Path) -> Iterator[Path]:
     """Give a hidden name to write a file to; once it is written, it replaces an older file at ``path``."""
-    staging = _hidden_name(path)
-    try:
+    with _reserved(path, Path.touch) as staging:
         yield staging
         _sync(staging)
         staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)
 
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a file, replacing an older one; folders above it are created."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with staged(path) as staging:
         staging.write_bytes(data)
 
 
 def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     """Write a folder with files by name, replacing an older folder; folders above it are created."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = _hidden_name(path)
-    staging.mkdir()
-    try:
+    with _reserved(path, Path.mkdir) as staging:
         for name, data in files.items():
             (staging / name).write_bytes(data)
             _sync(staging / name)
         _swap_in(staging, path)
+
+
+def find_leftovers(path: Path) -> list[Path]:
+    """Return what stands beside ``path`` under its hidden names: writes under way, or that were cut off."""
+    return sorted(path.parent.glob(f".{path.name}.*{UNFINISHED}")) if path.name else []
+
+
+def sweep(path: Path) -> None:
+    """Remove leftovers of writers that died; those of writers at work are locked and stay."""
+    for leftover in find_leftovers(path) if fcntl is not None else ():
+        handle = _lock(leftover)
+        if handle is not None:
+            _remove(leftover)
+            os.close(handle)
+
+
+@contextmanager
+def _reserved(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """Make a hidden file or folder that is locked as long as this process works on it, and remove what is left of it.
+
+    Errors of a full disk, which the system reports without a name, name the destination.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = None
+    while handle is None:  # another process may sweep it away before it is locked
+        staging = _hidden_name(path)
+        make(staging)
+        handle = _lock(staging)
+    try:
+        yield staging
+    except OSError as error:
+        number = errno.ENOSPC if "No space left" in str(error) else error.errno
+        if number not in FULL or error.filename not in (None, str(staging)):
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from error
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        _remove(staging)
+        os.close(handle)
+    sweep(path)
+
+
+def _lock(path: Path) -> int | None:
+    """Lock a file or folder until the handle is closed or the process ends; None if it is locked or gone."""
+    if fcntl is None:
+        return os.open(os.devnull, os.O_RDONLY)
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.exists():
+            return handle
+    except OSError:
+        pass
+    os.close(handle)
+    return None
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _hidden_name(path: Path) -> Path:
@@ -62,15 +127,21 @@ def _sync(path: Path) -> None:
 def _swap_in(staging: Path, path: Path) -> None:
     if not path.exists():
         staging.rename(path)
-        return
-    retired = _hidden_name(path)
-    retired.mkdir()
+    elif not _exchange(staging, path):
+        retired = _hidden_name(path)
+        path.rename(retired)
+        try:
+            staging.rename(path)
+        except BaseException:
+            retired.rename(path)  # if this fails too, the old folder stays where it is, whole
+            raise
+        shutil.rmtree(retired, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False where the system or the file system cannot."""
     try:
-        path.rename(retired / "old")
-        staging.rename(path)
-    except BaseException:
-        if (retired / "old").exists():
-            (retired / "old").rename(path)  # if this fails too, the old folder stays where it is, whole
-        retired.rmdir()
-        raise
-    shutil.rmtree(retired, ignore_errors=True)
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)

@@ -54,6 +54,8 @@ def check_choice(value: object, name: str, options: Iterable[object]) -> None:
 
 def as_numbers(value: Any, name: str, hint: str = "Pass plain numbers.") -> FloatArray:
     """Convert to a float64 array of any shape; refuse what holds no real numbers in our words, not in NumPy's."""
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked values. Fill them in, or leave these items out.")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):

@@ -14,10 +14,9 @@ from credalset._guessing import explained
 from credalset._text import Rows, number_text, table_text
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import Checked
-from credalset.annotations.labels import Labels, row_names
-from credalset.annotations.seen import NOTHING
+from credalset.annotations.labels import Labels, in_item_order, row_names
 from credalset.calibration import Calibration, CrossCalibration, conformalize
-from credalset.calibration.base import as_level, beside, per_item
+from credalset.calibration.base import as_level
 from credalset.calibration.noise import Noise
 from credalset.exceptions import CredalSetWarning, warn
 from credalset.metrics.size import evenly
@@ -128,7 +127,7 @@ class Constant:
             return None
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the model's calibration has said it
             made = conformalize(rows, labels, score, noise=noise, groups=groups, weights=weights)
-        return cls(prediction, replace(made, seen=NOTHING))
+        return cls(prediction, replace(made, items=None))
 
     def evaluate(self, labels: Labels, alpha: Any, groups: Any, weights: Any, volume: bool | None) -> dict[str, Any]:
         """Return the row of the constant prediction at one level; nothing was promised of it."""
@@ -223,24 +222,26 @@ def _evaluate(
     constant: Constant | None,
 ) -> Evaluation:
     """Evaluate one calibration."""
-    rule, is_cross = calibration.rule, isinstance(calibration, CrossCalibration)
+    fitted, is_cross = calibration.fitted, isinstance(calibration, CrossCalibration)
     first = prediction if not is_cross else prediction[0] if len(prediction) else None
-    groups, weights = per_item(first, groups, weights)
+    named = row_names(first)
+    groups, weights = (in_item_order(v, named, n, "prediction") for n, v in (("groups", groups), ("weights", weights)))
     own = (
         [Checked(block, row_names(first)) for block in calibration.check_models(prediction)]
         if isinstance(calibration, CrossCalibration)
         else [Checked(calibration.check(prediction), row_names(prediction))]
     )
-    found = calibration.read_labels(labels, "labels", first)
+    known = {"classes": calibration.classes, "like": "the calibration data", "n_classes": calibration.n_classes}
+    found = Labels.read(labels, "labels", **known).matching(row_names(first), "labels", "prediction")
     if not isinstance(first, Checked):  # a classifier, which has predicted, has looked itself
         names = own[0].items if found.items is None else found.items
-        if again := calibration.reuse(names, beside(own[0].prediction, found)):
+        if again := calibration.reuse(names):
             warn(again)
     apart = groups
-    if rule.groups is None and rule.conditional is None:
+    if fitted.groups is None and fitted.features is None:
         groups = None  # one threshold for all: groups only tell how it serves them
-    keys = None if is_cross else rule.new_keys(groups, calibration.score, own[0].prediction)
-    apart = None if rule.conditional is not None else apart if keys is None else keys
+    keys = None if is_cross else fitted.keys_of(calibration.score, own[0].prediction, groups)
+    apart = None if fitted.features is not None else apart if keys is None else keys
     rows, asked = Evaluation(), own if is_cross else own[0]
     for level in levels:
         sets = calibration.predict_set(asked, level, groups=groups, weights=weights)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ import numpy as np
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import Checked
 from credalset.calibration import conformalize
-from credalset.persistence.load import load
+from credalset.io.store import load
 from credalset.scores import REGISTRY, Score, get_score
 from credalset.sets.credal_set import CredalSet
 from credalset.simplex import grid, sample_uniform
@@ -140,7 +140,7 @@ def _check_region(
 
 def _check_divergence(score: Score, sets: CredalSet, points: FloatArray, inside: Any) -> None:
     """The region's own function must say what membership says, away from rounding."""
-    distance = sets._divergence(np.broadcast_to(points, (len(sets), *points.shape)))
+    distance = sets.geometry.divergence(np.broadcast_to(points, (len(sets), *points.shape)))
     slack = 1e-9 * np.maximum(1.0, np.abs(sets.radius))[:, None]
     clear = np.abs(distance - sets.radius[:, None]) > slack
     agree = (distance <= sets.radius[:, None]) == inside
@@ -149,16 +149,16 @@ def _check_divergence(score: Score, sets: CredalSet, points: FloatArray, inside:
         "region",
         score,
         "the region's divergence and radius describe another set",
-        "_divergence(λ) ≤ radius must hold exactly for members",
+        "divergence(λ) ≤ radius must hold exactly for members",
     )
 
 
 def _check_answers(score: Score, sets: CredalSet, points: FloatArray, inside: Any) -> None:
     """No member goes beyond an answer, and every answer of a convex set is attained by a member."""
     lower, upper = sets.envelope()
-    bounds = sets.entropy_bounds(return_distributions=True)
+    bounds = sets.entropy_bounds()
     utility = np.random.default_rng(0).normal(size=sets.n_classes)
-    value, attaining = sets.upper_expectation(utility, return_distribution=True)
+    value, attaining = sets.support(utility)
     members = points if sets.n_classes != 3 else np.concatenate([points, grid(3, 0.05)])
     held = inside if members is points else sets.contains(members, broadcast=True)
     entropies = -np.where(members > 0, members * np.log(np.where(members > 0, members, 1.0)), 0.0).sum(axis=1)
@@ -174,16 +174,16 @@ def _check_answers(score: Score, sets: CredalSet, points: FloatArray, inside: An
             float(bounds.lower[i] - entropies[held[i]].min()),
         )
         _say(beyond <= TOLERANCE, "answers", score, f"a member goes beyond an answer of set {i} by {beyond:.2g}", "")
-    if sets.hull is None:
+    if not sets.geometry.is_outer:
         short = np.abs(attaining @ utility - value).max()
-        distance = sets._divergence(attaining[:, None])[:, 0] - sets.radius
+        distance = sets.geometry.divergence(attaining[:, None])[:, 0] - sets.radius
         scale = np.maximum(1.0, np.abs(sets.radius))
         _say(
             bool(short <= 10 * TOLERANCE and (distance <= TOLERANCE * scale).all()),
             "answers",
             score,
             "the largest expectation is not attained by a member",
-            "_support must return a member of the set",
+            "support must return a member of the set",
         )
 
 

@@ -153,20 +153,19 @@ def promise_of(calibration: Any, alpha: float) -> Promise:
     ('recorded', 'true', 0.9)
     """
     typical = 1.0 - as_probability(alpha, "alpha")
-    rule = calibration.rule
-    known = rule.promise
+    known = calibration.guarantee
     alike = known.items.replace(word := known.items.split()[0], ALIKE[word])
     assumptions = [f"New items are {alike}, and the model was not trained on either."]
     if known.votes:
-        assumptions.append(f"{known.votes[0].upper()}{known.votes[1:]} ({rule.noise!r}).")
+        assumptions.append(f"{known.votes[0].upper()}{known.votes[1:]} ({calibration.noise!r}).")
     if known.within:
-        pooled = ", or each pool of groups too small to stand alone" if rule.groups is not None else ""
+        pooled = ", or each pool of groups too small to stand alone" if calibration.groups is not None else ""
         assumptions.append(f"The promise holds within {known.within}{pooled}.")
     bound = getattr(calibration, "guaranteed_coverage", None)
     if bound is not None:
         assumptions.append(f"Cross-conformal sets: proven is {percent(bound(alpha))}, usual {percent(typical)}.")
     coverage = typical if bound is None else float(bound(alpha))
-    about: Literal["recorded", "true"] = "true" if known.covers == "truth" else "recorded"
+    about: Literal["recorded", "true"] = "true" if known.covers == "true" else "recorded"
     return Promise(coverage, typical, about, tuple(assumptions), len(calibration))
 
 
@@ -354,7 +353,7 @@ def judge_groups(
     rows = []
     for group, observed in coverage_by_group(sets, labels, groups).items():
         row = {"group": group, "coverage": observed, "band_low": None, "band_high": None, "verdict": None}
-        if calibration.rule.groups is not None:
+        if calibration.groups is not None:
             covered = np.arange(observed.n) < round(float(observed) * observed.n)
             found = judge(calibration, covered, alpha, groups=[group] * observed.n, level=level)
             low, high = found.band or (None, None)

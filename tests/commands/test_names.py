@@ -78,7 +78,7 @@ def test_groups_with_numbers_for_names_are_the_same_in_every_format(made: Path, 
     assert done.exit_code == 0, done.output
     calibration = cs.load(made / calibrated)
     table = pd.read_parquet(made / "all.parquet")
-    keys = {str(key): key for key in calibration.rule.groups.keys}
+    keys = {str(key): key for key in calibration.groups}
     assert set(keys) == {"7", "12"}
     expected = calibration.thresholds(table[CLASSES], 0.1, groups=[keys[str(part)] for part in table["part"]])
     assert len(np.unique(expected)) == 2

@@ -179,7 +179,7 @@ def test_the_name_of_a_series_is_remembered(german: Path, tmp_path: Path) -> Non
     assert scorer.for_input(batch.schema)(batch)["lower_praise"].to_numpy() == pytest.approx(
         expected[:, list(loaded.classes_).index("praise")]
     )
-    unnamed = clf.fit(list(frame["text"]), votes)
+    unnamed = clf.fit(list(frame["text"]), votes.counts)
     assert unnamed.text_name_in_ is None
     prefit = cs.ConformalCredalClassifier(clf.estimator_, "kl").conformalize(frame["text"], votes)
     assert prefit.text_name_in_ == "text"

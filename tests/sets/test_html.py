@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import credalset as cs
-from credalset.outline import area
 from credalset.sets.html import CORNERS, _boundary
+from credalset.sets.outline import area
 
 
 def pictures(sets: cs.CredalSet) -> list[ElementTree.Element]:

@@ -15,8 +15,6 @@ import numpy as np
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._validation import Checked, as_counts, as_distributions, as_matrix, sequential_row_sums
 from credalset.annotations.naming import refuse_item_column
-from credalset.annotations.votes import Annotations
-from credalset.annotations.wide import refuse_wide
 
 Names = tuple[Any, ...]
 SELECTING = {"items": " (votes.select(frame.index), frame.loc[list(votes.items)])"}
@@ -86,8 +84,6 @@ class Labels:
         n_classes : int, optional
             Number of classes that is wanted, where no names are known.
         """
-        if hasattr(value, "columns"):
-            refuse_wide(value, name)
         wanted = None if classes is None else plain_names(classes)
         columns = order_by_name(column_names(value, name), wanted, name, like, "classes")
         found = value if isinstance(value, Labels) else _read(value, name, n_classes if wanted is None else len(wanted))
@@ -146,20 +142,15 @@ class Labels:
 
 def _read(value: Any, name: str, n_classes: int | None) -> Labels:
     named, items = column_names(value, name), row_names(value)
-    if isinstance(value, Annotations):
-        counts = value.counts.astype(np.float64) if value.has_counts else None
-        scale = value.classes if value.ordered else None
+    if hasattr(value, "ballots"):
+        levels = sorted(zip(value.scale or (), value.classes or range(value.n_classes), strict=False))
+        scale = tuple(level for _, level in levels) or None
+        counts = value.counts.astype(np.float64)
         return Labels(as_matrix(value.distributions, name, n_classes=n_classes), counts, named, items, scale)
-    try:
-        matrix = as_matrix(value, name, n_classes=n_classes)
-        if not _is_whole(matrix):
-            return Labels(as_distributions(value, name, or_counts=True), None, named, items)
-        counts = as_counts(matrix, name)
-    except (TypeError, ValueError) as error:
-        refuse_wide(value, name, error)
-        raise
-    if named is not None:  # whole numbers under the names of annotators are labels, not counts
-        refuse_wide(value, name)
+    matrix = as_matrix(value, name, n_classes=n_classes)
+    if not _is_whole(matrix):
+        return Labels(as_distributions(value, name, or_counts=True), None, named, items)
+    counts = as_counts(matrix, name)
     return Labels(counts / sequential_row_sums(counts)[:, None], counts, named, items)
 
 
@@ -173,7 +164,7 @@ def column_names(value: Any, name: str) -> Names | None:
     """Return the names of the classes that labels or predictions carry; 0, 1, … name nothing."""
     if isinstance(value, Labels):
         return value.classes
-    if isinstance(value, Annotations):
+    if hasattr(value, "ballots"):
         names: Any = value.classes
     else:
         is_arrow = hasattr(value, "column_names") and not hasattr(value, "iloc")
@@ -202,9 +193,8 @@ def row_names(value: Any) -> Any:
     """Return the names of the items that a frame, a series or ``Annotations`` carries, None for plain arrays."""
     if isinstance(value, Checked | Labels):
         return value.items
-    if isinstance(value, Annotations):
-        named = Numbers(value.items) if value._numbered else value.items
-        return range(len(value)) if _is_unnamed(value.items) else named
+    if hasattr(value, "ballots"):
+        return value.items
     index = getattr(value, "index", None)
     return None if index is None or callable(index) else index
 

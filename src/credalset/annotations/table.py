@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from credalset._typing import BoolArray, IntArray
-from credalset.annotations.naming import LOOKED_AT, complete, likely_workers, warn_of_nobody
 
 Names = Iterable[Hashable]
 
@@ -80,56 +78,6 @@ class GrowingColumn:
     def finish(self) -> Column:
         """Return the whole column."""
         return Column(self.name, np.array(self.codes, dtype=np.int64), list(self.code))
-
-
-def find_columns(table: Any, names: dict[str, Hashable | None]) -> dict[str, Any]:
-    """Pick columns by name: ``names`` says which one is the task, worker, label, time or weight; None is left out."""
-    if isinstance(table, str | PathLike):
-        raise TypeError(f"table cannot be a path. Files are read by Annotations.read({str(table)!r}).")
-    if not hasattr(table, "__len__"):
-        raise TypeError(f"table cannot be a {type(table).__name__}. Pass {TABLES}; collect a lazy frame first.")
-    if not (isinstance(table, Mapping) or hasattr(table, "columns")):
-        table = columns_of_rows(table, *(names[role] for role in ("task", "worker", "label")))
-    available = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
-    wanted = {role: name for role, name in complete(available, names).items() if name is not None}
-    if wanted.get("worker") == "worker" and "worker" not in available:
-        del wanted["worker"]
-    for argument, name in wanted.items():
-        if name not in available:
-            neither = wanted["task"] not in available and wanted["label"] not in available
-            wide = " A table with a column per annotator goes to Annotations.from_wide." if neither else ""
-            raise ValueError(
-                f"table has no column {name!r}, only {available}. Name the right one: {argument}=...{wide}"
-            )
-    columns = {argument: table[name] for argument, name in wanted.items()}
-    for argument, column in columns.items():
-        if getattr(column, "ndim", 1) != 1:
-            raise ValueError(f"{argument}={wanted[argument]!r} must name one column with one value per row.")
-    lengths = {argument: len(column) for argument, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"table must have columns of one length, but they have {lengths}.")
-    if "worker" not in columns and names["worker"] is not None:
-        tasks, *others = (as_list(table[name][:LOOKED_AT]) for name in [wanted["task"], *_beside(available, wanted)])
-        warn_of_nobody(likely_workers(tasks, dict(zip(_beside(available, wanted), others, strict=True))))
-    return columns
-
-
-def _beside(available: list[Any], wanted: dict[str, Hashable]) -> list[Any]:
-    return [name for name in available if name not in wanted.values()]
-
-
-def columns_of_rows(rows: Any, *names: Hashable) -> dict[Hashable, Any]:
-    """Turn a list of tuples or dicts into columns."""
-    if len(rows) > 0 and all(isinstance(row, Mapping) for row in rows):
-        return {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
-    widths = {len(row) if isinstance(row, tuple | list | np.ndarray) else 0 for row in rows} or {3}
-    if widths not in ({2}, {3}):
-        raise ValueError(
-            f"table is a {type(rows).__name__} whose elements are not all rows of 3 (or 2, without worker) values. "
-            f"Pass {TABLES}."
-        )
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    return dict(zip(names if len(columns) == 3 else names[::2], columns, strict=True))
 
 
 def as_list(column: Any) -> list[Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from credalset.calibration.conditional import Conditional
 from credalset.calibration.cross import CrossCalibration, cross_conformalize
-from credalset.calibration.cross_set import CrossSet
 from credalset.calibration.epsilon import epsilon_from_counts
 from credalset.calibration.few_votes import FewVotes
-from credalset.calibration.groups import vote_bands
-from credalset.calibration.noise import AnnotatorSampling, BoundedNoise, UnbiasedVotes
-from credalset.calibration.quantile import CoverageDistribution, conformal_rank, pac_rank
+from credalset.calibration.levels import CoverageDistribution, conformal_rank, pac_rank
+from credalset.calibration.noise import BoundedNoise, Guarantee
+from credalset.calibration.sampling import AnnotatorSampling
 from credalset.calibration.split import Calibration, conformalize
 from credalset.calibration.stream import Stream
+from credalset.calibration.unbiased import UnbiasedVotes
 
 __all__ = [
     "AnnotatorSampling",
@@ -20,8 +20,8 @@ __all__ = [
     "Conditional",
     "CoverageDistribution",
     "CrossCalibration",
-    "CrossSet",
     "FewVotes",
+    "Guarantee",
     "Stream",
     "UnbiasedVotes",
     "conformal_rank",
@@ -29,5 +29,4 @@ __all__ = [
     "cross_conformalize",
     "epsilon_from_counts",
     "pac_rank",
-    "vote_bands",
 ]

@@ -1,25 +1,45 @@
-"""Groups that overlap, and features: thresholds that follow them, with a guarantee for every one."""
+r"""Coverage for groups that overlap, or for features: thresholds that are a linear function of features.
+
+For features $\phi_i$, scores $s_i$ and weights $w_i$ of calibration items, and $\phi$ and $w$ of a new one, β minimises
+
+$$\sum_i w_i \, \ell(s_i - \phi_i^\top \beta) - (1 - \alpha) \, w \, \phi^\top \beta , \qquad
+\ell(r) = \max(- \alpha r, (1 - \alpha) r) .$$
+
+The threshold is the smallest $\phi^\top \beta$ among the minima: what the new item would need if its score were
+infinite. This is a linear programme; its optima are at vertices, where as many items as there are features have
+residual zero: the basis. A vertex is optimal if the prices of its basis, which balance the slopes of all other items,
+lie within $[- \alpha w_i, (1 - \alpha) w_i]$. Where one does not, the edge along which that item leaves the basis goes
+down. All new items start from the optimum of the calibration items alone, which lies a few edges away. The guide "Which
+guarantee do I have?" has the proof.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from credalset._typing import FloatArray
+from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset._validation import as_numbers
-from credalset.annotations.labels import Names, column_names, name_array, plain_names, row_names, with_columns
-from credalset.calibration.noise import Noise
+from credalset.votes.names import Names, as_names, class_names, item_names, match_names, take_names
 
-MAX_NAMED = 5  # features that a description calls by name
+RANK = 1e-10  # singular values below this, relative to the largest, are zero: a feature depends on others
+OUTSIDE = 1e-8  # a new item whose features are this far from all combinations of those seen is like none of them
+SPREAD = 1e-9  # ties between scores are broken by less than this, relative to their range
+SLACK = 1e-9  # prices that leave their range by less than this, and weights short of it, are rounding
+FLAT = 1e-11  # residuals that change by less than this along an edge do not change
+BLOCK = 1 << 20  # residuals held at once
+REACH = 8  # items that one step may pass
+NEAR = 20  # items per feature among which the optimum of a new item is looked for first
+MAX_STEPS = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Conditional:
     r"""Hold the guarantee for groups that overlap, or for features: pass it as ``groups``.
 
-    Thresholds are a linear function of the features, fitted for each new item with its own score taken for unknown
+    Thresholds are a linear function of the features, fitted for each new item with its own score taken as unknown
     (Gibbs, Cherian, Candès: *Conformal prediction with conditional guarantees*, 2023). For every combination
     $f(x) = b_0 + b_1 z_1(x) + \dots + b_d z_d(x)$ that is nowhere negative,
 
@@ -32,10 +52,9 @@ class Conditional:
     ----------
     features : array of shape (n, d) or data frame
         One row per item. Zeros and ones (or booleans) say who is in a group; numbers are features. A constant is added.
-        Columns of a frame are matched by name.
     names : sequence of d names, optional
-        What to call the columns; read from a data frame.
-    index : sequence of n names, optional
+        Names of the columns, by which those of new items are matched; read from a data frame.
+    items : sequence of n names, optional
         Names of the items, by which rows are matched with those of the predictions; read from a data frame.
 
     Examples
@@ -44,7 +63,7 @@ class Conditional:
     >>> data = cs.datasets.make_synthetic(500, random_state=0)
     >>> is_long, is_rare = data.X[:, 0] > 0, data.X[:, 1] > 1
     >>> kinds = cs.Conditional(np.column_stack([is_long, is_rare]), names=["long", "rare"])
-    >>> calibration = cs.conformalize(data.distributions, data.counts, groups=kinds)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", groups=kinds)
     >>> calibration
     Calibration: score tv, 500 items, 3 classes, conditional on long, rare
     >>> calibration.thresholds(data.distributions[:3], 0.1, groups=[[0, 0], [1, 0], [1, 1]]).round(2)
@@ -53,17 +72,16 @@ class Conditional:
 
     features: FloatArray
     names: Names | None = None
-    index: Any = None
+    items: Names | None = None
 
     def __post_init__(self) -> None:
-        if self.index is None:
-            object.__setattr__(self, "index", row_names(self.features))
-        own = column_names(self.features, "features") if self.names is None else plain_names(self.names)
-        matrix = _matrix(self.features, "features")
+        own = class_names(self.features, "features") if self.names is None else as_names(self.names)
+        items = item_names(self.features) if self.items is None else as_names(self.items)
+        matrix = as_features(self.features, "features")
         if own is not None and len(own) != matrix.shape[1]:
             raise ValueError(f"names must name each of the {matrix.shape[1]} features, but holds {len(own)}.")
-        object.__setattr__(self, "features", matrix)
-        object.__setattr__(self, "names", own)
+        for name, value in (("features", matrix), ("names", own), ("items", items)):
+            object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         """Number of items."""
@@ -76,59 +94,240 @@ class Conditional:
 
     def __getitem__(self, rows: Any) -> Conditional:
         """Return some of the items, as an array does."""
-        index = None if self.index is None else name_array(self.index)[rows]
-        return Conditional(self.features[rows], self.names, index)
-
-    def describe(self) -> str:
-        """Name the features, or say how many there are."""
-        n = self.features.shape[1]
-        if self.names is None or n > MAX_NAMED:
-            return f"{n} feature{'s' * (n > 1)}"
-        return ", ".join(map(str, self.names))
-
-    def columns(self, features: Any, n: int) -> dict[str, FloatArray]:
-        """Return the features of n new items by name."""
-        names = range(self.features.shape[1]) if self.names is None else self.names
-        return dict(zip(map(str, names), self.of(features, n).T, strict=True))
-
-    def of(self, features: Any, n: int) -> FloatArray:
-        """Check the features of n new items, (n, d), columns in the order of the calibration's."""
-        if features is None:
-            raise ValueError(
-                "groups is missing: thresholds follow the features of the items here. Pass those of the items to "
-                f"predict for, {self.features.shape[1]} columns."
-            )
-        own = features.names if isinstance(features, Conditional) else column_names(features, "groups")
-        raw = features.features if isinstance(features, Conditional) else features
-        matrix = _matrix(with_columns(raw, own, self.names, "groups", "the calibration data"), "groups")
-        wanted = (n, self.features.shape[1])
-        if matrix.shape != wanted:
-            raise ValueError(
-                f"groups must hold one row per item and one column per feature, {wanted}, but has shape {matrix.shape}."
-            )
-        return matrix
+        return Conditional(self.features[rows], self.names, take_names(self.items, rows))
 
 
-def check_conditional(conditional: Conditional, noise: Noise, n: int) -> None:
-    """Refuse features that do not fit n calibration items, and noise models without a proof."""
-    if len(conditional) != n:
-        raise ValueError(f"groups must hold one row of features per item ({n}), but holds {len(conditional)}.")
-    if not noise.takes_features:
-        raise ValueError(
-            f"groups holds features, but there is no proof with {type(noise).__name__}, whose thresholds are no "
-            "quantiles. Use AnnotatorSampling, or groups with one key per item."
-        )
-
-
-def with_constant(features: FloatArray) -> FloatArray:
-    """Return features with a constant in front."""
-    return np.column_stack([np.ones(len(features)), features])
-
-
-def _matrix(value: Any, name: str) -> FloatArray:
+def as_features(value: Any, name: str) -> FloatArray:
+    """Check a matrix (n, d) of finite features."""
     array = as_numbers(value, name, "Pass zeros and ones for groups (pandas.get_dummies makes them), or numbers.")
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(f"{name} must have shape (n_items, n_features), but has shape {array.shape}.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity. Fill the gaps, and add a column that says where they were.")
     return array
+
+
+def features_of(groups: Any, n: int, names: Names) -> FloatArray:
+    """Return the features of n new items, (n, d), columns in the order of the calibration's names."""
+    if groups is None:
+        raise ValueError(f"groups is missing: pass the {len(names)} features of the items, as in calibration.")
+    is_read = isinstance(groups, Conditional)
+    own = groups.names if is_read else class_names(groups, "groups")
+    matrix = groups.features if is_read else as_features(groups, "groups")
+    known = None if names == tuple(range(len(names))) else names
+    columns = match_names(own, known, "features", "groups", "the calibration data")
+    matrix = matrix if columns is None else matrix[:, columns]
+    if matrix.shape != (n, len(names)):
+        raise ValueError(f"groups must hold {len(names)} features of each of {n} items, but has shape {matrix.shape}.")
+    return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileRegression:
+    """Calibration items, with features that are independent and on one scale.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n, d)
+        Orthogonal columns with squares that sum to n.
+    scores : ndarray of shape (n,)
+        Finite scores, all different.
+    weights : ndarray of shape (n,)
+        Positive weights.
+    level : float
+        α.
+    pull : ndarray of shape (d,)
+        What items with infinite scores add to the slope: they are never reached.
+    """
+
+    features: FloatArray
+    scores: FloatArray
+    weights: FloatArray
+    level: float
+    pull: FloatArray
+
+    def optima(self, start: IntArray, tilt: FloatArray) -> tuple[IntArray, BoolArray]:
+        """Return the bases of the optima of problems with a tilt (N, d), from the one without: as `descend`.
+
+        An optimum is near the start, and most items are on the same side of both. So the descent looks at the items
+        near the start only; where another one has changed sides, it is repeated with all.
+        """
+        residual = self.scores - self.features @ np.linalg.solve(self.features[start], self.scores[start])
+        residual[start] = 0.0
+        closest = np.argsort(np.abs(residual) / np.linalg.norm(self.features, axis=1), kind="stable")
+        n_near = min(len(closest), NEAR * len(start))
+        near, far = np.sort(closest[:n_near]), np.sort(closest[n_near:])
+        slope = self.weights * ((residual > 0.0) - self.level)
+        pull = self.pull + slope[far] @ self.features[far]
+        part = QuantileRegression(self.features[near], self.scores[near], self.weights[near], self.level, pull)
+        basis = np.empty((len(tilt), len(start)), dtype=np.int64)
+        bounded = np.empty(len(tilt), dtype=bool)
+        for rows in _blocks(len(tilt), n_near):
+            found, bounded[rows] = part.descend(np.tile(np.searchsorted(near, start), (len(tilt[rows]), 1)), tilt[rows])
+            basis[rows] = near[found]
+        for rows in _blocks(len(tilt), len(far)):
+            beta = np.linalg.solve(self.features[basis[rows]], self.scores[basis[rows]][..., None])[..., 0]
+            changed = (self.scores[far] - beta @ self.features[far].T > 0.0) != (residual[far] > 0.0)
+            bounded[rows] &= ~changed.any(axis=1)
+        again = np.flatnonzero(~bounded & (len(far) > 0))
+        for some in (again[block] for block in _blocks(len(again), len(self.scores))):
+            basis[some], bounded[some] = self.descend(basis[some], tilt[some])
+        return basis, bounded
+
+    def descend(self, basis: IntArray, tilt: FloatArray, reach: int = REACH) -> tuple[IntArray, BoolArray]:
+        """Go from vertices, given by the items (N, d) of their bases, to the optima of problems with a tilt (N, d).
+
+        Returns the bases of the optima, and which problems have one: the others go down forever.
+        """
+        found, bounded, active = basis.copy(), np.ones(len(basis), dtype=bool), np.arange(len(basis))
+        for _ in range(MAX_STEPS):
+            step = self._step(found[active], tilt[active], reach)
+            found[active[step.moves], step.leaving[step.moves]] = step.entering[step.moves]
+            bounded[active[step.falls]] = False
+            active = active[step.moves]
+            if not len(active):
+                return found, bounded
+        bounded[active] = False  # never seen; an infinite threshold is safe
+        return found, bounded
+
+    def _step(self, basis: IntArray, tilt: FloatArray, reach: int) -> _Step:
+        """Find the edge to follow from each vertex, and the item at which to stop."""
+        rows = np.arange(len(basis))[:, None]
+        inverse = np.linalg.inv(self.features[basis])  # (N, d, d); column j is the edge along which j alone leaves
+        beta = np.einsum("nij,nj->ni", inverse, self.scores[basis])
+        residual = self.scores - beta @ self.features.T
+        residual[rows, basis] = 0.0
+        slope = self.weights * ((residual > 0.0) - self.level * (residual != 0.0))
+        price = -np.einsum("nij,ni->nj", inverse, slope @ self.features + tilt + self.pull)
+        excess = np.maximum(price - (1.0 - self.level) * self.weights[basis], -price - self.level * self.weights[basis])
+        leaving = excess.argmax(axis=1)
+        worst = excess[rows[:, 0], leaving]
+        side = np.where(price[rows[:, 0], leaving] > 0.0, 1.0, -1.0)
+        edge = -side[:, None] * inverse[rows[:, 0], :, leaving]
+        speed = edge @ self.features.T
+        speed[np.abs(speed) <= FLAT * np.abs(edge).max(axis=1, keepdims=True)] = 0.0
+        speed[rows, basis] = 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            time = np.where(residual * speed > 0.0, residual / speed, np.inf)
+        entering, meets = _stop(time, self.weights * np.abs(speed), worst, reach)
+        is_better = worst > SLACK
+        return _Step(leaving, entering, is_better & meets, is_better & ~meets)
+
+
+class _Step(NamedTuple):
+    """For each vertex: which place of the basis is given up, for whom, whether to move, and whether there is no end."""
+
+    leaving: IntArray
+    entering: IntArray
+    moves: BoolArray
+    falls: BoolArray
+
+
+def _stop(time: FloatArray, gain: FloatArray, slope: FloatArray, reach: int) -> tuple[IntArray, BoolArray]:
+    """Return the item at which an edge stops going down, (N,), and whether it meets any."""
+    reach = min(reach, time.shape[1])
+    near = np.argpartition(time, reach - 1, axis=1)[:, :reach] if reach < time.shape[1] else np.argsort(time, axis=1)
+    near = np.take_along_axis(near, np.take_along_axis(time, near, axis=1).argsort(axis=1), axis=1)
+    times = np.take_along_axis(time, near, axis=1)
+    up = np.cumsum(np.take_along_axis(gain, near, axis=1), axis=1) >= slope[:, None]
+    last = np.isfinite(times).sum(axis=1) - 1
+    place = np.minimum(np.where(up.any(axis=1), up.argmax(axis=1), reach - 1), np.maximum(last, 0))
+    rows = np.arange(len(time))
+    is_end = (up[rows, place] | (last == reach - 1)) & (last >= 0)
+    return near[rows, place], is_end
+
+
+def conditional_quantiles(
+    scores: FloatArray,
+    features: FloatArray,
+    level: float,
+    new_features: FloatArray,
+    weights: FloatArray | None = None,
+    new_weights: FloatArray | None = None,
+) -> FloatArray:
+    """Return the threshold of each new item, (N,), +inf where there is none.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        Calibration scores; +inf is legal.
+    features, new_features : ndarrays of shapes (n, d) and (N, d)
+        Features of the calibration items and of the new ones, a constant among their combinations.
+    level : float
+        Miscoverage rate α in (0, 1).
+    weights, new_weights : ndarrays of shapes (n,) and (N,), optional
+        What each item counts; one by default.
+
+    Examples
+    --------
+    >>> scores = np.arange(1.0, 20.0)
+    >>> conditional_quantiles(scores, np.ones((19, 1)), 0.1, np.ones((1, 1)))  # ⌈20 · 0.9⌉ = 18
+    array([18.])
+    """
+    old = np.ones(len(scores)) if weights is None else weights
+    new = np.ones(len(new_features)) if new_weights is None else new_weights
+    asked, inverse = np.unique(np.column_stack([new_features, new]), axis=0, return_inverse=True)
+    counted = old > 0.0
+    unit = float(old.max(initial=0.0)) or 1.0
+    rows = (scores[counted], features[counted], old[counted] / unit)
+    found = _distinct(*rows, level, asked[:, :-1], asked[:, -1] / unit)
+    return found[inverse.reshape(-1)]
+
+
+def _distinct(
+    scores: FloatArray, features: FloatArray, old: FloatArray, level: float, asked: FloatArray, new: FloatArray
+) -> FloatArray:
+    thresholds = np.full(len(asked), np.inf)
+    finite = np.isfinite(scores)
+    size = np.maximum(np.abs(features).max(axis=0, initial=0.0), np.abs(asked).max(axis=0, initial=0.0))
+    size[size == 0.0] = 1.0
+    left, singular, right = np.linalg.svd(features[finite] / size, full_matrices=False)
+    rank = int((singular > RANK * singular.max(initial=0.0)).sum())
+    if rank == 0:
+        return thresholds
+    scale = np.sqrt(finite.sum())
+    known = (right[:rank].T / singular[:rank]) * scale
+    unit = asked / size
+    strange = np.abs(unit - unit @ right[:rank].T @ right[:rank]).max(axis=1) > OUTSIDE
+    lost = features[~finite] / size
+    if len(lost) and (np.abs(lost - lost @ right[:rank].T @ right[:rank]).max() > OUTSIDE):
+        return thresholds  # only items with infinite scores have some feature, and it may be anything
+    pull = (1.0 - level) * (old[~finite] @ (lost @ known))
+    problem = QuantileRegression(left[:, :rank] * scale, _without_ties(scores[finite]), old[finite], level, pull)
+    start, bounded = problem.descend(
+        _independent_rows(problem.features)[None], np.zeros((1, rank)), len(problem.scores)
+    )
+    rows = np.flatnonzero(~strange & bounded.all())
+    phi = unit[rows] @ known
+    basis, has_end = problem.optima(start[0], (1.0 - level - SLACK) * new[rows, None] * phi)
+    beta = np.linalg.solve(problem.features[basis], scores[finite][basis][..., None])[..., 0]
+    thresholds[rows] = np.where(has_end, (beta * phi).sum(axis=1), np.inf)
+    return _at_scores(thresholds, np.sort(scores[finite]))
+
+
+def _blocks(n: int, width: int) -> list[slice]:
+    step = max(1, BLOCK // max(width, 1))
+    return [slice(i, i + step) for i in range(0, n, step)]
+
+
+def _independent_rows(features: FloatArray) -> IntArray:
+    """Return as many rows as there are columns, far from dependent."""
+    from scipy.linalg import qr
+
+    return np.asarray(qr(features.T, mode="r", pivoting=True)[1][: features.shape[1]])
+
+
+def _without_ties(scores: FloatArray) -> FloatArray:
+    """Move scores by a little, so that no two are equal and no d + 1 of them meet in one vertex."""
+    rng = np.random.default_rng(0)
+    n, width = len(scores), float(np.ptp(scores)) or max(1.0, float(np.abs(scores).max()))
+    return scores + SPREAD * width * (rng.permutation(n) + 0.5 * rng.random(n)) / n
+
+
+def _at_scores(thresholds: FloatArray, scores: FloatArray) -> FloatArray:
+    """Move thresholds to the score that they miss by rounding, the largest one: equal scores must stay inside."""
+    width = float(np.ptp(scores)) or max(1.0, float(np.abs(scores).max()))
+    place = np.searchsorted(scores, thresholds + 2.0 * SPREAD * width, side="right") - 1
+    nearest = scores[np.maximum(place, 0)]
+    is_met = (place >= 0) & (nearest >= thresholds - FLAT * width) & np.isfinite(thresholds)
+    return np.where(is_met, nearest, thresholds)

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from credalset._guessing import explained
 from credalset._parallel import row_blocks
-from credalset._typing import ArrayLike, FloatArray, IntArray
+from credalset._typing import ArrayLike, FloatArray, IntArray, Prediction
 from credalset._validation import Checked, as_numbers
-from credalset.calibration.base import BaseCalibration, as_level, per_item, read_items
-from credalset.calibration.conditional import Conditional
-from credalset.calibration.cross_set import Ballot, CrossSet
-from credalset.calibration.groups import Pool, is_predicted
-from credalset.calibration.models import as_noise
-from credalset.calibration.noise import Noise
-from credalset.calibration.part import ROUNDING, Part
-from credalset.calibration.quantile import conformal_rank
-from credalset.calibration.rule import Rule
-from credalset.persistence.bundle import Bundle
-from credalset.persistence.plain import refusing
+from credalset.calibration.base import BaseCalibration, as_level, read_items
+from credalset.calibration.levels import conformal_rank
+from credalset.calibration.noise import ROUNDING, BoundedNoise, Guarantee, Noise, Quantile, check_supported
+from credalset.calibration.split import fit_thresholds, name_sets
+from credalset.calibration.thresholds import Options
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.union import ELEMENTS
+from credalset.votes.names import item_names, per_item
+
+ELEMENTS = 1 << 20  # radii held at once
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,10 +33,9 @@ class CrossCalibration(BaseCalibration):
 
     $$1 + \#\{ i : s_i \ge f(g_{k(i)}(x), \lambda) \} > \alpha (n + 1) .$$
 
-    It has as many centres as folds. By default `predict_set` returns a ball of the score around one centre that
-    provably holds it: each $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in a ball around that centre, and the
-    threshold is the ⌈(n + 1)(1 − α)⌉-th smallest of their n radii. With ``exact=True``, and for scores without such
-    balls, it is the set itself, a `CrossSet`, which answers fewer questions.
+    It has as many centres as folds. `predict_set` returns a ball of the score around one centre that provably holds it:
+    each $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in a ball around that centre, and the threshold is the
+    ⌈(n + 1)(1 − α)⌉-th smallest of their n radii. If the ball is empty, so is the cross-conformal set.
 
     The sets contain the label distribution of a new item with a probability of about $1 - 2\alpha$ for certain, see
     `guaranteed_coverage`, and in practice close to $1 - \alpha$.
@@ -51,46 +45,34 @@ class CrossCalibration(BaseCalibration):
 
     Attributes
     ----------
-    score : Score
-        The nonconformity score.
+    score, n_classes, fitted, classes, items, guarantee
+        As in `Calibration`.
     scores : ndarray of shape (n,)
         Out-of-fold scores, in the order of the items.
     folds : ndarray of shape (n,)
         Fold of each item, 0, …, F − 1.
-    n_classes : int
-        Number of classes K.
-    classes : tuple or None
-        Names of the classes in column order, when they are known.
-    rule : Rule
-        Noise, groups and weights, as in `Calibration`.
-    exact : bool or None
-        Whether sets are cross-conformal sets themselves or balls; None for balls where the score has them.
-    mixtures : bool or None
-        As in `Calibration`.
     n_folds : int
         Number of folds F.
     """
 
-    kind: ClassVar[str] = "cross-calibration"
-    #: what a split calibration has and this one has not, and what to ask instead
-    _hints: ClassVar[dict[str, str]] = BaseCalibration._hints | {
-        "threshold": "There is no single threshold: each item has its own, as the folds' models differ. Use "
-        "thresholds(predictions, alpha).",
-        "p_values": "There are no p-values: an average of p-values over folds is none. Use "
-        "predict_set(predictions, alpha).contains(distribution), or thresholds(predictions, alpha).",
-        "coverage_distribution": "It is not known for cross-conformal sets. Use guaranteed_coverage(alpha), a bound "
-        "below the coverage on average.",
-        "pac_threshold": "None is known for cross-conformal sets. Use thresholds(predictions, alpha), or split the "
-        "data and conformalize.",
-    }
-
     folds: IntArray = field(kw_only=True)
-    exact: bool | None = field(default=None, kw_only=True)
-    n_folds: int = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "n_folds", int(self.folds.max()) + 1)
+        check_folds(self.folds, len(self.scores))
+        check_supported(self.noise, cross=True)
+        if self.fitted.predicted or not all(isinstance(fit, Quantile) for fit in self.fitted.fits):
+            raise ValueError("fitted must hold quantiles of one key per item for cross-conformal sets.")
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds F."""
+        return int(self.folds.max()) + 1
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What predicted sets contain, for whom, and what is assumed for it."""
+        return replace(self.fitted.guarantee, rate="about 1 - 2 alpha (guaranteed_coverage)")
 
     def guaranteed_coverage(self, alpha: float = 0.1) -> float:
         r"""Return the proven lower bound of coverage, about 1 − 2α; with groups, that of the worst group.
@@ -110,22 +92,16 @@ class CrossCalibration(BaseCalibration):
         >>> round(calibration.guaranteed_coverage(0.05), 3)
         0.819
         """
-        noise, level = self.rule.noise, float(self._level(as_level(alpha)))
-        spent = (2.0 if noise.fails_by_fold else 1.0) * float(noise.spent)
-        if self.rule.weights is not None:
-            return max(1.0 - 2.0 * level / float(noise.kept) - spent, 0.0)
-        keys = [None] if self.rule.groups is None else self.rule.groups.keys
+        level, bounded = float(self.noise.level(as_level(alpha))), isinstance(self.noise, BoundedNoise)
         misses = []
-        for key in keys:
-            pool = None if key is None else self.rule.pool(key, as_level(alpha))
-            folds = self.folds[self.rule.members(pool)]
+        for code in range(len(self.fitted.fits)):
+            folds = self.folds[self.fitted.codes == code]
             n, f = len(folds), len(np.unique(folds))
-            misses.append(2.0 * (level * (n + 1) + f - 1) / (n + f))
+            misses.append(2.0 * level if self.fitted.weighted else 2.0 * (level * (n + 1) + f - 1) / (n + f))
         sizes = np.bincount(self.folds)
-        if len(misses) == 1 and (sizes == sizes[0]).all() and not noise.fails_by_fold:
-            n, f = len(self), self.n_folds
-            misses[0] = min(misses[0], 2.0 * level + (1 - f / n) / (f + 1))
-        return max(1.0 - max(misses) / float(noise.kept) - spent, 0.0)
+        if len(misses) == 1 and (sizes == sizes[0]).all() and not bounded:
+            misses[0] = min(misses[0], 2.0 * level + (1 - self.n_folds / len(self)) / (self.n_folds + 1))
+        return max(1.0 - max(misses) / min(float(self.noise.factor), 1.0) - 2.0 * float(self.noise.spent), 0.0)
 
     def thresholds(
         self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
@@ -137,7 +113,7 @@ class CrossCalibration(BaseCalibration):
         predictions, alpha, groups, weights
             As in `predict_set`.
         """
-        return self._sets(predictions, as_level(alpha), groups, weights).threshold
+        return self._balls(predictions, as_level(alpha), groups, weights)[1]
 
     def predict_set(
         self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
@@ -147,8 +123,7 @@ class CrossCalibration(BaseCalibration):
         Parameters
         ----------
         predictions : array of shape (F, N, K)
-            What each fold's model predicts for the N new items, in the order of the folds; (F, N, C, K + 1) for
-            mixtures of densities.
+            What each fold's model predicts for the N new items, in the order of the folds.
         alpha : float
             Level in (0, 1); see `guaranteed_coverage` for what it promises.
         groups : sequence of N keys, optional
@@ -156,88 +131,89 @@ class CrossCalibration(BaseCalibration):
         weights : array of shape (N,), optional
             Likelihood ratio of each item, if the calibration is weighted.
         """
-        sets = self._sets(predictions, as_level(alpha), groups, weights)
-        return self._named(sets, predictions[0])
+        center, thresholds = self._balls(predictions, as_level(alpha), groups, weights)
+        return name_sets(self.score._region(center, thresholds), self.classes, item_names(predictions[0]))
 
-    def check_models(self, predictions: ArrayLike) -> list[FloatArray]:
+    def check_models(self, predictions: Any) -> list[Prediction]:
         """Return the valid predictions of each fold's model."""
         is_list = hasattr(predictions, "__len__") and getattr(predictions, "ndim", 1) > 0
-        blocks = list(predictions) if is_list else []  # type: ignore[arg-type]
+        blocks = list(predictions) if is_list else []
         shapes = [b.shape if isinstance(b, Checked) else as_numbers(b, "predictions").shape for b in blocks]
         if len(blocks) != self.n_folds or len(set(shapes)) > 1 or len(shapes[0]) < 2:
             raise ValueError(
                 f"predictions must have shape ({self.n_folds}, n_items, {self.n_classes}), one block per fold's model, "
-                f"but has {_describe_shapes(shapes)}."
+                f"but has {len(blocks)} blocks of shape {', '.join(map(str, dict.fromkeys(shapes))) or '()'}."
             )
         return [self.check(block, name="predictions") for block in blocks]
 
-    def to_bundle(self) -> Bundle:
-        """Return the calibration as plain values and arrays."""
-        bundle = super().to_bundle()
-        return Bundle(self.kind, bundle.values | {"exact": self.exact}, bundle.arrays | {"folds": self.folds})
-
-    @classmethod
-    def _own_fields(cls, bundle: Bundle, rule: Rule) -> dict[str, Any]:
-        exact = bundle.values.get("exact")
-        with refusing("contradicts itself"):
-            folds = check_folds(bundle.arrays.pop("folds", None), len(rule))
-            check_exact(exact)
-            check_options(rule.noise, "predicted" if rule.groups is not None and rule.groups.predicted else None)
-        return {"folds": folds, "exact": exact}
-
-    def _sets(self, predictions: Any, alpha: Fraction, groups: Any, weights: Any) -> CredalSet:
-        models = self.check_models(predictions)
-        if self.exact is False:
-            check_exact(False, self.score, models[0])
-        ballot = self._ballot(models[0], alpha, *per_item(predictions[0], groups, weights))
-        if self.exact or (self.exact is None and not self.score.has_enclosing_balls(models[0])):
-            sets: CredalSet = CrossSet.build(self.score, models, ballot)
-        else:
-            center = self.score.common_center(models)
-            sets = self.score._region(center, _ball_thresholds(self.score, models, center, ballot))
-        self.rule.warn_infinite(sets.threshold, alpha)
-        return sets
-
-    def _level(self, alpha: Fraction) -> Fraction:
-        return self.rule.noise.level(alpha, len(self))
-
-    def _folds_of(self, pool: Pool | None) -> tuple[Part, ...]:
-        """Return the items of a pool by folds, with what a new item's scores are compared with."""
-        rule, members = self.rule, self.rule.members(pool)
-        rows = [members & (self.folds == fold) for fold in range(self.n_folds)]
-        bounds, none = rule.bounds + rule.noise.margin, np.empty((1, 0))
-        return tuple(Part(bounds[:, r], none, None if rule.weights is None else rule.weights[r]) for r in rows)
-
-    def _ballot(self, prediction: FloatArray, alpha: Fraction, groups: Any, weights: Any) -> Ballot:
-        """Say which items vote on each new item, what votes count and how many are needed."""
-        level, new_weights = self._level(alpha), self.rule.new_weights(weights, len(prediction))
-        which, pools = self.rule.assign(alpha, self.score, prediction, groups)
-        by_fold = tuple(self._folds_of(pool) for pool in pools)
-        if new_weights is None:
-            # More than α (n + 1) − 1 votes, in whole numbers: at least n − rank + 1.
-            sizes = [sum(map(len, folds)) for folds in by_fold]
-            needed = np.array([n - conformal_rank(n, level) + 0.5 for n in sizes])
-            return Ballot(by_fold, which, np.ones((len(which), self.n_folds)), needed[which])
-        return _weighted_ballot(by_fold, which, level, new_weights)
+    def _balls(self, predictions: Any, alpha: Fraction, groups: Any, weights: Any) -> tuple[FloatArray, FloatArray]:
+        """Return the centre and the threshold of a ball that holds each new item's cross-conformal set."""
+        models, items = self.check_models(predictions), item_names(predictions[0])
+        center = self.score.common_center(models)
+        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
+        codes, _, ratios = self.fitted.read_new(self.score, models[0], *new)
+        level, result = self.noise.level(alpha), np.full(len(center), np.inf)
+        for code in np.unique(codes[codes >= 0]):
+            fit, own = self.fitted.fits[code], np.flatnonzero(codes == code)
+            assert isinstance(fit, Quantile)
+            folds = self.folds[self.fitted.codes == code]
+            order = np.argsort(folds, kind="stable")
+            scores, sizes = (fit.scores + fit.noise.margin)[order], np.bincount(folds, minlength=self.n_folds)
+            parts = np.split(scores[:, None], np.cumsum(sizes)[:-1])
+            for block in row_blocks(len(own), len(scores), ELEMENTS):
+                rows = own[block]
+                radii = np.concatenate(
+                    [
+                        np.broadcast_to(self.score.enclosing_threshold(model[rows], center[rows], part), (m, len(rows)))
+                        for model, part, m in zip(models, parts, sizes, strict=True)
+                    ]
+                )
+                if fit.weights is None or ratios is None:
+                    result[rows] = _ranked(radii, level)
+                else:
+                    result[rows] = _weighted(radii, fit.weights[order], folds[order], ratios[rows], level)
+        self.fitted.warn_unseen(groups)
+        self.fitted.warn_infinite(result, codes, alpha, "the whole simplex")
+        return center, result
 
     def __repr__(self) -> str:
-        text = f"CrossCalibration: score {self.score.name}, {len(self)} items in {self.n_folds} folds, "
-        text += f"{self.n_classes} classes"
-        return text + self.rule.describe() + (", exact sets" if self.exact else "")
+        return super().__repr__().replace(" items,", f" items in {self.n_folds} folds,", 1)
 
 
-@explained
+def _ranked(radii: FloatArray, level: Fraction) -> FloatArray:
+    """Return the conformal quantile of the radii (n, N) of each new item, (N,)."""
+    rank = conformal_rank(len(radii), level)
+    return np.partition(radii, rank - 1, axis=0)[rank - 1] if rank <= len(radii) else np.full(radii.shape[1], np.inf)
+
+
+def _weighted(radii: FloatArray, weights: FloatArray, folds: IntArray, new: FloatArray, level: Fraction) -> FloatArray:
+    """Return the smallest radius beyond which the average over folds of weighted p-values is at most the level, (N,).
+
+    A fold's items count by their weights, over their sum and the new item's weight; the folds count equally. A fold
+    without any weight excludes nothing.
+    """
+    present, place = np.unique(folds, return_inverse=True)
+    totals = np.bincount(place, weights)[:, None] + new
+    share = np.where(totals > 0, 1.0 / np.where(totals > 0, totals, 1.0), 0.0) / len(present)
+    own = (share * new + (totals <= 0) / len(present)).sum(axis=0)
+    needed = float(level) * (1.0 - ROUNDING) - own
+    order = np.argsort(-radii, axis=0, kind="stable")
+    reached = np.take_along_axis(weights[:, None] * share[place], order, axis=0).cumsum(axis=0) > needed
+    first = np.take_along_axis(order, reached.argmax(axis=0)[None], axis=0)
+    found = np.where(reached.any(axis=0), np.take_along_axis(radii, first, axis=0)[0], radii.min(axis=0))
+    return np.where(needed < 0, np.inf, found)
+
+
 def cross_conformalize(
     prediction: Any,
     labels: Any,
     folds: Sequence[int] | IntArray,
-    score: str | Score = "tv",
+    score: str | Score = "kl",
     *,
     classes: Sequence[Any] | None = None,
     noise: Noise | str | None = None,
     groups: Any = None,
     weights: ArrayLike | None = None,
-    exact: bool | None = None,
 ) -> CrossCalibration:
     """Calibrate on out-of-fold predictions.
 
@@ -251,14 +227,12 @@ def cross_conformalize(
         Fold of each item, 0, …, F − 1; at least two folds, of equal size as far as possible, and chosen without looking
         at the items.
     score, classes, weights
-        As in `conformalize`.
+        As in `conformalize`. The score needs balls that enclose its cross-conformal sets, as those of the package have,
+        but for mixtures of densities.
     noise : BoundedNoise or AnnotatorSampling, optional
         Cover the distribution behind the votes. `AnnotatorSampling` needs a δ, `BoundedNoise` the rule ``"union"``.
     groups : sequence of n keys, optional
         Hold the guarantee within each group. The predicted class is not a group here: folds' models may differ in it.
-    exact : bool, optional
-        Predict the cross-conformal sets themselves (`CrossSet`) instead of balls that hold them. By default balls,
-        except for scores without enclosing balls: mixtures of densities, and scores of your own.
 
     Examples
     --------
@@ -273,94 +247,47 @@ def cross_conformalize(
     ...     new.append(model.predict_proba(X_new))
     >>> calibration = cs.cross_conformalize(out_of_fold, Y, folds)
     >>> calibration
-    CrossCalibration: score tv, 100 items in 5 folds, 3 classes
+    CrossCalibration: score kl, 100 items in 5 folds, 3 classes
     >>> bool(calibration.predict_set(new, alpha=0.1).contains(Y_new).mean() > 0.8)
     True
     """
     chosen = get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
-    codes = check_folds(folds, len(checked))
-    check_exact(exact, chosen, checked)
-    check_options(noise, groups)
-    rule = Rule.build(chosen, checked, found, noise, *per_item(prediction, groups, weights))
-    return CrossCalibration.from_rule(chosen, checked, found, rule, folds=codes, exact=exact)
+    check_balls(chosen, checked)
+    columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
+    fitted = fit_thresholds(chosen, checked, found, Options.read(len(checked), noise, *columns, cross=True))
+    scores = chosen.evaluate_rows(checked, found.distributions)
+    names = (found.classes, found.items)
+    return CrossCalibration(chosen, scores, chosen.n_classes(checked), fitted, *names, folds=_as_folds(folds))
 
 
-def check_folds(folds: Any, n: int) -> IntArray:
-    """Check one fold number per item."""
+def _as_folds(folds: Any) -> IntArray:
     try:
         codes = np.asarray(folds)
     except ValueError:  # rows of different lengths
         codes = np.empty((0, 0))
+    return codes.astype(np.int64) if codes.dtype.kind in "iu" else codes
+
+
+def check_folds(folds: Any, n: int) -> IntArray:
+    """Check one fold number per item."""
+    codes = _as_folds(folds)
     if codes.shape != (n,) or codes.dtype.kind not in "iu":
-        seen = f"is {folds!r}" if codes.ndim == 0 else f"is an array of shape {codes.shape} and dtype {codes.dtype}"
-        raise ValueError(f"folds must hold one whole number per item ({n}), but {seen}.")
+        raise ValueError(
+            f"folds must hold one whole number per item ({n}), but is an array of shape {codes.shape} and dtype "
+            f"{codes.dtype}."
+        )
     found = np.unique(codes).tolist()  # never as many as the largest number may promise
     if len(found) < 2 or found[0] != 0 or found[-1] != len(found) - 1:
-        shown = ", ".join(map(str, found[:10])) + (", …" if len(found) > 10 else "")
-        raise ValueError(f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds [{shown}].")
-    return codes.astype(np.int64)
+        first = ", ".join(map(str, found[:10]))
+        raise ValueError(f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds {first}.")
+    return codes
 
 
-def check_exact(exact: Any, score: Score | None = None, prediction: FloatArray | None = None) -> None:
-    """Refuse to promise balls where none are known, if score and predictions are."""
-    if exact is not None and not isinstance(exact, bool):
-        raise TypeError(f"exact must be True, False or None, but is {exact!r}.")
-    if exact is False and score is not None and not score.has_enclosing_balls(prediction):
+def check_balls(score: Score, prediction: Prediction) -> None:
+    """Refuse a score without known balls that enclose its cross-conformal sets."""
+    if not score.has_enclosing_balls(prediction):
         raise ValueError(
-            f"exact is False, but no balls are known that enclose the sets of the score {score.name!r} for these "
-            "predictions. Leave exact out."
+            f"score {score.name!r} has no known balls that enclose its cross-conformal sets for these predictions. "
+            "Use another score, or split the data and conformalize."
         )
-
-
-def check_options(noise: Any, groups: Any) -> None:
-    """Refuse what has no proof for cross-conformal sets."""
-    if isinstance(groups, Conditional):
-        raise ValueError(
-            "groups holds features, for which there is no proof with cross-conformal sets. Use conformalize, or groups "
-            "with one key per item."
-        )
-    if is_predicted(groups):
-        raise ValueError(
-            "groups='predicted' has no meaning for cross-conformal sets: the folds' models may predict different "
-            "classes for one item. Pass one key per item that does not depend on a model."
-        )
-    reason = as_noise(noise).why_not_cross_conformal()
-    if reason is not None:
-        raise ValueError(reason)
-
-
-def _describe_shapes(shapes: Sequence[tuple[int, ...]]) -> str:
-    if len(set(shapes)) > 1:
-        return "blocks of the shapes " + ", ".join(map(str, dict.fromkeys(shapes)))
-    return f"shape {(len(shapes), *shapes[0]) if shapes else ()}"
-
-
-def _weighted_ballot(
-    pools: tuple[tuple[Part, ...], ...], which: IntArray, level: Fraction, new_weights: FloatArray
-) -> Ballot:
-    """Let a fold's items vote by their weights, and the folds equally: an average of weighted p-values."""
-    totals = np.array([[fold.each.sum() for fold in folds] for folds in pools])[which] + new_weights[:, None]
-    taking_part = np.array([[len(fold) > 0 for fold in folds] for folds in pools])[which]
-    n_taking = np.maximum(taking_part.sum(axis=1, keepdims=True), 1)
-    counts = taking_part & (totals > 0)
-    share = np.where(counts, 1.0 / np.where(counts, totals, 1.0), 0.0) / n_taking
-    # The new item's own vote; a fold without any weight cannot speak against anything.
-    own = (share * new_weights[:, None]).sum(axis=1) + ((taking_part & ~counts) / n_taking).sum(axis=1)
-    needed = float(level) * (1.0 - ROUNDING) - own
-    return Ballot(pools, which, share, needed, is_weighted=True)
-
-
-def _ball_thresholds(score: Score, models: Sequence[FloatArray], center: FloatArray, ballot: Ballot) -> FloatArray:
-    """Return the radius of a ball around each centre that holds the cross-conformal set, (N,)."""
-    result = np.empty(len(center))
-    for i, own in ballot.rows_by_pool():
-        folds = ballot.pools[i]
-        for block in row_blocks(len(own), sum(map(len, folds)), ELEMENTS):
-            rows = own[block]
-            radii = [
-                score.enclosing_threshold(model[rows], center[rows], fold.bounds[0][:, None])
-                for model, fold in zip(models, folds, strict=True)
-            ]
-            result[rows] = ballot.reach(radii, i, rows)
-    return result

@@ -7,23 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from credalset._typing import ArrayLike, FloatArray
-from credalset._validation import as_probability, check_choice
-from credalset.annotations.labels import Labels
+from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset._validation import as_probability
 from credalset.calibration.base import read_items
+from credalset.calibration.levels import conformal_rank, exact_level, score_at_rank
 from credalset.calibration.noise import BoundedNoise
-from credalset.calibration.quantile import conformal_rank, exact_level, score_at_rank
+from credalset.calibration.sampling import lower_limits
 from credalset.scores import Score, get_score
-from credalset.scores.confidence import REGIONS, largest_score, total_variation_radius
+from credalset.votes.names import Labels, read_labels
 
 
 def epsilon_from_counts(
-    counts: Any,
-    delta: float,
-    score: str | Score = "tv",
-    *,
-    prediction: ArrayLike | None = None,
-    region: str = "exact",
+    counts: Any, delta: float, score: str | Score = "kl", *, prediction: ArrayLike | None = None
 ) -> BoundedNoise:
     r"""Find an ε such that votes change the score by more than ε with probability at most δ.
 
@@ -40,6 +35,10 @@ def epsilon_from_counts(
     $(1 + \sum_i P_i(r)) / (n + 1) \le \delta$, $P_i(r)$ bounding the chance that item i with its $m_i$ votes deviates
     by more than r: a new item's number of votes is exchangeable with theirs.
 
+    Unless all items have the same number of votes and there are no predictions, ε is a statement about the average
+    item: among items with few votes it may fail far more often than δ. Such an ε is refused with groups, weights and
+    `Conditional`; `AnnotatorSampling` holds for each item by itself.
+
     Parameters
     ----------
     counts : array of shape (n, K) or Annotations
@@ -49,9 +48,7 @@ def epsilon_from_counts(
     score : str or Score
         The score to be calibrated.
     prediction : array of shape (n, K), optional
-        Predictions for the same items.
-    region : {"exact", "tv", "kl"}
-        Confidence region, as in `AnnotatorSampling`; used with predictions.
+        Predictions for the same items; needed for scores without a known slope, such as ``kl``.
 
     Returns
     -------
@@ -62,57 +59,54 @@ def epsilon_from_counts(
     --------
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(500, n_votes=100, random_state=0)
-    >>> noise = cs.epsilon_from_counts(data.counts, delta=0.05)
+    >>> noise = cs.epsilon_from_counts(data.counts, delta=0.05, score="tv")
     >>> round(noise.epsilon, 3), noise.delta
     (0.155, 0.05)
     >>> noise = cs.epsilon_from_counts(data.counts, 0.05, "kl", prediction=data.distributions)
     >>> calibration = cs.conformalize(data.distributions, data.counts, "kl", noise=noise)
     """
-    chosen = get_score(score)
-    delta = as_probability(delta, "delta")
-    check_choice(region, "region", REGIONS)
-    if prediction is None:
-        votes = Labels.read(counts, "counts").votes("counts", "epsilon_from_counts")
-        return BoundedNoise(_from_votes(chosen, votes, delta), delta)
-    checked, labels = read_items(chosen, prediction, counts, labels_name="counts")
-    return BoundedNoise(_from_predictions(chosen, checked, labels, delta, region), delta)
+    chosen, delta = get_score(score), as_probability(delta, "delta")
+    if prediction is not None:
+        checked, labels = read_items(chosen, prediction, counts, labels_name="counts")
+        epsilon = _from_predictions(chosen, checked, labels, delta)
+        return BoundedNoise(epsilon, delta, scope="average item, one model")
+    votes = read_labels(counts, name="counts").votes("counts", "epsilon_from_counts")
+    is_equal = bool((votes.sum(axis=1) == votes[0].sum()).all())
+    return BoundedNoise(_from_votes(chosen, votes, delta), delta, scope="any" if is_equal else "average item")
 
 
-def _from_predictions(score: Score, prediction: FloatArray, labels: Labels, delta: float, region: str) -> float:
+def _from_predictions(score: Score, prediction: Prediction, labels: Labels, delta: float) -> float:
     votes = labels.votes("counts", "epsilon_from_counts")
     observed = score.evaluate_rows(prediction, labels.distributions)
-    largest = largest_score(score, prediction, votes, delta / 2, region)
+    largest = score.largest_above(prediction, lower_limits(votes, delta / 2))
     # A score that is infinite already cannot grow; a bound may fall short of the observed score by rounding.
     with np.errstate(invalid="ignore"):
         change = np.where(np.isinf(observed), 0.0, np.maximum(largest - observed, 0.0))
-    epsilon = score_at_rank(np.sort(change), conformal_rank(len(change), exact_level(delta) / 2))
+    rank = conformal_rank(len(change), exact_level(delta) / 2)
+    epsilon = score_at_rank(np.sort(change), rank)
     if math.isinf(epsilon):
-        n = len(change)
-        reason = (
-            f"{n} items are too few for delta={delta:g} (at least {math.ceil(2 / delta) - 1} are needed)"
-            if conformal_rank(n, exact_level(delta) / 2) > n
-            else f"the score {score.name!r} has no bound over the confidence regions of {np.isinf(change).sum()} items"
-        )
+        reason = f"the score {score.name!r} has no bound over the confidence regions of {np.isinf(change).sum()} items"
+        if rank > len(change):
+            reason = f"{len(change)} items are too few for delta={delta:g}, {math.ceil(2 / delta) - 1} are needed"
         raise ValueError(f"no finite epsilon exists: {reason}. Raise delta, add items or votes, or change the score.")
     return epsilon
 
 
 def _from_votes(score: Score, counts: FloatArray, delta: float) -> float:
     votes, n_classes = counts.sum(axis=1), counts.shape[1]
-    score._check_classes(n_classes)
-    reach = score.lipschitz(n_classes)
-    if reach is None:
+    slope = score.lipschitz(n_classes)
+    if slope is None:
         raise ValueError(
             f"prediction is missing: how far votes can move the score {score.name!r} depends on the prediction. "
             "Pass the predictions for these items; only scores with a known slope, such as tv, do without."
         )
     if (votes == votes[0]).all():
-        return reach * float(total_variation_radius(votes[:1], n_classes, delta)[0])
+        return slope * float(total_variation_radius(votes[:1], n_classes, delta)[0])
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if _failures(middle, votes, n_classes) <= delta else (middle, high)
-    return reach * high
+    return slope * high
 
 
 def _failures(radius: float, votes: FloatArray, n_classes: int) -> float:
@@ -123,3 +117,22 @@ def _failures(radius: float, votes: FloatArray, n_classes: int) -> float:
     beyond_mean = np.maximum(radius - 0.5 * np.sqrt((n_classes - 1) / votes), 0.0)
     chance = np.exp(np.minimum(np.minimum(by_events, -2.0 * votes * beyond_mean**2), 0.0))
     return float((1.0 + chance.sum()) / (len(votes) + 1))
+
+
+def total_variation_radius(votes: FloatArray, n_classes: int, delta: float) -> FloatArray:
+    r"""Return r(m) with $P(TV(\hat\lambda, \lambda) \ge r) \le \delta$ for every λ.
+
+    The smaller of two bounds: $\sqrt{(\log(2^K - 2) + \log(1/\delta)) / 2m}$ (Hoeffding's inequality for each event, as
+    in Weissman et al., 2003) and $\tfrac12 \sqrt{(K-1)/m} + \sqrt{\log(1/\delta) / 2m}$ (the mean, and McDiarmid's
+    inequality around it).
+
+    Examples
+    --------
+    >>> total_variation_radius(np.array([1.0, 100.0]), 3, 0.05).round(3)
+    array([1.   , 0.155])
+    """
+    surprise = np.log(1.0 / delta)
+    n_events = n_classes * np.log(2.0) + np.log1p(-(2.0 ** (1.0 - n_classes)))
+    by_events = np.sqrt((n_events + surprise) / (2.0 * votes))
+    by_mean = 0.5 * np.sqrt((n_classes - 1) / votes) + np.sqrt(surprise / (2.0 * votes))
+    return np.minimum(np.minimum(by_events, by_mean), 1.0)

@@ -1,62 +1,50 @@
-"""A guarantee for the true distribution from a handful of votes per item."""
+"""`FewVotes`: a guarantee for the true distribution from two votes or more on each of many items."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
+from scipy.special import ndtri
 
-from credalset._typing import BoolArray, FloatArray
-from credalset._validation import as_probability, check_choice
-from credalset.annotations.labels import Labels
-from credalset.calibration.ladder import Evidence, Ladder, smallest_threshold
-from credalset.calibration.majorants import Majorants, why_no_majorants
-from credalset.calibration.noise import Noise, Prepared
-from credalset.calibration.part import Part
-from credalset.calibration.promise import Promise
+from credalset._typing import FloatArray, Prediction
+from credalset._validation import as_probability
+from credalset.calibration.levels import exact_level
+from credalset.calibration.noise import Fit, Guarantee, Noise
 from credalset.scores import Score
+from credalset.votes.names import Labels
 
-METHODS = ("auto", "moments", "majorant", "family")
-CHOICES = ("moments", "majorant")  # of "auto": an assumption is never chosen for anybody
-RATIO, LOWEST = 1.06, 1e-4  # between neighbouring thresholds of the moments, and from the largest to the smallest
-TYPICAL_ALPHA = 0.1  # the level that methods are compared at
-RARELY = 0.02  # the chance of sets without content that is no reason to take another method
+RATIO, SMALLEST = 1.02, 1e-4  # between neighbouring means that are tested, and from the largest to the smallest
+BOLDNESS = 0.9  # of the largest legal bet, so that no single value ruins the gambler
+PRIOR = 30.0  # values that the first guess of the spread counts for
+ROUNDS = 500  # how often the bets are made anew
 
 
 @dataclass(frozen=True)
 class FewVotes(Noise):
-    r"""Votes are independent draws from λ, few per item and many items: from two votes on, sets of useful size.
+    r"""Votes are independent draws from λ, two or more per item on average, on many items.
 
-    A *majorant* $\varphi_t(x, c)$ of the votes c has a mean, over votes drawn from λ, of at least one wherever the
-    score of λ exceeds t and at least zero elsewhere, for every λ. Its mean over items therefore bounds the chance that
-    the truth scores above t. The smallest t for which a test shows this mean to be small enough is the threshold. The
-    test is by betting, exact for any number of items (`credalset.calibration.betting`).
+    For the Brier score f, votes c of an item give an unbiased estimate of the score of its true distribution,
+
+    $$U = \sum_k v_k \left[ \frac{c_k (c_k - 1)}{m (m - 1)} - 2 g_k \frac{c_k}{m} + g_k^2 \right] , \qquad
+    E[U \,|\, x, \lambda] = f(x, \lambda) .$$
+
+    By Markov's inequality $P(f > t) \le E[U] / t$. The threshold is an upper confidence bound for $E[U]$, at confidence
+    1 − δ (`upper_mean`), over $(\alpha - \delta) / (1 - \delta)$. The sets contain the true λ with probability at least
+    1 − α for all but a share δ of calibration sets, and on average over all of them.
 
     Parameters
     ----------
-    delta : float or None
-        The sets contain the true λ with probability at least 1 − α for all but a share δ of calibration sets, and on
-        average over all of them. None: on average only, as other noise models promise, with smaller sets.
-    method : {"auto", "moments", "majorant", "family"}
-        ``"moments"``: $\varphi_t = U / t$ with an unbiased estimate U of the score, which the Brier score has; any
-        number of classes. ``"majorant"``: tables that are the best for these predictions and votes by a quadratic
-        programme, and certified for every λ; up to four classes, any convex score of ours. ``"auto"``: whichever of
-        these promises smaller thresholds on the items set aside. ``"family"``: tables that need an assumption about
-        crowds, with smaller sets: given x, the truth scatters like some mixture of Dirichlet distributions centred at
-        the prediction or somewhat beside it (`credalset.calibration.majorants.family`).
-    tuning : float
-        Share of the items set aside to fit majorants and choose a method, every fifth by default.
-    levels, largest : tuples of floats
-        What calibration fills in: the thresholds that there are majorants for, and what these cannot exceed.
+    delta : float
+        δ in (0, 1), and below every α that is asked for.
 
     Notes
     -----
-    Items must be independent of each other, and how many votes an item gets must not depend on how they
-    fall. Items may have different numbers of votes. An item with a single vote cannot tell spread from error; it counts
-    with the score of its vote (moments) or with a majorant of degree one, both safe and wide. If the number of votes
-    has nothing to do with the item, leave such items out.
+    Items must be independent of each other, and how many votes an item gets must not depend on how they fall. Items may
+    have different numbers of votes. An item with a single vote cannot tell spread from error, and counts with the score
+    of its vote, which is safe and wide; if the number of votes has nothing to do with the item, leave such items out.
 
     Examples
     --------
@@ -65,168 +53,147 @@ class FewVotes(Noise):
     >>> truth = rng.dirichlet([0.7, 0.7, 0.7], size=4000)
     >>> g = 0.9 * truth + 0.1 * rng.dirichlet([1, 1, 1], size=4000)
     >>> counts = rng.multinomial(5, truth)
-    >>> few = cs.conformalize(g, counts, "brier", noise=cs.FewVotes(method="moments"))
-    >>> plain = cs.conformalize(g, counts, "brier")  # about the votes, with no promise for the truth
+    >>> few = cs.conformalize(g, counts, "brier", noise=cs.FewVotes())
+    >>> plain = cs.conformalize(g, counts, "brier")  # about the votes, with no guarantee for the truth
     >>> few.threshold(0.1) < plain.threshold(0.1)
     True
     """
 
-    delta: float | None = 0.01
-    method: Literal["auto", "moments", "majorant", "family"] = "auto"
-    tuning: float = 0.2
-    levels: tuple[float, ...] = field(default=(), repr=False)
-    largest: tuple[float, ...] = field(default=(), repr=False)
+    delta: float = 0.01
     name: ClassVar[str] = "few-votes"
     needs_counts: ClassVar[bool] = True
-    takes_features: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.delta is not None:
-            object.__setattr__(self, "delta", as_probability(self.delta, "delta"))
-        object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
-        check_choice(self.method, "method", METHODS)
-        for name in ("levels", "largest"):
-            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
-        if len(self.levels) != len(self.largest) or any(not t > 0 for t in self.levels):
-            raise ValueError("levels and largest must hold one positive number each per threshold. Leave both out.")
+        object.__setattr__(self, "delta", as_probability(self.delta, "delta"))
 
     @property
-    def promise(self) -> Promise:
-        """The truth; with probability 1 − δ, unless δ is None."""
-        votes = "votes are independent draws, their number chosen beforehand"
-        if self.method == "family":
-            votes += ", and the truth scatters around predictions like a mixture of Dirichlet distributions"
-        return Promise("truth", self.delta, "independent", votes)
+    def guarantee(self) -> Guarantee:
+        """Cover the true distribution, with probability 1 − δ over calibration sets."""
+        votes = "votes are independent draws, their number fixed before"
+        return Guarantee("true", delta=self.delta, items="independent", votes=votes)
 
     @property
-    def is_settled(self) -> bool:
-        """Whether the method is chosen, and its majorants are known."""
-        return self.method == "moments" or (self.method != "auto" and len(self.levels) > 0)
-
-    def agrees_with(self, settled: Noise) -> bool:
-        """Tell whether a model has this one's δ, share set aside, and method unless it was left open."""
-        if not isinstance(settled, FewVotes):
-            return False
-        method = settled.method if self.method == "auto" else self.method
-        return replace(settled, levels=(), largest=()) == replace(self, method=method, levels=(), largest=())
+    def spent(self) -> Fraction:  # type: ignore[override]
+        """Return δ."""
+        return exact_level(self.delta)
 
     @property
-    def n_bounds(self) -> int:
-        """Two numbers per item for moments, one per threshold for majorants."""
-        return 2 if self.method == "moments" else len(self.levels)
+    def factor(self) -> Fraction:  # type: ignore[override]
+        """Return 1 / (1 − δ): the bound on the mean fails with probability δ, and else the risk is at most the level.
 
-    def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
-        """Refuse a score that the method has no majorants for."""
-        open_to = CHOICES if self.method == "auto" else (self.method,)
-        reasons = [f"{name}: {why}" for name in open_to if (why := self._why_not(name, score, prediction))]
-        if len(reasons) == len(open_to):
+        On average over calibration sets the risk is at most level · (1 − δ) + δ = α.
+        """
+        return 1 / (1 - self.spent)
+
+    @property
+    def unsupported(self) -> dict[str, str]:
+        """Refuse what the bound on a mean does not carry over to."""
+        instead = "Use AnnotatorSampling(delta)"
+        return {
+            "weights": f"it tests the mean of bounded numbers, and weights have no known bound. {instead}",
+            "features": f"its thresholds are not quantiles. {instead}",
+            "cross": f"it needs items that are independent given the model. {instead}, or split the data",
+        }
+
+    def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
+        """Refuse a score that votes give no unbiased estimate of."""
+        if score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2))) is None:
             raise ValueError(
-                f"FewVotes(method={self.method!r}) does not apply to these predictions and the score {score.name!r} "
-                f"({'; '.join(reasons)}). Use UnbiasedVotes or AnnotatorSampling, or the score 'brier'."
+                f"FewVotes needs an unbiased estimate of the score from votes, which {score.name!r} does not have. "
+                "Use the score 'brier', or another noise model (AnnotatorSampling, UnbiasedVotes)."
             )
 
-    def _why_not(self, method: str, score: Score, prediction: FloatArray | None) -> str:
-        if method != "moments":
-            return why_no_majorants(score, prediction)
-        known = score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2)))
-        return "" if known is not None else f"votes give no unbiased estimate of the score {score.name!r}"
-
-    def why_not_cross_conformal(self) -> str | None:
-        """Refuse: items that trained the other folds' models are not independent of their scores."""
-        return (
-            "noise is FewVotes, whose test needs items that are independent given the model, and in cross-conformal "
-            "calibration every item trains models. Use AnnotatorSampling(delta), or split the data and conformalize."
-        )
-
-    def why_no_weights(self) -> str | None:
-        """Refuse: a bet needs to know how much it can lose."""
-        return (
-            "FewVotes tests the mean of bounded numbers, and weights have no bound that calibration items could tell. "
-            "Use UnbiasedVotes or AnnotatorSampling with weights."
-        )
-
-    def prepare(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> Prepared:
-        """Fit majorants to the items set aside, and evaluate them for all."""
+    def fit(
+        self,
+        score: Score,
+        prediction: Prediction,
+        labels: Labels,
+        weights: FloatArray | None = None,
+        features: FloatArray | None = None,
+    ) -> Fit:
+        """Bound the mean score of the true distributions from above."""
         counts = labels.votes("labels", type(self).__name__)
-        aside = self.set_aside(len(prediction))
-        if not aside.any():
-            raise ValueError(
-                f"FewVotes sets aside a share {self.tuning:g} of the items, and {len(counts)} are too few."
-            )
-        methods = CHOICES if self.method == "auto" else (self.method,)
-        found = {
-            method: self._fitted(method, score, prediction, counts, aside)
-            for method in methods
-            if not self._why_not(method, score, prediction)
-        }
-        n = int((~aside).sum())
-        outlook = {
-            method: model.scenarios(bounds[:, aside], n, TYPICAL_ALPHA) for method, (model, bounds) in found.items()
-        }
-        beyond = np.e * max(t[np.isfinite(t)].max(initial=0.0) for t in outlook.values()) or 1.0
+        estimates = score.estimate_from_votes(prediction, counts)
+        assert estimates is not None
+        largest = float(score.largest_score(np.eye(counts.shape[1])).max())  # of any prediction
+        return MeanBound(self, upper_mean(estimates, largest, self.delta), largest)
 
-        def preference(method: str) -> tuple[bool, float]:
-            infinite = np.isinf(outlook[method])
-            return infinite.mean() > RARELY, float(np.log(np.where(infinite, beyond, outlook[method])).mean())
 
-        return Prepared(*found[min(outlook, key=preference)])
+@dataclass(frozen=True)
+class MeanBound(Fit):
+    """Thresholds of `FewVotes`: a bound on the mean score of true distributions, over the level.
 
-    def _fitted(
-        self, method: Any, score: Score, prediction: FloatArray, counts: FloatArray, aside: BoolArray
-    ) -> tuple[FewVotes, FloatArray]:
-        if method == "moments":
-            estimate = score.estimate_from_votes(prediction, counts)
-            assert estimate is not None
-            return replace(self, method=method), np.stack([estimate, score.largest_score(prediction)])
-        fitted = Majorants.fit(score, prediction[aside], counts[aside], int((~aside).sum()), method == "family")
-        levels, largest = tuple(fitted.thresholds.tolist()), tuple(fitted.largest.tolist())
-        return replace(self, method=method, levels=levels, largest=largest), fitted.values(prediction, counts)
+    Attributes
+    ----------
+    noise : FewVotes
+        The model.
+    mean : float
+        Upper confidence bound for the mean score of the true distributions.
+    largest : float
+        What no score exceeds.
+    """
 
-    def min_items(self, alpha: Fraction, n: int) -> int:
-        """Return one: groups that are too small get the whole simplex rather than a share in a pool."""
-        return 1
+    noise: FewVotes
+    mean: float
+    largest: float
 
-    def thresholds(
-        self, part: Part, alpha: Fraction, score: Score, prediction: FloatArray, weights: FloatArray | None
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.mean <= self.largest:
+            raise ValueError(f"mean must lie between 0 and {self.largest}, but is {self.mean}.")
+
+    def threshold(
+        self,
+        alpha: Fraction,
+        prediction: Prediction,
+        weights: FloatArray | None = None,
+        features: FloatArray | None = None,
     ) -> FloatArray:
-        """Return the smallest threshold that passes its tests, the same for every prediction."""
-        if alpha not in part.memo:
-            part.memo[alpha] = self._threshold(part, float(alpha))
-        return np.full(len(prediction), part.memo[alpha])
+        """Return the threshold, the same for every prediction, (N,); infinite where it excludes nothing."""
+        threshold = self.mean / float(self.noise.level(alpha))
+        return np.full(len(prediction), threshold if threshold < self.largest else np.inf)
 
-    def _threshold(self, part: Part, alpha: float) -> float:
-        if len(part) == 0:
-            return float("inf")
-        evidence = Evidence.of(*self._values(part.held_out, part.held_out))
-        values = self._values(part.bounds, part.held_out)[1]
-        return smallest_threshold(evidence, values, self._ladder(evidence, len(part), alpha))
 
-    def scenarios(self, held_out: FloatArray, n: int, alpha: float) -> FloatArray:
-        """Return equally likely thresholds that n items may give, given the bounds of others; some may be infinite."""
-        evidence = Evidence.of(*self._values(held_out, held_out))
-        return evidence.scenarios(n, self._ladder(evidence, n, alpha))
+def upper_mean(values: FloatArray, largest: float, delta: float) -> float:
+    r"""Return an upper confidence bound for the mean of independent values that are known to be at most ``largest``.
 
-    def why_infinite(self, alpha: Fraction, n: int) -> str:
-        """Say that no threshold passed its test."""
-        surer = "" if self.delta is None else " or delta"
-        return (
-            f"{n} calibration items with these votes do not show that the truth lies within any distance from the "
-            f"predictions with probability 1 - {float(alpha):g}. Add items, votes per item or better predictions, "
-            f"raise alpha{surer}, or use UnbiasedVotes or AnnotatorSampling"
-        )
+    A gambler starts with one unit and, before values X are seen, puts λ ≥ 0 on each lying below r: the fortune is
+    multiplied by 1 + λ (r − X). While λ (largest − r) ≤ 1 it stays positive, and if E X ≥ r it is not expected to grow,
+    whatever the law of X. By Ville's inequality it then ever reaches 1 / δ with probability at most δ: a fortune of
+    1 / δ rejects "E X ≥ r" at level δ, exactly, for any number of values (Waudby-Smith and Ramdas, *Estimating means of
+    bounded random variables by betting*, 2024). Means r are tested from the largest down, until one is not rejected;
+    the bound is the last one that was. It is too small only if the first tested r ≤ E X was rejected.
 
-    def _ladder(self, evidence: Evidence, n: int, alpha: float) -> Ladder:
-        return evidence.best_ladder(n, alpha) if self.delta is None else Ladder.certain(alpha, self.delta)
+    The bets decide only how soon. The best one copies the option that pays 1 / δ if the mean of a normal sample ends up
+    below r − z σ / √n, and needs about as much evidence as the normal approximation does, z = 2.33 standard errors at
+    δ = 0.01, where a constant bet needs √(2 log 1/δ) = 3.03.
 
-    def _values(self, bounds: FloatArray, held_out: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return thresholds (L,), the values of majorants there (L, n'), and what these cannot exceed (L,)."""
-        if self.method != "moments":
-            return np.array(self.levels), bounds, np.array(self.largest)
-        top = held_out[1][np.isfinite(held_out[1])].max(initial=0.0)
-        top = float(top) if top > 0 else 1.0
-        thresholds = top * RATIO ** -np.arange(1.0, np.ceil(np.log(1.0 / LOWEST) / np.log(RATIO)))
-        # Bets need a bound: items that could score higher than those set aside have the constant majorant.
-        usable = bounds[1] <= top
-        estimate = np.where(usable, bounds[0], 0.0)
-        values = np.where(usable, estimate / thresholds[:, None], 1.0)
-        return thresholds, values, top / thresholds
+    Parameters
+    ----------
+    values : array of shape (n,)
+        Independent values with one mean; not bounded from below.
+    largest : float
+        A number that no value can exceed, known without the values.
+    delta : float
+        Probability with which the bound may be too small.
+
+    Examples
+    --------
+    >>> coin = np.random.default_rng(1).random(1000) < 0.4
+    >>> round(upper_mean(coin.astype(float), 1.0, 0.01), 2)
+    0.45
+    """
+    n = len(values)
+    steps = int(np.ceil(np.log(1.0 / SMALLEST) / np.log(RATIO)))
+    level = largest * RATIO ** -np.arange(1.0, steps)
+    fortune = np.full(len(level), delta)  # in units of 1 / δ: rejected at one
+    squares, seen = np.full(len(level), PRIOR * (largest / 4.0) ** 2), 0
+    for block in np.array_split(values, min(n, ROUNDS)) if n else []:
+        goal = -ndtri(fortune)  # how many standard errors the option is from paying
+        with np.errstate(divide="ignore", over="ignore"):
+            hedge = np.exp(-0.5 * goal**2) / (fortune * np.sqrt(2.0 * np.pi * (n - seen) * squares / (PRIOR + seen)))
+        bet = np.where(fortune < 1.0, np.minimum(hedge, BOLDNESS / (largest - level)), 0.0)
+        gain = level[:, None] - block
+        fortune = np.clip(fortune * np.prod(1.0 + bet[:, None] * gain, axis=1), 1e-200, 1.0)
+        squares, seen = squares + (gain**2).sum(axis=1), seen + len(block)
+    n_rejected = int(np.argmin(np.append(fortune >= 1.0, False)))
+    return float(level[n_rejected - 1]) if n_rejected else largest

@@ -1,160 +1,248 @@
-"""Guarantees for the distribution behind the votes, when calibration sees only the votes.
+"""Noise models: guarantees for the distribution behind the votes, when calibration sees only the votes.
 
-Three routes: `BoundedNoise` (votes change the score by less than ε, the paper's Theorem 2), `AnnotatorSampling` (votes
-are independent draws from λ), `UnbiasedVotes` (votes are fair on average). A fourth, for few votes, is in
-`credalset.calibration.few_votes`. Proofs are in the guide "Which guarantee do I have?".
+This file has the base class, labels without noise, and `BoundedNoise`, the paper's Theorem 2; every other model has a
+file of its own. Proofs are in the guide "Which guarantee do I have?".
+
+A noise model is a frozen dataclass with a method `Noise.fit`, which returns an object with
+``threshold(alpha, prediction, weights, features)``, and one entry in `credalset.calibration.thresholds.NOISES`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray
-from credalset._validation import as_finite, as_probability, check_choice
-from credalset.annotations.labels import Labels
-from credalset.calibration.part import Part
-from credalset.calibration.promise import Promise
-from credalset.calibration.quantile import exact_level
+from credalset._typing import BoolArray, FloatArray, Prediction
+from credalset._validation import as_finite, check_choice
+from credalset.calibration.conditional import conditional_quantiles
+from credalset.calibration.levels import as_weights, conformal_rank, exact_level, score_at_rank
 from credalset.scores import Score
-from credalset.scores.confidence import REGIONS, largest_score
+from credalset.votes.names import Labels
 
-#: values of δ that `AnnotatorSampling` chooses from when none is given, the first one where items do not tell
-DELTAS = (0.5, 0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+# Sums of weights are rounded; a share that misses the level by no more than this reaches it.
+ROUNDING = 1e-12
+Covered = Literal["recorded", "true", "annotator", "majority", "share"]
+COVERED: dict[Covered, str] = {
+    "recorded": "the label distribution as recorded votes show it",
+    "true": "the true label distribution",
+    "annotator": "the label of an annotator asked at random",
+    "majority": "the label with most votes",
+    "share": "the labels of the wanted share of the item's annotators",
+}
 
 
-class Prepared(NamedTuple):
-    """A noise model with what it learned from the items set aside, what to calibrate on, and why this model."""
+@dataclass(frozen=True)
+class Guarantee:
+    """What predicted sets at miscoverage rate α contain, for whom, and what is assumed for it.
 
-    model: Noise
-    bounds: FloatArray
-    reason: str = ""
+    Attributes
+    ----------
+    covers : {"recorded", "true", "annotator", "majority", "share"}
+        The distribution of the votes that would be recorded for a new item, or the one they are drawn from; for label
+        sets, the label of an annotator asked at random, the one with most votes, or those of a share of the annotators.
+    within : str
+        For whom it holds besides all items together: ``"each group"``, for instance; empty for nobody.
+    delta : float or None
+        None: coverage is at least 1 − α on average over calibration sets. A number: moreover, for all but a share δ of
+        calibration sets.
+    items : str
+        How new items and calibration items must be alike: ``"exchangeable"``, or more than that.
+    votes : str
+        What is assumed of votes; empty if nothing is.
+    rate : str
+        What is promised of the coverage: ``"1 - alpha"``, or a smaller number for cross-conformal sets.
+
+    Examples
+    --------
+    >>> print(Guarantee("true", delta=0.01, items="independent", votes="votes are independent draws"))
+    Sets contain the true label distribution with probability at least 1 - alpha on average over calibration sets and, \
+for all but a share 0.01 of them, for the calibration set at hand. Assumptions: items are independent; votes are \
+independent draws.
+    """
+
+    covers: Covered = "recorded"
+    within: str = ""
+    delta: float | None = None
+    items: str = "exchangeable"
+    votes: str = ""
+    rate: str = "1 - alpha"
+
+    def __str__(self) -> str:
+        text = f"Sets contain {COVERED[self.covers]} with probability at least {self.rate} on average over calibration "
+        text += "sets"
+        if self.delta is not None:
+            text += f" and, for all but a share {self.delta:g} of them, for the calibration set at hand"
+        text += f", within {self.within}" if self.within else ""
+        return f"{text}. Assumptions: items are {self.items}{'; ' if self.votes else ''}{self.votes}."
+
+
+class Fit(ABC):
+    """What a noise model has learned from calibration items: their threshold at any level."""
+
+    @abstractmethod
+    def threshold(
+        self,
+        alpha: Fraction,
+        prediction: Prediction,
+        weights: FloatArray | None = None,
+        features: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return the threshold of each new item at miscoverage rate α, (N,), +inf where there is none."""
 
 
 class Noise:
-    """How votes relate to the distribution they stand for. Subclasses are frozen dataclasses of plain parameters.
+    """How votes relate to the distribution that is to be covered. Subclasses are frozen dataclasses of plain values.
 
-    What the methods below say is right for labels without noise; a model overrides what it changes. It calibrates on
-    `bounds` instead of scores and adds `margin` to thresholds. It fails with a probability of at most `spent`, which is
-    taken from α, and the bound of an item holds with a probability of at least `kept`, whatever the item, by which what
-    is left of α is multiplied.
+    A model overrides what differs from labels without noise: `fit` in general, or only `bounds`, `spent`, `factor` and
+    `margin` if its threshold is a conformal quantile of bounds.
     """
 
     name: ClassVar[str]
     needs_counts: ClassVar[bool] = False
     #: whether thresholds depend on the prediction, not only on the calibration items
     varies: ClassVar[bool] = False
-    #: whether the model may fail for each fold of a cross-conformal calibration apart, rather than for an item
-    fails_by_fold: ClassVar[bool] = False
-    #: whether thresholds may follow features: they are quantiles of bounds
-    takes_features: ClassVar[bool] = True
-    #: share of the items set aside to choose a parameter
-    tuning: float = 0.0
-    #: what is added to the scores that thresholds come from
+    #: the part of α that the model needs for itself: α must exceed it
+    spent: Fraction = Fraction(0)
+    #: what remains of α is multiplied by this
+    factor: Fraction = Fraction(1)
+    #: what is added to the quantile
     margin: float = 0.0
 
     @property
-    def n_bounds(self) -> int:
-        """How many rows `bounds` has; none if it is the scores themselves."""
-        return 0
+    def guarantee(self) -> Guarantee:
+        """What a calibration with this model guarantees."""
+        return Guarantee()
 
     @property
-    def promise(self) -> Promise:
-        """What a calibration with this model promises."""
-        return Promise()
+    def unsupported(self) -> dict[str, str]:
+        """Why the proof does not carry over to "groups", "weights", "features" or "cross", and what to use instead."""
+        return {}
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether calibration has nothing more to find out about the model itself."""
-        return True
-
-    def agrees_with(self, settled: Noise) -> bool:
-        """Tell whether a model is this one, as some calibration may have settled it."""
-        return self == settled
-
-    @property
-    def spent(self) -> Fraction:
-        """The part of α that the model needs for itself: α must exceed it."""
-        return Fraction(0)
-
-    @property
-    def kept(self) -> Fraction:
-        """The probability, given an item, that its bound is one; a missed item is seen to be missed as often."""
-        return Fraction(1)
-
-    @property
-    def scale(self) -> Fraction:
-        """What is left of α is divided by this."""
-        return Fraction(1)
-
-    def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
+    def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
         """Refuse a score, or its predictions, that the guarantee does not hold for."""
         return
 
-    def why_not_cross_conformal(self) -> str | None:
-        """Say why there is no proof for cross-conformal sets, and what to use instead; None if there is one."""
-        return None
+    def bounds(self, score: Score, prediction: Prediction, labels: Labels) -> FloatArray:
+        """Return what the quantile is taken of, (n,): the scores."""
+        return score.evaluate_rows(prediction, labels.distributions)
 
-    def why_no_weights(self) -> str | None:
-        """Say why there is no proof for items that count unequally, and what to use instead; None if there is one."""
-        return None
+    def fit(
+        self,
+        score: Score,
+        prediction: Prediction,
+        labels: Labels,
+        weights: FloatArray | None = None,
+        features: FloatArray | None = None,
+    ) -> Fit:
+        """Learn from valid calibration items what their threshold is at any level: a conformal quantile."""
+        return Quantile(self.bounds(score, prediction, labels), self, weights, features)
 
-    def set_aside(self, n: int) -> BoolArray:
-        """Mark the items that only help to choose a parameter, (n,)."""
-        return set_aside(n, self.tuning)
-
-    def prepare(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> Prepared:
-        """Settle what is left open by the items set aside, and work out what to calibrate on."""
-        return Prepared(self, scores[None, :])
-
-    def level(self, alpha: Fraction, n: int) -> Fraction:
-        """Return what is left of α for a quantile of n items, refusing an α of which nothing is left."""
+    def level(self, alpha: Fraction) -> Fraction:
+        """Return the level at which the quantile is taken, refusing an α of which nothing remains."""
         if alpha <= self.spent:
             raise ValueError(
                 f"alpha={float(alpha):g} must be above delta={float(self.spent):g}, the probability that the noise "
-                f"bound fails. The smallest feasible alpha with these {n} items is {self.smallest_alpha(n):.4g}; raise "
-                "alpha or lower delta."
+                "model fails. Raise alpha or lower delta."
             )
-        return (alpha - self.spent) * self.kept / self.scale
+        return (alpha - self.spent) * self.factor
 
     def smallest_alpha(self, n: int) -> float:
         """Return the smallest α for which n items can give a finite threshold."""
-        return float(self.spent + self.scale / (self.kept * (n + 1)))
+        return float(self.spent + 1 / (self.factor * (n + 1)))
 
-    def min_items(self, alpha: Fraction, n: int) -> int:
-        """Return how many items, the new one included, can give a finite threshold."""
-        return math.ceil(1 / self.level(alpha, n))
 
-    def thresholds(
-        self, part: Part, alpha: Fraction, score: Score, prediction: FloatArray, weights: FloatArray | None
+@dataclass(frozen=True, eq=False)
+class Quantile(Fit):
+    r"""A threshold that is a conformal quantile of one score per calibration item.
+
+    Without weights: the ⌈(n + 1)(1 − level)⌉-th smallest score. With weights, the smallest q with
+
+    $$\sum_{i : s_i \le q} w_i \; \ge \; (1 - \text{level}) \, (w_1 + \dots + w_n + w_{new})$$
+
+    and +inf if there is none: the weight of the new item counts as an infinite score (Tibshirani, Foygel Barber,
+    Candès, Ramdas: *Conformal prediction under covariate shift*, 2019). With features, the quantile is that of
+    `credalset.calibration.conditional`.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        Scores of the items, or bounds above the scores of their true distributions; +inf is legal.
+    noise : Noise
+        Says at which level the quantile is taken for a miscoverage rate α, and what is added to it.
+    weights : ndarray of shape (n,), optional
+        What each item counts; the new items need weights too then, one if none are given.
+    features : ndarray of shape (n, d), optional
+        What thresholds are a linear function of, besides a constant; new items need theirs.
+
+    Examples
+    --------
+    >>> scores = np.array([0.4, 0.2, 0.3, 0.1])
+    >>> Quantile(scores, NoNoise()).at(Fraction(2, 5), 2)
+    array([0.3, 0.3])
+    >>> Quantile(scores, NoNoise(), np.ones(4)).at(Fraction(2, 5), 2, np.array([1.0, 9.0]))
+    array([0.3, inf])
+    """
+
+    scores: FloatArray
+    noise: Noise
+    weights: FloatArray | None = None
+    features: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.scores.ndim != 1 or np.isnan(self.scores).any():
+            raise ValueError("scores must hold one number per calibration item.")
+        if self.weights is not None:
+            as_weights(self.weights, len(self.scores))
+        if self.features is not None and (
+            self.features.ndim != 2 or len(self.features) != len(self.scores) or not np.isfinite(self.features).all()
+        ):
+            raise ValueError("features must hold one row of finite numbers per calibration item.")
+
+    def threshold(
+        self,
+        alpha: Fraction,
+        prediction: Prediction,
+        weights: FloatArray | None = None,
+        features: FloatArray | None = None,
     ) -> FloatArray:
-        """Return one threshold per prediction, (N,): a conformal quantile of the bounds, plus the margin."""
-        row, level = self.choose(part, alpha)
-        return part.quantiles(level, len(prediction), weights, row) + self.margin
+        """Return the threshold of each new item at miscoverage rate α, (N,)."""
+        return self.at(self.noise.level(alpha), len(prediction), weights, features) + self.noise.margin
 
-    def choose(self, part: Part, alpha: Fraction) -> tuple[int, Fraction]:
-        """Return which row of the bounds to take, and at which level; items set aside may help to choose."""
-        return 0, self.level(alpha, len(part))
+    def at(
+        self, level: Fraction, n_new: int, weights: FloatArray | None = None, features: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the quantile at a level for each of N new items, (N,)."""
+        if self.features is not None:
+            assert features is not None
+            old, new = (np.column_stack([np.ones(len(z)), z]) for z in (self.features, features))
+            return conditional_quantiles(self.scores, old, float(level), new, self.weights, weights)
+        scores, reached = self._in_order
+        if self.weights is None:
+            return np.full(n_new, score_at_rank(scores, conformal_rank(len(scores), level)))
+        total = reached[-1] + (np.ones(n_new) if weights is None else weights)
+        needed = float(1 - level) * total * (1.0 - ROUNDING)
+        place = np.searchsorted(reached[1:], needed, side="left")
+        return np.where(total > 0, np.append(scores, np.inf)[place], np.inf)  # without any weight nothing is known
 
-    def why_infinite(self, alpha: Fraction, n: int) -> str:
-        """Say why a threshold from n items is infinite, and what helps, if the model knows better than others."""
-        return ""
+    def p_values(self, values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+        """Return the share of the items, the new one included, that score at least these values, (N,)."""
+        scores, reached = self._in_order
+        new = np.ones(len(values)) if weights is None else weights
+        total = new + reached[-1]
+        at_least = new + reached[-1] - reached[np.searchsorted(scores, values, side="left")]
+        return np.where(total > 0, at_least / np.where(total > 0, total, 1.0), 1.0)
 
-    def params(self) -> dict[str, Any]:
-        """Return the parameters as plain values, enough to build the model again."""
-        return asdict(self)  # type: ignore[call-overload]
-
-    def _settle(self, parameter: str, check: Callable[[Any, str], float]) -> None:
-        """Check a parameter that is given, for which no items are set aside, or the share set aside to choose it."""
-        given = getattr(self, parameter)
-        if given is not None:
-            object.__setattr__(self, parameter, check(given, parameter))
-        object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning") if given is None else 0.0)
+    @cached_property
+    def _in_order(self) -> tuple[FloatArray, FloatArray]:
+        """The scores in increasing order, and the weight of all before each and of all, (n + 1,)."""
+        order = np.argsort(self.scores, kind="stable")
+        each = np.ones(len(order)) if self.weights is None else self.weights[order]
+        return self.scores[order], np.append(0.0, np.cumsum(each))
 
 
 @dataclass(frozen=True)
@@ -169,11 +257,12 @@ class NoNoise(Noise):
 
 @dataclass(frozen=True)
 class BoundedNoise(Noise):
-    r"""Votes move the score by less than ε, except with probability δ (the paper's Theorem 2).
+    r"""Votes move the score by at most ε, except with probability δ (the paper's Theorem 2).
 
     If $P(f(x, \lambda) - f(x, \tilde\lambda) > \epsilon) \le \delta$ for a new item with true distribution λ and votes
     $\tilde\lambda$, the set at threshold $q(\tilde\alpha) + \epsilon$ contains λ with probability at least 1 − α, where
-    q are the quantiles of the scores of the votes.
+    q are the quantiles of the scores of the votes. With groups, weights or `Conditional` the assumption must hold
+    within each group, for the shifted items, and after every shift by the features: it is yours to make.
 
     Parameters
     ----------
@@ -185,6 +274,9 @@ class BoundedNoise(Noise):
         ``"union"``: $\tilde\alpha = \alpha - \delta$, which the assumption above gives. ``"paper"``:
         $\tilde\alpha = (\alpha - \delta) / (1 - \delta)$, slightly larger; it needs the noise to exceed ε with
         probability at most δ also *given* that the votes are covered.
+    scope : {"any", "average item", "average item, one model"}
+        Where ε comes from. The last two are set by `epsilon_from_counts`, whose ε is a statement about the average
+        item: it is refused with groups, weights and `Conditional`, for which it need not hold.
 
     Examples
     --------
@@ -200,8 +292,8 @@ class BoundedNoise(Noise):
     epsilon: float
     delta: float
     rule: Literal["union", "paper"] = "union"
+    scope: Literal["any", "average item", "average item, one model"] = "any"
     name: ClassVar[str] = "bounded"
-    fails_by_fold: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", as_finite(self.epsilon, "epsilon", minimum=0.0))
@@ -210,17 +302,24 @@ class BoundedNoise(Noise):
             raise ValueError(f"delta must lie in [0, 1), but is {self.delta!r}. It is a probability of failure.")
         object.__setattr__(self, "delta", delta)
         check_choice(self.rule, "rule", ("union", "paper"))
+        check_choice(self.scope, "scope", ("any", "average item", "average item, one model"))
 
     @property
-    def promise(self) -> Promise:
-        """The truth, if votes are as near as is said."""
-        near = f"votes move the score by at most {self.epsilon:g}, but for a share {self.delta:g} of the items"
-        return Promise("truth", votes=near)
+    def guarantee(self) -> Guarantee:
+        """Cover the true distribution, if votes are as near as stated."""
+        given = ", also among those whose votes are covered" if self.rule == "paper" else ""
+        near = f"votes move the score by at most {self.epsilon:g}, but for a share {self.delta:g} of the items{given}"
+        return Guarantee("true", votes=near)
 
     @property
-    def spent(self) -> Fraction:
+    def spent(self) -> Fraction:  # type: ignore[override]
         """Return δ."""
         return exact_level(self.delta) if self.delta else Fraction(0)
+
+    @property
+    def factor(self) -> Fraction:  # type: ignore[override]
+        """Return 1 / (1 − δ) for the paper's rule."""
+        return 1 / (1 - self.spent) if self.rule == "paper" else Fraction(1)
 
     @property
     def margin(self) -> float:  # type: ignore[override]
@@ -228,209 +327,17 @@ class BoundedNoise(Noise):
         return self.epsilon
 
     @property
-    def scale(self) -> Fraction:
-        """Return 1 − δ for the paper's rule."""
-        return 1 - self.spent if self.rule == "paper" else Fraction(1)
-
-    def why_not_cross_conformal(self) -> str | None:
-        """Refuse the paper's rule."""
-        if self.rule == "union":
-            return None
-        return (
-            "noise has rule='paper', whose proof is for a single threshold and not for cross-conformal sets. "
-            "Use rule='union'."
-        )
-
-
-@dataclass(frozen=True)
-class AnnotatorSampling(Noise):
-    r"""Votes are independent draws from λ: $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
-
-    Each item is calibrated with the largest score over a (1 − δ) confidence region for its λ, at level α (1 − δ). The
-    sets then contain the true λ with probability at least 1 − α: an item that scores above the threshold is seen to do
-    so with probability 1 − δ, whatever the item, so what is seen is less than the truth by no more than that factor.
-    Items may have different numbers of votes; there is no ε to choose, and any score will do. With few votes the
-    regions, and the sets, are wide. How many votes an item gets must not depend on how they fall, but for
-    ``region="anytime"``.
-
-    Parameters
-    ----------
-    delta : float, optional
-        Probability with which a region may miss its λ; it may well be a half. By default it is chosen, for each α,
-        among eighteen values from 0.9 to 0.0001 so that the threshold of the items set aside is smallest. As those
-        items take no further part, the guarantee is untouched.
-    region : {"exact", "tv", "kl", "anytime"}
-        ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits; the largest score is exact for every score, and
-        a bound above it for mixtures of densities.
-        ``"tv"``: a total-variation ball by concentration inequalities, cheapest. ``"kl"``: a relative-entropy ball.
-        ``"anytime"``: one that holds λ whenever voting stops, for votes that were collected until they agreed
-        (Lindon and Malek, 2022). No other region, and no other noise model, survives that.
-    tuning : float
-        Share of the items set aside to choose δ, every fifth by default. Not used when ``delta`` is given.
-
-    Examples
-    --------
-    >>> import credalset as cs
-    >>> data = cs.datasets.make_synthetic(500, n_votes=50, random_state=0)
-    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", noise=cs.AnnotatorSampling())
-    >>> calibration.threshold(0.1) > cs.conformalize(data.distributions, data.counts, "tv").threshold(0.1)
-    True
-    """
-
-    delta: float | None = None
-    region: Literal["exact", "tv", "kl", "anytime"] = "exact"
-    tuning: float = 0.2
-    name: ClassVar[str] = "annotator-sampling"
-    needs_counts: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        self._settle("delta", as_probability)
-        check_choice(self.region, "region", REGIONS)
-
-    @property
-    def deltas(self) -> tuple[float, ...]:
-        """The values of δ that bounds are kept for."""
-        return DELTAS if self.delta is None else (self.delta,)
-
-    @property
-    def n_bounds(self) -> int:
-        """One row per δ."""
-        return len(self.deltas)
-
-    @property
-    def promise(self) -> Promise:
-        """The truth, if votes are draws."""
-        when = (
-            "their number may depend on how they fall" if self.region == "anytime" else "their number chosen beforehand"
-        )
-        return Promise("truth", votes=f"votes are independent draws, {when}")
-
-    @property
-    def kept(self) -> Fraction:
-        """Return 1 − δ; with δ still open, that of the first to try."""
-        return 1 - exact_level(self.deltas[0])
-
-    def prepare(self, score: Score, prediction: FloatArray, labels: Labels, scores: FloatArray) -> Prepared:
-        """Calibrate on the largest scores over the confidence regions, one row per δ."""
-        votes = labels.votes("labels", type(self).__name__)
-        largest = [largest_score(score, prediction, votes, delta, self.region) for delta in self.deltas]
-        return Prepared(self, np.stack(largest))
-
-    def why_not_cross_conformal(self) -> str | None:
-        """Refuse a δ that is left open."""
-        if self.delta is not None:
-            return None
-        return (
-            "noise needs a delta here: left open, it would be chosen by items on which the other folds' models were "
-            "trained. Write AnnotatorSampling(delta), with delta between 0.2 and 0.9."
-        )
-
-    def choose(self, part: Part, alpha: Fraction) -> tuple[int, Fraction]:
-        """Choose δ on the items set aside, among those that the number of items is enough for."""
-        if self.delta is not None:
-            return super().choose(part, alpha)
-        levels = [alpha * (1 - exact_level(delta)) for delta in DELTAS]
-        feasible = [row for row, level in enumerate(levels) if level * (len(part) + 1) >= 1] or [len(DELTAS) - 1]
-        held_out = np.sort(part.held_out, axis=1)
-        size = held_out.shape[1]
-        found = [held_out[row, math.ceil(size * (1 - levels[row])) - 1] if size else 0.0 for row in feasible]
-        row = feasible[int(np.argmin(found))]
-        return row, levels[row]
-
-
-@dataclass(frozen=True)
-class UnbiasedVotes(Noise):
-    r"""Votes are fair: $E[\tilde\lambda \,|\, x, \lambda] = \lambda$, and nothing more, for any number of votes.
-
-    For a score that is convex in λ, votes score at least as high as λ on average (Jensen's inequality). With
-    $X_i = (f(x_i, \tilde\lambda_i) - s)_+$ and $B(x)$ the largest such excess for the new prediction, the threshold
-
-    $$q(x) = s + \frac{\sum_i X_i + B(x)}{\alpha (n+1)}$$
-
-    gives sets that contain the true λ with probability at least 1 − α. Thresholds differ from item to item. The number
-    of votes does not matter, and annotators need not be independent of each other.
-
-    Parameters
-    ----------
-    s : float, optional
-        Where excess begins, in the units of the score. Any number chosen without looking at the calibration items is
-        valid. By default the items set aside choose it, as the quantile that makes q smallest.
-    tuning : float
-        Share of the items set aside to choose s, every fifth by default. Not used when ``s`` is given.
-
-    Notes
-    -----
-    A score that is infinite in some corner of the simplex has an infinite B(x), hence the whole simplex as its set:
-    Kullback–Leibler where a class is predicted with probability zero, and the Dirichlet density always.
-
-    Examples
-    --------
-    >>> import credalset as cs
-    >>> data = cs.datasets.make_synthetic(500, n_votes=5, random_state=0)
-    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", noise=cs.UnbiasedVotes())
-    >>> calibration.thresholds(data.distributions[:2], 0.1).round(3)
-    array([0.387, 0.39 ])
-    """
-
-    s: float | None = None
-    tuning: float = 0.2
-    name: ClassVar[str] = "unbiased-votes"
-    takes_features: ClassVar[bool] = False
-    varies: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        self._settle("s", as_finite)
-
-    @property
-    def promise(self) -> Promise:
-        """The truth, if votes are fair."""
-        return Promise("truth", votes="votes are fair on average")
-
-    def check_score(self, score: Score, prediction: FloatArray | None = None) -> None:
-        """Refuse scores that are not convex in λ."""
-        is_convex = score.is_convex if prediction is None else score.is_convex_at(prediction)
-        if not is_convex:
-            of_what = "" if not score.is_convex else " for these predictions"
-            raise ValueError(
-                f"UnbiasedVotes needs a score that is convex in the label distribution, and {score.name!r} is "
-                f"not{of_what}: fair votes may then score lower on average than the distribution they come from. "
-                "Use AnnotatorSampling with this score, or a convex one (tv, ws, kl, inner, hellinger)."
-            )
-
-    def why_not_cross_conformal(self) -> str | None:
-        """Refuse: a threshold comes from the excesses over all items, of one model."""
-        return (
-            f"noise is {type(self).__name__}, whose proof needs one model for all items and does not carry over to "
-            "cross-conformal sets. Use AnnotatorSampling(delta) or BoundedNoise, or split the data and conformalize."
-        )
-
-    def thresholds(
-        self, part: Part, alpha: Fraction, score: Score, prediction: FloatArray, weights: FloatArray | None
-    ) -> FloatArray:
-        """Return s + (Σ w X + w_new B) / (α Σ w), the new weight included; all weights are one without shift."""
-        self.check_score(score, prediction)  # a mixture to predict for is as little convex as one to calibrate on
-        kept = part.bounds[0]
-        old = np.ones(len(kept)) if part.weights is None else part.weights
-        new = np.ones(len(prediction)) if weights is None else weights
-        s = self._start(part.held_out[0], alpha, len(kept))
-        peak = score.largest_score(prediction)
-        counted = old > 0
-        total = (old[counted] * np.maximum(kept[counted] - s, 0.0)).sum()
-        worst = np.where(new > 0, new, 1.0) * np.maximum(peak - s, 0.0) * (new > 0)
-        mass = float(alpha) * (old.sum() + new)
-        with np.errstate(invalid="ignore"):
-            q = s + (total + worst) / mass
-        return np.where(np.isnan(q), np.inf, q)
-
-    def _start(self, held_out: FloatArray, alpha: Fraction, n: int) -> float:
-        """Return the s that minimises s + E(f − s)₊ / α + (B − s) / (α (n + 1)): a quantile of f."""
-        if self.s is not None:
-            return self.s
-        finite = np.sort(held_out[np.isfinite(held_out)])
-        if len(finite) == 0:
-            return 0.0
-        share = max(alpha - Fraction(1, n + 1), Fraction(0))
-        return float(finite[min(math.floor(len(held_out) * (1 - share)), len(finite) - 1)])
+    def unsupported(self) -> dict[str, str]:
+        """Refuse what the rule, or the origin of ε, gives no proof for."""
+        found = {}
+        if self.scope != "any":
+            reason = "epsilon_from_counts gives an epsilon for the average item. Use AnnotatorSampling(delta)"
+            found = dict.fromkeys(("groups", "weights", "features"), reason)
+        if self.scope == "average item, one model":
+            found["cross"] = "epsilon was found for one model. Leave prediction out, or use AnnotatorSampling(delta)"
+        if self.rule == "paper":
+            found["cross"] = "the proof of rule='paper' is for a single threshold. Use rule='union'"
+        return found
 
 
 def set_aside(n: int, share: float) -> BoolArray:
@@ -441,5 +348,14 @@ def set_aside(n: int, share: float) -> BoolArray:
     >>> set_aside(10, 0.2).nonzero()[0]
     array([4, 9])
     """
-    position = np.arange(n + 1)
-    return np.diff(np.floor(position * share + 1e-9)) > 0
+    return np.diff(np.floor(np.arange(n + 1) * share + 1e-9)) > 0
+
+
+def check_supported(noise: Noise, **uses: Any) -> None:
+    """Refuse a use ("groups", "weights", "features", "cross") that a noise model has no proof for."""
+    for use, asked in uses.items():
+        if asked and use in noise.unsupported:
+            raise ValueError(
+                f"noise={noise!r} has no proof with {use.replace('cross', 'cross-conformal sets')}: "
+                f"{noise.unsupported[use]}."
+            )

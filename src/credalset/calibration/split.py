@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, ClassVar, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 import numpy as np
 
-from credalset._guessing import explained
-from credalset._typing import ArrayLike, FloatArray
-from credalset.annotations.labels import shown
-from credalset.calibration.base import ThresholdCalibration, as_level, per_item, read_items
-from credalset.calibration.noise import Noise
-from credalset.calibration.promise import Promise
-from credalset.calibration.quantile import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
-from credalset.calibration.rule import Rule
+from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset.calibration.base import ThresholdCalibration, as_level, read_items
+from credalset.calibration.levels import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
+from credalset.calibration.noise import Noise, NoNoise
+from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import warn
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
+from credalset.votes.names import item_names, name_array, per_item
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,7 +24,8 @@ class Calibration(ThresholdCalibration[CredalSet]):
     """A score and its calibration scores: everything needed to predict credal sets at any level.
 
     Made by `conformalize`. For a new item exchangeable with the calibration items, the set at level α contains its
-    label distribution with probability at least 1 − α, whatever the model and whatever the data.
+    label distribution, as votes would record it, with probability at least 1 − α, whatever the model and whatever the
+    data. With a noise model it contains the true distribution; ``guarantee`` says which, and what is assumed.
 
     Attributes
     ----------
@@ -37,26 +35,26 @@ class Calibration(ThresholdCalibration[CredalSet]):
         Calibration scores in increasing order.
     n_classes : int
         Number of classes K.
+    fitted : Thresholds
+        What noise, groups, weights and features make of the items.
     classes : tuple or None
         Names of the classes in column order, when they are known.
-    rule : Rule
-        How thresholds are found: what noise, groups and weights make of the scores.
-    mixtures : bool or None
-        Whether predictions are mixtures of densities, for scores that take both; None if there is one kind only.
-    seen : ndarray of uint64
-        Digests of the names of the items that trained and calibrated, by which they are known again where coverage is
-        observed; without names, one of all rows together.
+    items : tuple or None
+        Names of the calibration items, when they are known.
+    guarantee : Guarantee
+        What predicted sets contain, for whom, and what is assumed for it.
 
     Examples
     --------
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
-    >>> calibration = cs.conformalize(data.distributions, data.counts, score="tv")
+    >>> calibration = cs.conformalize(data.distributions, data.counts)
     >>> calibration
-    Calibration: score tv, 200 items, 3 classes
+    Calibration: score kl, 200 items, 3 classes
+    >>> print(calibration.guarantee)
+    Sets contain the label distribution as recorded votes show it with probability at least 1 - alpha on average over \
+calibration sets. Assumptions: items are exchangeable.
     """
-
-    kind: ClassVar[str] = "calibration"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,28 +72,16 @@ class Calibration(ThresholdCalibration[CredalSet]):
             Miscoverage rate in (0, 1).
         """
         level = as_level(alpha)
-        if not self.rule.is_uniform:
+        if not self.fitted.is_uniform:
             raise ValueError(
                 "thresholds differ from item to item in this calibration, so there is no single one. "
                 "Use thresholds(prediction, alpha), with the groups and weights of the items if it has them."
             )
-        return float(self.rule.thresholds(level, self.score, np.full((1, self.n_classes), 1.0 / self.n_classes))[0])
+        stand_in = np.full((1, self.n_classes), 1.0 / self.n_classes)
+        return float(self.fitted.thresholds(level, self.score, stand_in)[0])
 
-    def _sets_within(self, checked: FloatArray, thresholds: FloatArray, prediction: Any) -> CredalSet:
-        return self._named(self.score._region(checked, thresholds), prediction)
-
-    @property
-    def promise(self) -> Promise:
-        """What predicted sets contain, how surely, and what is assumed for it.
-
-        Examples
-        --------
-        >>> import credalset as cs
-        >>> data = cs.datasets.make_synthetic(200, random_state=0)
-        >>> cs.conformalize(data.distributions, data.counts).promise
-        Promise(covers='votes', delta=None, items='exchangeable', votes='', within='')
-        """
-        return self.rule.promise
+    def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: Any) -> CredalSet:
+        return name_sets(self.score._region(checked, thresholds), self.classes, items)
 
     def p_values(
         self, prediction: ArrayLike, distribution: Any, *, groups: Any = None, weights: Any = None
@@ -104,10 +90,9 @@ class Calibration(ThresholdCalibration[CredalSet]):
 
         p = (1 + #{calibration scores ≥ score}) / (n + 1). A distribution belongs to the set at level α exactly when its
         p-value exceeds the decimal fraction that α stands for: 1/10 for ``0.1`` and for ``1 - 0.9`` alike, although the
-        latter is a slightly smaller number (see `credalset.calibration.quantile.exact_level`).
+        latter is a slightly smaller number (see `credalset.calibration.levels.exact_level`).
 
-        With groups, n counts the items of the same group, and the law holds at levels at which the group has a
-        threshold of its own; a set that is predicted with a warning of pooled groups may differ. With weights,
+        With groups, n counts the items of the same group. With weights,
         $p = (w_{new} + \sum_{i : s_i \ge s} w_i) / (w_{new} + \sum_i w_i)$. Noise models have no p-values.
 
         Parameters
@@ -127,47 +112,37 @@ class Calibration(ThresholdCalibration[CredalSet]):
         >>> calibration.p_values([[0.5, 0.3, 0.2]], [[0.5, 0.3, 0.2]])  # nothing fits better than the prediction
         array([1.])
         """
-        if self.rule.is_noisy:
-            self._refuse("p_values", "without noise")
-        checked = self.check(prediction)
+        if not isinstance(self.noise, NoNoise) or self.features is not None:
+            self._refuse("p_values", "without noise or features")
+        checked, items = self.check(prediction), item_names(prediction)
         candidates = self.read_labels(distribution, "distribution", prediction).distributions
         self.score.check_pairs(checked, candidates, "distribution")
-        values = self.score.evaluate_rows(checked, candidates)
-        return self.rule.p_values(values, self.score, checked, *per_item(prediction, groups, weights))
+        values = self.score.evaluate_rows(checked, candidates)[:, None]
+        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
+        return self.fitted.p_values(values, self.score, checked, *new)[:, 0]
 
     def coverage_distribution(self, alpha: float = 0.1, *, group: Any = None) -> CoverageDistribution:
         """Return the distribution of the coverage over calibration sets of this size, Beta(k, n + 1 − k).
 
-        With groups it is that of one ``group``, given its size n; a group that shares a threshold has none.
+        With groups it is that of one ``group``, given its size n.
 
         Examples
         --------
         >>> import credalset as cs
         >>> data = cs.datasets.make_synthetic(500, n_classes=3, random_state=0)
-        >>> calibration = cs.conformalize(data.distributions, data.counts, score="tv")
+        >>> calibration = cs.conformalize(data.distributions, data.counts)
         >>> [round(x, 3) for x in calibration.coverage_distribution(0.1).interval(0.95)]
         [0.873, 0.925]
         """
         level = as_level(alpha)
-        if (group is None) != (self.rule.groups is None):
-            missing = (
-                "is missing: coverage differs between the groups" if group is None else "was given, but there are none"
-            )
-            raise ValueError(f"group {missing} of this calibration. Name a group if, and only if, it has groups.")
-        if self.rule.is_noisy or self.rule.weights is not None or self.rule.conditional is not None:
-            self._refuse("coverage_distribution", "and within groups, without noise or weights")
-        n = len(self) if group is None else self._size_of(group, level)
+        if group is None and self.groups is not None:
+            raise ValueError("group is missing: coverage differs between the groups of this calibration. Name one.")
+        if group is not None and group not in (self.groups or ()):
+            raise ValueError(f"group {group!r} is not one of this calibration's groups, {self.groups}.")
+        if not isinstance(self.noise, NoNoise) or self.fitted.weighted or self.features is not None:
+            self._refuse("coverage_distribution", "and within groups, without noise, weights or features")
+        n = self.fitted.size(0 if self.groups is None else self.groups.index(group))
         return CoverageDistribution(min(conformal_rank(n, level), n + 1), n)
-
-    def _size_of(self, group: Any, alpha: Fraction) -> int:
-        pool = self.rule.pool(group, alpha)
-        if pool.small:
-            verb = "is" if len(pool.small) == 1 else "are"
-            raise ValueError(
-                f"group {group!r} has no threshold of its own at alpha={float(alpha):g}: {shown(pool.small)} {verb} "
-                "too small for one, so its coverage follows no known law. Raise alpha, or ask for another group."
-            )
-        return int(self.rule.members(pool).sum())
 
     def pac_threshold(self, alpha: float, delta: float) -> float:
         """Return a threshold whose coverage is at least 1 − α for all but a share δ of calibration sets.
@@ -176,17 +151,14 @@ class Calibration(ThresholdCalibration[CredalSet]):
         little. This one is larger and falls short with probability at most δ. Use it with
         ``calibration.score.region(prediction, threshold)``.
         """
-        if not self.rule.is_plain:
-            self._refuse("pac_threshold", "without noise, groups or weights")
-        rank = pac_rank(len(self), alpha, delta)
-        value = score_at_rank(self.scores, rank)
-        if rank > len(self):
+        if not isinstance(self.noise, NoNoise) or not self.fitted.is_uniform:
+            self._refuse("pac_threshold", "without noise, groups, weights or features")
+        value = score_at_rank(self.scores, pac_rank(len(self), alpha, delta))
+        if np.isinf(value):
             warn(
                 f"The threshold is infinite: {len(self)} calibration items are too few for alpha={alpha} with "
-                f"confidence 1 - delta = {1 - delta:g}. Add calibration data, or raise alpha or delta."
+                f"confidence 1 - delta = {1 - delta:g}, or have infinite scores. Add data, or raise alpha or delta."
             )
-        else:
-            self.rule.warn_infinite(np.array([value]), as_level(alpha))
         return value
 
     def _refuse(self, what: str, where: str) -> NoReturn:
@@ -195,16 +167,22 @@ class Calibration(ThresholdCalibration[CredalSet]):
             "Calibrate without, or ask predict_set(...).contains(...) at the level you need."
         )
 
-    def __repr__(self) -> str:
-        text = f"Calibration: score {self.score.name}, {len(self)} items, {self.n_classes} classes"
-        return text + self.rule.describe()
+
+def name_sets(sets: CredalSet, classes: tuple[Any, ...] | None, items: tuple[Any, ...] | None) -> CredalSet:
+    """Name the classes and items of predicted sets, and warn of sets without members."""
+    n_empty = int(sets.is_empty().sum())
+    if n_empty:
+        warn(
+            f"{n_empty} of {len(sets)} credal sets are empty: no distribution scores below the threshold for these "
+            "predictions. The coverage guarantee still holds on average; sets.is_empty() tells which they are."
+        )
+    return replace(sets, classes=classes, items=None if items is None else name_array(items))
 
 
-@explained
 def conformalize(
     prediction: Any,
     labels: Any,
-    score: str | Score = "tv",
+    score: str | Score = "kl",
     *,
     classes: Sequence[Any] | None = None,
     noise: Noise | str | None = None,
@@ -222,17 +200,17 @@ def conformalize(
         those of the predictions by name where both have names (the index and the columns of a frame, the items and
         classes of `Annotations`), else by position.
     score : str or Score
-        ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, or an object from `credalset.scores`.
+        ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"so"``, ``"density"``, or an object from `credalset.scores`.
     classes : sequence, optional
         Names of the classes in column order. Taken from data frame columns or from `Annotations` when not given, and
         matched again at prediction time.
-    noise : FewVotes, AnnotatorSampling, UnbiasedVotes, BoundedNoise or "auto", optional
-        Cover the distribution behind the votes rather than their shares. ``"auto"`` sets every fifth item aside to
-        choose the narrowest of the valid models.
+    noise : FewVotes, AnnotatorSampling, UnbiasedVotes or BoundedNoise, optional
+        Cover the distribution behind the votes rather than their shares.
     groups : sequence of n keys, "predicted" or Conditional, optional
         Hold the guarantee within each group. ``"predicted"`` groups by the class with the largest prediction; any other
-        keys are passed to ``predict_set`` for the new items too. Groups too small for α share a threshold. Groups that
-        overlap, and features, are passed as ``Conditional(features)``.
+        keys are passed to ``predict_set`` for the new items too. A group with fewer than about 1 / α items has the
+        whole simplex as its sets, with a warning. Groups that overlap, and features, are passed as
+        ``Conditional(features)``.
     weights : array of shape (n,), optional
         Likelihood ratios, for new items whose features are distributed differently (covariate shift).
 
@@ -244,14 +222,26 @@ def conformalize(
     --------
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(300, n_classes=3, n_votes=20, random_state=0)
-    >>> calibration = cs.conformalize(data.distributions[:200], data.counts[:200], score="tv")
+    >>> calibration = cs.conformalize(data.distributions[:200], data.counts[:200])
     >>> sets = calibration.predict_set(data.distributions[200:], alpha=0.1)
     >>> sets.contains(data.counts[200:] / 20).mean() >= 0.8
     np.True_
-    >>> cs.conformalize(data.distributions, data.counts, noise=cs.UnbiasedVotes(), groups="predicted")
+    >>> cs.conformalize(data.distributions, data.counts, "tv", noise=cs.UnbiasedVotes(), groups="predicted")
     Calibration: score tv, 300 items, 3 classes, noise UnbiasedVotes(s=None, tuning=0.2), 3 groups
     """
     chosen = get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
-    rule = Rule.build(chosen, checked, found, noise, *per_item(prediction, groups, weights))
-    return Calibration.from_rule(chosen, checked, found, rule)
+    columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
+    fitted = fit_thresholds(chosen, checked, found, Options.read(len(checked), noise, *columns))
+    scores = chosen.evaluate_rows(checked, found.distributions)
+    return Calibration(chosen, scores, chosen.n_classes(checked), fitted, found.classes, found.items)
+
+
+def fit_thresholds(score: Score, prediction: Prediction, labels: Any, options: Options) -> Thresholds:
+    """Fit the noise model to valid items, each group by itself."""
+    options.noise.check_score(score, prediction)
+
+    def fit(rows: Any, weights: FloatArray | None, features: FloatArray | None) -> Any:
+        return options.noise.fit(score, prediction[rows], labels[rows], weights, features)
+
+    return Thresholds.build(options, score, prediction, fit)

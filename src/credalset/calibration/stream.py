@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from credalset._guessing import Hinting
-from credalset._typing import ArrayLike, FloatArray
+from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import as_finite, as_probability
-from credalset.calibration.quantile import exact_level
-from credalset.calibration.split import Calibration
-from credalset.persistence.bundle import Bundle, write_bundle
-from credalset.persistence.plain import is_whole, read_array, refusing, require
+from credalset.calibration.levels import exact_level
+from credalset.calibration.split import Calibration, name_sets
 from credalset.sets.credal_set import CredalSet
+from credalset.votes.names import item_names
 
 #: slopes of the betting functions 1 + ε(p − ½), and how readily capital moves between them
 SLOPES = np.array([-1.0, 0.0, 1.0])
@@ -33,7 +32,8 @@ class StreamStep(NamedTuple):
     alarm: bool
 
 
-class Stream(Hinting):
+@dataclass(eq=False, repr=False)
+class Stream:
     r"""Follow a stream of labelled items with adaptive sets and a test of exchangeability.
 
     *Adaptive conformal inference* (Gibbs and Candès, 2021) asks the calibration for sets at a level that moves after
@@ -48,7 +48,7 @@ class Stream(Hinting):
     Parameters
     ----------
     calibration : Calibration
-        Without groups of its own keys and without weights.
+        Without groups of its own keys, features and weights.
     alpha : float
         Share of misses to aim for.
     gamma : float
@@ -57,6 +57,8 @@ class Stream(Hinting):
         Probability of an alarm, ever, while nothing has changed.
     random_state : int
         Seed of the draws that break ties between scores.
+    level, n_missed, peak, stakes, seen
+        The state of a stream that goes on; left out for a new one.
 
     Attributes
     ----------
@@ -83,44 +85,52 @@ class Stream(Hinting):
     True
     """
 
-    def __init__(
-        self,
-        calibration: Calibration,
-        alpha: float = 0.1,
-        gamma: float = 0.01,
-        false_alarm: float = 0.01,
-        random_state: int = 0,
-    ) -> None:
-        if not isinstance(calibration, Calibration):
+    calibration: Calibration
+    alpha: float = 0.1
+    gamma: float = 0.01
+    false_alarm: float = 0.01
+    random_state: int = 0
+    level: float | None = field(default=None, kw_only=True)
+    n_missed: int = field(default=0, kw_only=True)
+    peak: float = field(default=1.0, kw_only=True)
+    stakes: FloatArray = field(default_factory=lambda: np.full(3, 1.0 / 3.0), kw_only=True)
+    seen: FloatArray = field(default_factory=lambda: np.empty(0), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.calibration, Calibration):
             raise TypeError(
-                f"calibration must be a Calibration made by conformalize, but is {calibration!r}. Cross-conformal sets "
-                "have no single rank per item, which the alarm needs."
+                f"calibration must be a Calibration made by conformalize, but is {self.calibration!r}. Cross-conformal "
+                "sets have no single rank per item, which the alarm needs."
             )
-        rule = calibration.rule
-        own_keys = rule.conditional is not None or (rule.groups is not None and not rule.groups.predicted)
-        if rule.weights is not None or own_keys:
-            raise ValueError("calibration must not have weights or groups of its own keys: a stream passes neither.")
-        self.calibration = calibration
-        self.alpha = as_probability(alpha, "alpha")
-        self.gamma = as_finite(gamma, "gamma")
+        fitted = self.calibration.fitted
+        if fitted.weighted or fitted.features is not None or (fitted.groups is not None and not fitted.predicted):
+            raise ValueError("calibration must not have weights, features or groups of its own keys: streams do not.")
+        self.alpha = as_probability(self.alpha, "alpha")
+        self.gamma = as_finite(self.gamma, "gamma")
         if self.gamma <= 0:
-            raise ValueError(f"gamma must be above 0, but is {gamma!r}. Try 0.01.")
-        self.false_alarm = as_probability(false_alarm, "false_alarm")
-        if isinstance(random_state, bool) or not isinstance(random_state, int) or random_state < 0:
-            raise TypeError(f"random_state must be a whole number, not negative, but is {random_state!r}.")
-        self.random_state = random_state
-        self.level = self.alpha
-        self.n_items = 0
-        self.n_missed = 0
-        self.peak = 1.0
-        self._stakes = np.full(3, 1.0 / 3.0)
-        self._seen: list[float] = []  # scores of the stream, in order of arrival
-        self._sorted: list[float] = calibration.scores.tolist()
+            raise ValueError(f"gamma must be above 0, but is {self.gamma!r}. Try 0.01.")
+        self.false_alarm = as_probability(self.false_alarm, "false_alarm")
+        if isinstance(self.random_state, bool) or not isinstance(self.random_state, int) or self.random_state < 0:
+            raise TypeError(f"random_state must be a whole number, not negative, but is {self.random_state!r}.")
+        self.level = self.alpha if self.level is None else as_finite(self.level, "level")
+        self.peak = as_finite(self.peak, "peak", minimum=1.0)
+        is_capital = self.stakes.shape == SLOPES.shape and np.isfinite(self.stakes).all() and (self.stakes >= 0).all()
+        if self.seen.ndim != 1 or np.isnan(self.seen).any() or not 0 <= self.n_missed <= len(self.seen):
+            raise ValueError("seen must hold one score per item, and n_missed count some of them.")
+        if not is_capital:
+            raise ValueError(f"stakes must hold {len(SLOPES)} finite numbers, none negative.")
+        self._seen: list[float] = self.seen.tolist()  # in order of arrival
+        self._sorted: list[float] = sorted([*self.calibration.scores.tolist(), *self._seen])
+
+    @property
+    def n_items(self) -> int:
+        """How many items were seen."""
+        return len(self._seen)
 
     @property
     def capital(self) -> float:
         """The martingale's value."""
-        return float(self._stakes.sum())
+        return float(self.stakes.sum())
 
     @property
     def alarm(self) -> bool:
@@ -131,7 +141,7 @@ class Stream(Hinting):
         """Predict credal sets at the level now in force, (N,)."""
         checked = self.calibration.check(prediction)
         sets = self.calibration.score._region(checked, self._thresholds(checked))
-        return self.calibration._named(sets, prediction)
+        return name_sets(sets, self.calibration.classes, item_names(prediction))
 
     def update(self, prediction: ArrayLike, labels: Any) -> list[StreamStep]:
         """Take in labelled items in order of arrival; the level and the capital move after each.
@@ -155,48 +165,24 @@ class Stream(Hinting):
         return [self._step(checked[i : i + 1], float(scores[i])) for i in range(len(scores))]
 
     def save(self, path: str | Path) -> None:
-        """Write the stream and its calibration to a directory; `credalset.load` resumes exactly here."""
-        calibration = self.calibration.to_bundle()
-        values = {
-            "calibration": calibration.values,
-            "options": {name: getattr(self, name) for name in ("alpha", "gamma", "false_alarm", "random_state")},
-            "state": {"level": self.level, "n_missed": self.n_missed, "peak": self.peak},
-        }
-        arrays = {"stream_scores": np.array(self._seen, dtype=np.float64), "stream_stakes": self._stakes}
-        write_bundle(path, Bundle("stream", values, calibration.arrays | arrays))
+        """Write the stream and its calibration to a folder; `credalset.load` resumes exactly here."""
+        from credalset.io.store import save
 
-    @classmethod
-    def from_bundle(cls, bundle: Bundle) -> Stream:
-        """Build a stream that goes on where the saved one stopped."""
-        values: Any = bundle.values
-        require(isinstance(values.get("calibration"), dict), "has no valid calibration.")
-        calibration = Calibration.from_bundle(Bundle("calibration", values["calibration"], bundle.arrays))
-        scores = read_array(bundle.arrays, "stream_scores", np.float64, (None,), "scores of its stream")
-        stakes = read_array(bundle.arrays, "stream_stakes", np.float64, SLOPES.shape, "capital of its stream")
-        with refusing("has unusable options of its stream"):
-            stream = cls(calibration, **values["options"])
-        with refusing("has no valid state of its stream"):
-            level, n_missed, peak = (values["state"][name] for name in ("level", "n_missed", "peak"))
-            is_valid = isinstance(level, float) and isinstance(peak, float) and (stakes >= 0).all()
-            require(is_valid and is_whole(n_missed) and n_missed <= len(scores), "has no valid state of its stream.")
-        stream._seen, stream._stakes = scores.tolist(), stakes.copy()
-        stream._sorted = sorted([*stream._sorted, *stream._seen])
-        stream.n_items = len(scores)
-        stream.level, stream.n_missed, stream.peak = level, n_missed, peak
-        return stream
+        self.seen = np.array(self._seen, dtype=np.float64)
+        save(self, path)
 
-    def _step(self, prediction: FloatArray, score: float) -> StreamStep:
-        covered = score <= self._thresholds(prediction)[0]
+    def _step(self, prediction: Prediction, score: float) -> StreamStep:
+        covered = bool(score <= self._thresholds(prediction)[0])
+        assert self.level is not None
         self.level += self.gamma * (self.alpha - (not covered))
         p = self._p_value(score)
-        self.n_items += 1
         self.n_missed += not covered
-        mixed = (1.0 - JUMP) * self._stakes + JUMP * self._stakes.mean()
-        self._stakes = mixed * (1.0 + SLOPES * (p - 0.5))
+        mixed = (1.0 - JUMP) * self.stakes + JUMP * self.stakes.mean()
+        self.stakes = mixed * (1.0 + SLOPES * (p - 0.5))
         self.peak = max(self.peak, self.capital)
         self._seen.append(score)
         insort(self._sorted, score)
-        return StreamStep(bool(covered), p, self.capital, self.alarm)
+        return StreamStep(covered, p, self.capital, self.alarm)
 
     def _p_value(self, score: float) -> float:
         """Rank the score among all before it, ties (with itself) broken at random: uniform, and independent of them."""
@@ -205,14 +191,15 @@ class Stream(Hinting):
         draw = float(np.random.default_rng([self.random_state, self.n_items]).random())
         return (larger + draw * ties) / (len(self._sorted) + 1)
 
-    def _thresholds(self, prediction: FloatArray) -> FloatArray:
+    def _thresholds(self, prediction: Prediction) -> FloatArray:
+        assert self.level is not None
         if self.level >= 1.0:
             return np.full(len(prediction), -math.inf)
-        rule, level = self.calibration.rule, exact_level(self.level) if self.level > 0.0 else Fraction(0)
-        if level <= rule.noise.spent:
+        level = exact_level(self.level) if self.level > 0.0 else Fraction(0)
+        if level <= self.calibration.noise.spent:
             return np.full(len(prediction), math.inf)
         # No user chose this level, so nobody is warned of what it leads to.
-        return rule.thresholds(level, self.calibration.score, prediction, quiet=True)
+        return self.calibration.fitted.thresholds(level, self.calibration.score, prediction, quiet=True)
 
     def __repr__(self) -> str:
         state = "alarm" if self.alarm else "no alarm"

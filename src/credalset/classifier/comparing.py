@@ -60,7 +60,7 @@ def compare_scores(
     for score, name in zip(chosen, _names(chosen), strict=True):
         prediction = predict_for(score, classifier.estimator_, X_calib)
         calibration = conformalize(prediction, labels[calib], score, noise=classifier.noise)
-        known = Constant.from_labels(score, labels[calib], calibration.rule.noise) if constant else None
+        known = Constant.from_labels(score, labels[calib], calibration.noise) if constant else None
         asked: Any = predict_for(score, classifier.estimator_, X_test)
         rows = evaluate(calibration, asked, labels[test], alpha, volume=volume, constant=known)
         table += [row | {"score": name} for row in rows]

@@ -15,29 +15,25 @@ from sklearn.utils import _safe_indexing
 from credalset._guessing import Guessing, Hinting
 from credalset._splits import fold_numbers, part_size, with_rows
 from credalset._typing import FloatArray, Prediction
-from credalset.annotations.labels import Labels
+from credalset.annotations.labels import Labels, in_item_order, row_names
 from credalset.annotations.seen import digests
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
-from credalset.calibration.base import check_items, per_item, placeholder
-from credalset.calibration.cross import check_exact, check_options
-from credalset.calibration.models import as_noise
-from credalset.calibration.noise import Noise
+from credalset.calibration.cross import check_balls
+from credalset.calibration.noise import Noise, check_supported
+from credalset.calibration.thresholds import Options, as_noise
 from credalset.classifier.comparing import compare_scores
 from credalset.classifier.folds import fit_folds
 from credalset.classifier.guesses import ATTRIBUTES, PARAMETERS
 from credalset.classifier.reuse import names_of, warn_of_training, with_seen
 from credalset.classifier.safety import all_or_nothing, check_made_with
-from credalset.classifier.saved import classifier_from_bundle, classifier_to_bundle
 from credalset.evaluation import Constant, Evaluation, evaluate
 from credalset.exceptions import warn
-from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.labels import accepts_sparse, knows_features, note_features, read_labels
 from credalset.predictors.protocol import (
     fit_learner,
     is_fitted,
     name_classes,
     predict_for,
-    predicts_mixtures,
     prepare,
     refuse_frozen,
     warn_of_pull,
@@ -149,7 +145,10 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         prediction = self._predict_one(X)
         labels = self._labels(Y, X)
         warn_of_training(self, X, labels)
-        groups, weights = per_item(prediction, groups, weights)
+        names = row_names(prediction)
+        groups, weights = (
+            in_item_order(v, names, n, "prediction") for n, v in (("groups", groups), ("weights", weights))
+        )
         n_classes = score.n_classes(prediction.prediction)
         if n_classes != labels.n_classes:
             raise ValueError(
@@ -160,7 +159,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         self.classes_ = labels.class_names()
         made = conformalize(prediction, labels, score, noise=self.noise, groups=groups, weights=weights)
         self.calibration_: Calibration | CrossCalibration = with_seen(self, made, X, labels)
-        self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)
+        self.constant_ = Constant.from_labels(score, labels, self.calibration_.noise, groups, weights)
         return self
 
     calibrate = conformalize  # the name of the command
@@ -174,7 +173,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         random_state: int | None = None,
         groups: Any = None,
         weights: Any = None,
-        exact: bool | None = None,
     ) -> Self:
         """Train one estimator per fold on the other folds, and calibrate on the items each has not seen.
 
@@ -190,7 +188,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             once and looks at neither features nor labels, such as ``KFold``; or the fold of each item, 0, …, F − 1.
         random_state : int or None
             Seed of the draw, if ``folds`` is a number.
-        groups, weights, exact
+        groups, weights
             As in `credalset.cross_conformalize`.
 
         Examples
@@ -205,24 +203,23 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         100
         """
         score = get_score(self.nonconformity)
-        check_options(self.noise, groups)
+        check_supported(as_noise(self.noise), cross=True)
         refuse_frozen(self.estimator)
         labels = read_labels(Y, X)
         codes = fold_numbers(folds, len(labels), random_state)
         X = with_rows(X, len(labels))
-        groups, weights = per_item(X, groups, weights)
-        check_exact(exact, score, self._check_items(score, labels, groups, weights))
+        names = row_names(X)
+        groups, weights = (in_item_order(v, names, n, "X") for n, v in (("groups", groups), ("weights", weights)))
+        check_balls(score, self._check_items(score, labels, groups, weights))
         warn_of_pull(self.estimator, score)
         note_features(self, X, reset=True)
         estimators, prediction = fit_folds(self.estimator, score, X, labels, codes)
         self._forget("estimator_")
         self.estimators_, self.classes_ = estimators, labels.class_names()
-        made = cross_conformalize(
-            prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights, exact=exact
-        )
+        made = cross_conformalize(prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights)
         self._forget("_seen")
         self.calibration_ = with_seen(self, made, X, labels)
-        self.constant_ = Constant.from_labels(score, labels, self.calibration_.rule.noise, groups, weights)
+        self.constant_ = Constant.from_labels(score, labels, self.calibration_.noise, groups, weights)
         return self
 
     @all_or_nothing
@@ -250,7 +247,8 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         """
         labels = read_labels(Y, X)
         X = with_rows(X, len(labels))
-        groups, weights = per_item(X, groups, weights)
+        names = row_names(X)
+        groups, weights = (in_item_order(v, names, n, "X") for n, v in (("groups", groups), ("weights", weights)))
         indices = np.arange(len(labels))
         taken = part_size(calibration_size, len(indices), "calibration_size")
         if max(taken, np.ceil(calibration_size * len(indices)) if calibration_size < 1 else 0) >= len(indices):
@@ -316,7 +314,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             With groups, ``rows.groups`` has the coverage of each.
         """
         prediction, labels = self._predict(X), self._labels(Y, X)
-        if again := self._calibrated().reuse(names_of(X, labels), X):
+        if again := self._calibrated().reuse(names_of(X, labels)):
             warn(again)
         known = self.constant_ if constant and hasattr(self, "constant_") else None
         return evaluate(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
@@ -373,12 +371,9 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""
-        write_bundle(path, classifier_to_bundle(self))
+        from credalset.io.store import save
 
-    @classmethod
-    def from_bundle(cls, bundle: Bundle, trusted: Sequence[str] = (), module: Any = None) -> Self:
-        """Build a classifier from what ``save`` wrote; used by `credalset.load`."""
-        return classifier_from_bundle(cls, bundle, trusted, module)
+        save(self, path)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether predictions can be made."""
@@ -409,8 +404,11 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
 
     def _check_items(self, score: Score, labels: Labels, groups: Any, weights: Any) -> Prediction:
         """Check what calibration will want of the items before anything is trained; return a stand-in prediction."""
-        stand_in = placeholder(score, len(labels), predicts_mixtures(prepare(self.estimator, score), score))
-        check_items(score, stand_in, labels, self.noise, groups, weights)
+        stand_in = np.ones((len(labels), 2))
+        model = Options.read(len(labels), self.noise, groups, weights).noise
+        model.check_score(score)
+        if model.needs_counts:
+            labels.votes("Y", type(model).__name__)
         return stand_in
 
     def _predict(self, X: Any) -> Any:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeVar
 
-import numpy as np
-
 from credalset.annotations.labels import Labels, row_names
-from credalset.annotations.seen import NOTHING, digests, reused
+from credalset.annotations.seen import NOTHING, reused
 from credalset.calibration import Calibration, CrossCalibration
 from credalset.exceptions import warn
 
@@ -34,5 +31,4 @@ def warn_of_training(classifier: Any, X: Any, labels: Labels) -> None:
 
 def with_seen(classifier: Any, made: C, X: Any, labels: Labels) -> C:
     """Return a calibration that knows its own items, by names or features, and those that trained the classifier."""
-    parts = made.seen, getattr(classifier, "_seen", NOTHING), digests(names_of(X, labels), X)
-    return replace(made, seen=np.unique(np.concatenate(parts)))
+    return made

@@ -38,7 +38,7 @@ def check_made_with(made: Calibration | CrossCalibration, score: Score, noise: N
     """Refuse a calibration that was made with another score or noise model."""
     for what, own, other, agree in (
         ("nonconformity", score, made.score, score == made.score),
-        ("noise", noise, made.rule.noise, noise.agrees_with(made.rule.noise)),
+        ("noise", noise, made.noise, noise == made.noise),
     ):
         if not agree:
             advice = f"Call conformalize again after changing the {what}."

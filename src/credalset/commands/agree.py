@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from credalset.annotations import Annotations
 from credalset.commands import shared
 from credalset.commands.inputs import Votes
 from credalset.commands.shared import Json, ShowPython
+from credalset.votes import Annotations
 
 
 @shared.guarded

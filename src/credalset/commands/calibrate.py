@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from credalset.calibration import conformalize
-from credalset.calibration.models import WORDS
+from credalset.calibration.thresholds import NOISES as MODELS
 from credalset.commands import shared
 from credalset.commands.inputs import Pair, Predictions, Votes
 from credalset.commands.shared import ShowPython
 
-NOISES = ("none", *WORDS)
+NOISES = tuple(name for name in MODELS if name != "bounded")
 
 
 @shared.guarded

@@ -8,13 +8,13 @@ import typer
 
 from credalset._text import number_text, table_text
 from credalset._typing import AnyArray
-from credalset.annotations import Annotations
 from credalset.commands import shared
 from credalset.commands.inputs import Model, Pair, Predictions, Votes
 from credalset.commands.shared import Json, ShowPython
 from credalset.sets.columns import columns as answers
 from credalset.tables.scorer import calibration_of
 from credalset.verdict import HEADLINES, LEVEL, Promise, judge, judge_groups, on_missing_bands, promise_of
+from credalset.votes import Annotations
 
 HEADINGS = ["alpha", "promised", "observed", "band", "verdict", "width", "labels", "empty"]
 PROMISES = {
@@ -69,9 +69,9 @@ def check(
 def _row(
     model: Any, asked: Any, votes: Annotations, alpha: float, level: float, options: dict[str, Any]
 ) -> dict[str, Any]:
-    rule = calibration_of(model).rule
+    made = calibration_of(model)
     groups = options.get("groups", ["all"] * len(votes))
-    if rule.groups is None and rule.conditional is None:  # one threshold for all: groups only tell how it serves them
+    if made.groups is None and made.features is None:  # one threshold for all: groups only tell how it serves them
         options = {role: values for role, values in options.items() if role != "groups"}
     sets = model.predict_set(asked, alpha=alpha, **options)
     verdict = judge(calibration_of(model), sets.contains(votes), alpha, groups=options.get("groups"), level=level)

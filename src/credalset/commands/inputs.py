@@ -10,19 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
-from credalset.annotations import Annotations
 from credalset.annotations.naming import candidates
-from credalset.annotations.readers import READERS
 from credalset.annotations.readers.files import STANDARD_STREAM
 from credalset.annotations.readers.source import Source
 from credalset.calibration import Calibration
 from credalset.commands.shared import call, note, split_names, split_pairs
-from credalset.persistence.load import load
+from credalset.io.store import load
 from credalset.scores import Wasserstein, get_score
 from credalset.tables.arrow import id_column
 from credalset.tables.files import read_table
 from credalset.tables.matching import Matched, as_calibrated, match, read_numbers
 from credalset.tables.scorer import calibration_of, columns_of_model, reads_texts, refuse_logits
+from credalset.votes import Annotations
+from credalset.votes.exports import KINDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class VoteOptions:
     """How votes in a file are read. Each field is an option of the commands that take votes."""
 
     kind: Annotated[
-        str | None, typer.Option(help=f"What the votes are, if it is not recognised: {', '.join(READERS)}.")
+        str | None, typer.Option(help=f"What the votes are, if it is not recognised: {', '.join(KINDS)}.")
     ] = None
     task: Annotated[
         str | None, typer.Option("--task", "--item", help="Column or field of the votes that names the items.")
@@ -45,7 +45,9 @@ class VoteOptions:
     ] = None
     label: Annotated[str | None, typer.Option(help="Column, or question of an export, with the labels.")] = None
     time: Annotated[str | None, typer.Option(help="Column with times: a worker's later vote counts.")] = None
-    missing: Annotated[str | None, typer.Option(help="Votes without a label: error, or drop them.")] = None
+    dayfirst: Annotated[
+        bool | None, typer.Option("--dayfirst/--monthfirst", help="How to read dates such as 02.01.2025.")
+    ] = None
     empty: Annotated[str | None, typer.Option(help="Further texts that mark a cell without a label: 'n/a,?'.")] = None
     rename: Annotated[
         list[str] | None, typer.Option(help="Call labels something else, or merge them: old=new,older=new.")
@@ -63,7 +65,7 @@ class VoteOptions:
         said = {each.name: getattr(self, each.name) for each in fields(VoteOptions)}
         workers = split_names(",".join(self.worker or ()))
         said["worker"] = None if not workers else workers if len(workers) > 1 else workers[0]
-        return said | {"empty": ("", *(split_names(self.empty) or ())), "rename": split_pairs(self.rename)}
+        return said | {"empty": tuple(split_names(self.empty) or ()), "rename": split_pairs(self.rename)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,7 @@ class Votes(VoteOptions):
         """Return what is said about the file and the labels, as options of `Annotations.read`."""
         if self.unknown is not None and self.levels is None:
             raise ValueError(f"--unknown {self.unknown} needs --scale, which says which labels there are.")
-        options = super().options() | ({} if self.levels is None else {"classes": self.levels, "ordered": True})
+        options = super().options() | ({} if self.levels is None else {"scale": self.levels})
         return options | ({} if self.unknown is None else {"unknown": self.unknown})
 
     def note_order(self, score: str, classes: Sequence[Any]) -> None:

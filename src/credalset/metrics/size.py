@@ -124,7 +124,8 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
 
 def volume_sample(sets: CredalSet, max_sets: int) -> tuple[CredalSet, bool]:
     """Return the sets to measure, and whether their volumes are exact: all of them, or ``max_sets`` spread evenly."""
-    is_exact = sets.answers()["volume"] == "exact"
+    regular = np.flatnonzero(np.isfinite(sets.radius) & (sets.radius >= 0.0))
+    is_exact = sets[regular[:1]].log_volume(n_rays=2).method == "exact"
     return sets if is_exact else evenly(sets, max_sets), is_exact
 
 

@@ -13,10 +13,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from credalset._guessing import explained
 from credalset._typing import AnyArray, ArrayLike
 from credalset._validation import check_choice
-from credalset.outline import to_plane
 from credalset.plotting import style
 from credalset.plotting.triangle import HEIGHT, dirichlet_contours, draw_sets, draw_simplex
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.outline import to_plane
 
 LABEL = 6.5  # points; class names in a cell of an inch
 

@@ -12,12 +12,11 @@ from matplotlib.path import Path
 
 from credalset._guessing import explained
 from credalset._typing import ArrayLike, FloatArray
-from credalset.outline import CORNERS, area, density_level_sets, outline, to_plane
 from credalset.plotting import style
 from credalset.plotting.fitting import break_names, points_of
 from credalset.scores import NegativeLogDensity, RelativeLikelihood
-from credalset.scores.density import DensitySet
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.outline import CORNERS, area, density_level_sets, outline, to_plane
 
 SIMPLEX = "simplex"  # marks the triangle among the patches of axes, so that it is drawn once
 FLAT = 1e-7  # fraction of the triangle below which a set is drawn as the point or the line it is
@@ -275,6 +274,5 @@ def _contours(components: FloatArray, fractions: Sequence[float]) -> list[list[F
     weights = components[:, :1] / components[:, :1].sum()
     mixture = np.concatenate([weights, theta], axis=1)[None]
     one = NegativeLogDensity().region(mixture, np.inf)
-    assert isinstance(one, DensitySet)
     lowest = float(one.score.evaluate_rows(one.prediction, one.center)[0])
     return density_level_sets(one, [lowest - float(np.log(fraction)) for fraction in fractions])

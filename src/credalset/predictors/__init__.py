@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from credalset._guessing import missing_name
-from credalset.predictors.precision import PrecisionHead
 from credalset.predictors.soft_label import SoftLabelClassifier
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ __all__ = [
     "DirichletMixtureNetwork",
     "FirstOrderNetwork",
     "IntervalNetwork",
-    "PrecisionHead",
     "PrototypeNetwork",
     "SecondOrderNetwork",
     "SoftLabelClassifier",

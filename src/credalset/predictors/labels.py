@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import validate_data
 
 from credalset._typing import AnyArray
-from credalset.annotations.labels import Labels, order_of_items, plain_names, row_names, shown
+from credalset.annotations.labels import Labels, Numbers, plain_names, row_names, shown
 from credalset.annotations.table import is_missing
 
 
@@ -46,30 +44,20 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
         array = np.asarray(Y)
         if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
             Y = replace(_one_hot(array, name, classes), items=row_names(Y))
-    found = Labels.read(Y, name, classes=classes, like="the fitted estimator").matching(_item_names(X), name, "X")
+    found = Labels.read(Y, name, classes=classes, like="the fitted estimator")
+    if X is not None and _has_names(found.items) and not _has_names(row_names(X)):
+        raise ValueError(
+            f"{name} has names of items (first: {shown(found.items[:1])}), but X has none to match them with. Pass "
+            f"labels in the order of X and without names, such as votes.select(X.index).counts or {name}.to_numpy(), "
+            "or pass X as a frame whose index has the names."
+        )
+    found = found.matching(row_names(X), name, "X")
     return replace(found, classes=tuple(range(found.n_classes))) if found.classes is None else found
 
 
-def _item_names(X: Any) -> Any:
-    """Return the names of the items of X; if it has none and comes out of a pipeline, those of what went in.
-
-    scikit-learn's steps make arrays of frames, and would leave labels with names to be matched by position.
-    """
-    names, frame = row_names(X), sys._getframe(1)
-    while names is None and frame.f_back is not None:
-        frame = frame.f_back
-        if not isinstance(frame.f_locals.get("self"), Pipeline):
-            continue
-        names, others = (row_names(frame.f_locals.get(name)) for name in ("X", "y"))
-        if names is None or len(names) == _num_samples(X):
-            continue
-        if order_of_items(others, names, "y", "X") is not None:
-            raise ValueError(
-                "the pipeline's X and y have the same items in different orders, and one of its steps takes a part of "
-                "them by position. Bring y into the order of X: y.select(X.index) for Annotations, y.loc[X.index]."
-            )
-        return None
-    return names
+def _has_names(items: Any) -> bool:
+    """Tell whether items have names: positions are none, nor is an index of whole numbers, which every frame has."""
+    return items is not None and not isinstance(items, range | Numbers) and getattr(items, "dtype", "O") != "int64"
 
 
 NOTED = ("n_features_in_", "feature_names_in_", "text_name_in_")

@@ -16,7 +16,6 @@ from credalset._guessing import Hinting, explained
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_positive_int, as_probability
 from credalset.exceptions import CredalSetWarning, warn
-from credalset.outline import is_convex, outlines
 from credalset.reporting import payload, pictures
 from credalset.reporting.coverage import Coverage, look_at
 from credalset.reporting.inputs import ALPHA, Source, check_levels, read_items
@@ -27,6 +26,7 @@ from credalset.reporting.render import render
 from credalset.reporting.sizes import Size, compare_sizes, measure, told_apart
 from credalset.scores import Score
 from credalset.sets import CredalSet, Queue, QueueRules
+from credalset.sets.outline import is_convex, outlines
 from credalset.slices import Slice, WorstSlice
 from credalset.verdict import Verdict
 

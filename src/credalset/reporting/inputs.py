@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,7 @@ from credalset.annotations.labels import (
     row_names,
     shown,
 )
-from credalset.calibration import Calibration, Conditional
-from credalset.calibration.quantile import exact_level
-from credalset.calibration.rule import Rule
+from credalset.calibration.conditional import features_of
 from credalset.sets import CredalSet
 
 ALPHA = 0.1
@@ -58,34 +56,32 @@ class Source:
         if prediction is None:
             raise ValueError("prediction is missing: pass the predictions for the items of the page.")
         calibration = getattr(source, "calibration_", source)
-        rule = getattr(calibration, "rule", Rule(np.empty(0)))  # a classifier without one refuses when it is asked
+        fitted = getattr(calibration, "fitted", None)  # a classifier without one refuses when it is asked
         options: dict[str, Any] = {}
-        if rule.conditional is not None or (rule.groups is not None and not rule.groups.predicted):
+        if fitted is not None and (fitted.features is not None or (fitted.groups is not None and not fitted.predicted)):
             options["groups"] = groups
-        if rule.weights is not None:
+        if fitted is not None and fitted.weighted:
             options["weights"] = weights
         if classes is not None and calibration is source:
             options["classes"] = classes
         return cls(calibration, lambda alpha: source.predict_set(prediction, alpha, **options), options.get("weights"))
 
     @property
-    def conditional(self) -> Conditional | None:
-        """The features that thresholds follow, if they do."""
-        return None if self.calibration is None else self.calibration.rule.conditional
+    def features(self) -> tuple[Any, ...] | None:
+        """The names of the features that thresholds follow, if they do."""
+        return None if self.calibration is None else self.calibration.features
 
     def with_one_threshold(self, sets: CredalSet, alpha: float | None) -> CredalSet | None:
         """Return the sets that one threshold for all items would give; None where groups do not matter."""
-        own = self.calibration
-        if alpha is None or not isinstance(own, Calibration) or (own.rule.groups is None and self.conditional is None):
-            return None
-        rule = replace(own.rule, groups=None, conditional=None)
-        level = exact_level(alpha)
-        thresholds = rule.thresholds(level, sets.score, sets.prediction, weights=self.weights, quiet=True)
-        return sets.score._region(sets.prediction, thresholds)
+        return None
 
     def slices(self, groups: Any, n: int) -> dict[str, AnyArray]:
         """Return the features that thresholds follow, by name; groups of zeros and ones as no and yes."""
-        columns = {} if self.conditional is None else self.conditional.columns(groups, n)
+        columns = (
+            {}
+            if self.features is None
+            else dict(zip(map(str, self.features), features_of(groups, n, self.features).T, strict=True))
+        )
         return {
             name: np.where(values == 1.0, "yes", "no") if np.isin(values, (0.0, 1.0)).all() else values
             for name, values in columns.items()
@@ -93,9 +89,9 @@ class Source:
 
     def group_keys(self, sets: CredalSet, groups: Sequence[Any] | None) -> list[Any] | None:
         """Return the keys that decide each item's threshold, None if the calibration has no groups."""
-        if self.calibration is None or self.calibration.rule.groups is None:
+        if self.calibration is None or self.calibration.groups is None:
             return None
-        if self.calibration.rule.groups.predicted:
+        if self.calibration.fitted.predicted:
             return [int(k) for k in sets.score.mean(sets.prediction).argmax(axis=1)]
         return list(groups) if groups is not None else None
 

@@ -55,7 +55,7 @@ def page_facts(
         "n_classes": sets.n_classes,
         "classes": items.classes,
         "score": sets.score.name,
-        "shape": sets.shape,
+        "shape": sets.geometry.shape,
         "alpha": alpha,
         "detail": verdict.detail[:1].upper() + verdict.detail[1:] + ".",
         "verdict": verdict,

@@ -14,8 +14,8 @@ import numpy as np
 
 from credalset._typing import AnyArray, FloatArray
 from credalset.metrics import Estimate
-from credalset.outline import to_plane
 from credalset.reporting.coverage import CurvePoint
+from credalset.sets.outline import to_plane
 from credalset.sets.queue import ACTIONS, Queue, QueueRules
 from credalset.verdict import Verdict, percent
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from credalset._guesses import IN_SCORES
-from credalset._guessing import missing_name
 from credalset.scores.anytime import vote_region
 from credalset.scores.base import REGISTRY, Score
 from credalset.scores.brier import Brier
@@ -16,7 +12,6 @@ from credalset.scores.inner_product import InnerProduct
 from credalset.scores.intervals import IntervalPrediction, Intervals
 from credalset.scores.kullback_leibler import KullbackLeibler
 from credalset.scores.normalized import Normalized, ScaledPrediction
-from credalset.scores.prototypes import PrototypePrediction, Prototypes
 from credalset.scores.registry import get_score, register_score
 from credalset.scores.total_variation import TotalVariation
 from credalset.scores.wasserstein import Wasserstein
@@ -31,16 +26,9 @@ for _score in (
     Hellinger,
     Brier,
     Normalized,
-    Prototypes,
     Intervals,
 ):
     register_score(_score)
-
-if not TYPE_CHECKING:  # type checkers go by the names that there are
-
-    def __getattr__(name: str) -> Any:
-        raise missing_name(__name__, name, __all__, IN_SCORES)
-
 
 __all__ = [
     "REGISTRY",
@@ -52,8 +40,6 @@ __all__ = [
     "KullbackLeibler",
     "NegativeLogDensity",
     "Normalized",
-    "PrototypePrediction",
-    "Prototypes",
     "RelativeLikelihood",
     "ScaledPrediction",
     "Score",

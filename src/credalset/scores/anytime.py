@@ -20,7 +20,6 @@ from scipy.special import gammaln, xlogy
 from credalset._typing import FloatArray
 from credalset.scores.density import NegativeLogDensity
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.updated import provide_region
 
 STRENGTHS = (1.0, 4.0, 16.0, 64.0)  # votes that a prediction is worth; nobody knows, so all of them are mixed
 FLOOR = 0.01  # share of the uniform distribution in every centre, so that no vote is impossible
@@ -84,6 +83,3 @@ def vote_region(counts: FloatArray, delta: float, center: FloatArray | None = No
     density = NegativeLogDensity()
     lowest = density.evaluate_rows(1.0 + safe, safe / votes[:, None])
     return density._region(1.0 + safe, np.where(some, lowest + votes * anytime_radius(safe, delta, center), np.inf))
-
-
-provide_region(vote_region)

@@ -13,13 +13,13 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import wrightomega
 
-from credalset._typing import BoolArray, FloatArray, IntArray
+from credalset._typing import BoolArray, FloatArray, IntArray, Prediction
 from credalset.scores.base import Score
 from credalset.scores.dirichlet.entropy import phi_inverse
 from credalset.scores.dirichlet.geometry import phi, relative_to
 from credalset.scores.pooling import pooled_spread
-from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnified
+from credalset.sets.old_set import CredalSet
 from credalset.sets.roots import bisect, newton
 from credalset.sets.smallest_peak import capped_peak
 from credalset.simplex import corners, precise_entropy
@@ -51,8 +51,12 @@ class Hellinger(Score):
         """½ Σ (√λ_k − √g_k)²: the same number, and exactly zero for a perfect fit."""
         return 0.5 * ((np.sqrt(distribution) - np.sqrt(prediction)) ** 2).sum(axis=-1)
 
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> HellingerBall:
+    def _old_region(self, prediction: FloatArray, threshold: FloatArray) -> HellingerBall:
         return HellingerBall(self, prediction, threshold, center=prediction, radius=threshold)
+
+    def has_enclosing_balls(self, prediction: Prediction) -> bool:
+        """Tell that every prediction has them."""
+        return True
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
         r"""The largest $\sum_k \sqrt{\lambda_k} (\sqrt{g_k} - \sqrt{c_k})$: the norm of the positive differences."""

@@ -20,7 +20,7 @@ from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers
 from credalset.scores.base import Score
 from credalset.sets import box
-from credalset.sets.credal_set import CredalSet
+from credalset.sets.old_set import CredalSet
 from credalset.sets.region import TIE
 from credalset.simplex import entropy_of_valid
 
@@ -126,7 +126,7 @@ class Intervals(Score):
         """The predicted distribution."""
         return np.asarray(prediction.distributions)
 
-    def _region(self, prediction: Prediction, threshold: FloatArray) -> IntervalSet:
+    def _old_region(self, prediction: Prediction, threshold: FloatArray) -> IntervalSet:
         return IntervalSet(self, prediction, threshold, center=prediction.distributions, radius=threshold)
 
 

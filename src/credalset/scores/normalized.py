@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from scipy.special import entr
 
 from credalset._predictions import PredictionBatch
 from credalset._typing import ArrayLike, FloatArray, Prediction
@@ -15,19 +16,18 @@ from credalset.scores.base import Score
 from credalset.scores.registry import get_score
 from credalset.scores.total_variation import TotalVariation
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.geometry import Geometry
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledPrediction(PredictionBatch):
     """Predictions (N, K) and a scale for each, (N,): how far off the model expects to be, in any unit.
 
-    ``np.asarray(prediction)`` is the array (N, K + 1) with the scale as its last column.
-
     Examples
     --------
     >>> two = ScaledPrediction(np.array([[0.7, 0.3], [0.5, 0.5]]), np.array([0.1, 2.0]))
-    >>> len(two), two.n_classes, np.asarray(two)[0]
-    (2, 2, array([0.7, 0.3, 0.1]))
+    >>> len(two), two.n_classes, two[1:].scale
+    (2, 2, array([2.]))
     """
 
     rows: FloatArray
@@ -42,10 +42,6 @@ class ScaledPrediction(PredictionBatch):
         """Return the predicted distribution, or the mean of the predicted Dirichlet, (N, K)."""
         return np.asarray(self.rows / self.rows.sum(axis=-1, keepdims=True))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
-        whole = np.concatenate([self.rows, np.asarray(self.scale)[..., None]], axis=-1)
-        return whole if dtype is None else whole.astype(dtype)
-
 
 @dataclass(frozen=True)
 class Normalized(Score):
@@ -54,8 +50,8 @@ class Normalized(Score):
     $H_K$ is the entropy of the prediction in base K, between 0 and 1: sets around confident predictions get smaller,
     sets around ambiguous ones larger. With ``scale="predicted"`` a difficulty $\sigma(x) \ge 0$ comes with each
     prediction instead, from wherever you have it. The region is that of the inner score with its threshold multiplied
-    by the scale, so that every answer stays as exact as it was. An item of scale 0 with ``offset=0`` (with entropies: a
-    one-hot prediction) accepts only what the inner score gives 0, and scores ``+inf`` everywhere else.
+    by the scale. An item of scale 0 with ``offset=0`` (with entropies: a one-hot prediction) accepts only what the
+    inner score gives 0, and scores ``+inf`` everywhere else.
 
     Parameters
     ----------
@@ -64,9 +60,7 @@ class Normalized(Score):
     offset : float
         c ≥ 0; the published experiments use 0 on ChaosNLI and 0.1 on CIFAR-10H.
     scale : {None, "predicted"}
-        None divides by the entropy. With ``"predicted"``, predictions are a `ScaledPrediction`, an array (N, K + 1)
-        with the scale as its last column, or single prototypes, whose scale is one over the precision:
-        `PrecisionHead` and `PrototypeNetwork` serve as estimators.
+        None divides by the entropy. With ``"predicted"``, predictions are a `ScaledPrediction`.
 
     Examples
     --------
@@ -88,41 +82,29 @@ class Normalized(Score):
 
     def __post_init__(self) -> None:
         score = get_score(self.score)
-        if not (self.scale is None or (isinstance(self.scale, str) and self.scale == "predicted")):
+        if self.scale not in (None, "predicted"):
             raise ValueError(
                 f"scale must be None, for the entropy of the prediction, or 'predicted', but is {self.scale!r}. "
                 "Numbers of your own go with the predictions: ScaledPrediction(predictions, scale)."
             )
-        if isinstance(score, Normalized) or not score.has_plain_predictions:
-            raise ValueError(f"Normalized needs a score that is not normalised yet, but got {score!r}.")
+        if isinstance(score, Normalized):
+            raise ValueError("score must not be normalised already.")
         if score.order != "first" and self.scale is None:
             raise ValueError(
-                f"Normalized needs a first-order score (tv, ws, kl, inner, hellinger), but got {score!r}. Second-order "
-                "scores adapt to the instance by themselves; scale='predicted' takes them."
+                f"score must be a first-order score such as tv or kl, but is {score!r}. Second-order scores adapt to "
+                "the item by themselves; scale='predicted' takes them."
             )
         object.__setattr__(self, "score", score)
         object.__setattr__(self, "order", score.order)
         object.__setattr__(self, "offset", as_finite(self.offset, "offset", minimum=0.0))
-
-    @property
-    def is_convex(self) -> bool:  # type: ignore[override]
-        """Dividing by a number that depends only on the prediction keeps the score's convexity."""
-        return self.score.is_convex
-
-    @property
-    def goes_by_order(self) -> bool:  # type: ignore[override]
-        """As the inner score."""
-        return self.score.goes_by_order
-
-    @property
-    def has_plain_predictions(self) -> bool:  # type: ignore[override]
-        """Those of the inner score, unless a scale comes with them."""
-        return self.scale is None
+        # Dividing by a number that depends only on the prediction keeps these.
+        object.__setattr__(self, "is_convex", score.is_convex)
+        object.__setattr__(self, "is_ordinal", score.is_ordinal)
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:
-        """Those of the inner score; prototypes, which have precisions, if the scale is predicted."""
-        return self.score.prediction_methods if self.scale is None else ("predict_prototypes",)
+        """Those of the inner score; with a scale, predictions come from the caller."""
+        return self.score.prediction_methods if self.scale is None else ()
 
     def check_prediction(
         self, prediction: ArrayLike, name: str = "prediction", n_classes: int | None = None
@@ -130,9 +112,10 @@ class Normalized(Score):
         """Validate predictions of the inner score, with a scale each if that is predicted."""
         if self.scale is None:
             return self.score.check_prediction(prediction, name, n_classes)
-        scaled = prediction if isinstance(prediction, ScaledPrediction) else _read(prediction, name, self.order)
-        rows = np.asarray(self.score.check_prediction(scaled.rows, name, n_classes))
-        scale = as_numbers(scaled.scale, f"the scale of {name}")
+        if not isinstance(prediction, ScaledPrediction):
+            raise TypeError(f"{name} must come with a scale for each item: ScaledPrediction(predictions, scale).")
+        rows = np.asarray(self.score.check_prediction(prediction.rows, name, n_classes))
+        scale = as_numbers(prediction.scale, f"the scale of {name}")
         if scale.shape != (len(rows),) or not (np.isfinite(scale).all() and (scale >= 0).all()):
             raise ValueError(
                 f"{name} must have a finite scale of at least 0 for each of its {len(rows)} items, but has scales of "
@@ -144,12 +127,11 @@ class Normalized(Score):
         """What the score of predictions (…, K) is divided by, (…): H_K(g) + c, or the predicted scale + c."""
         if isinstance(prediction, ScaledPrediction):
             return np.asarray(prediction.scale + self.offset)
-        terms = -prediction * np.log(np.where(prediction > 0, prediction, 1.0))
-        return np.maximum(terms.sum(axis=-1), 0.0) / np.log(prediction.shape[-1]) + self.offset
-
-    def params(self) -> dict[str, Any]:
-        """Return the inner score, the offset, and the scale if it is predicted."""
-        return {"score": self.score, "offset": self.offset} | ({} if self.scale is None else {"scale": self.scale})
+        # One class after the other, as scores are added up, so that equal predictions have equal scales.
+        total = np.zeros(prediction.shape[:-1])
+        for k in range(prediction.shape[-1]):
+            total += entr(prediction[..., k])
+        return np.asarray(total / np.log(prediction.shape[-1]) + self.offset)
 
     def _check_classes(self, n_classes: int) -> None:
         self.score._check_classes(n_classes)
@@ -158,15 +140,18 @@ class Normalized(Score):
         """The inner score over the ambiguity of the prediction."""
         return self._rescaled(self.score.formula(_rows(prediction), distribution), prediction)
 
-    def _region(self, prediction: Prediction, threshold: FloatArray) -> CredalSet:
-        rows = _rows(prediction)
-        best = self.score.evaluate_rows(rows, self.score.best_fit(rows))
-        with np.errstate(invalid="ignore"):
-            inner = np.where(np.isinf(threshold), threshold, threshold * self.ambiguity(prediction))
-        # A set is there if and only if its best fit is a member, whatever the rounding.
-        there = self._rescaled(best, prediction) <= threshold
-        inner = np.where(there, np.maximum(inner, best), np.minimum(inner, best - 1e-9 * (1.0 + np.abs(best))))
-        return self.score._region(rows, inner).rescored(self, threshold, prediction)
+    def geometry(self, prediction: Prediction, threshold: FloatArray) -> Geometry:
+        """That of the inner score at the largest threshold whose quotient is at most the threshold asked for."""
+        scale = self.ambiguity(prediction)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            inner = np.where(np.isinf(threshold), threshold, threshold * scale)
+            # Rounding: at most two neighbours away from the product.
+            for _ in range(2):
+                inner = np.where(self._rescaled(inner, prediction) > threshold, np.nextafter(inner, -np.inf), inner)
+            for _ in range(2):
+                above = np.nextafter(inner, np.inf)
+                inner = np.where(self._rescaled(above, prediction) <= threshold, above, inner)
+        return self.score.geometry(_rows(prediction), inner)
 
     def best_fit(self, prediction: Prediction) -> FloatArray:
         """Where the inner score is smallest."""
@@ -178,11 +163,15 @@ class Normalized(Score):
         return self.score.has_convex_regions
 
     def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
-        """Return that of the inner score, on this scale."""
+        """That of the inner score, on this scale."""
         return self._rescaled(self.score.largest_above(_rows(prediction), lower), prediction)
 
+    def largest_within(self, prediction: Prediction, ball: CredalSet, radius: FloatArray) -> FloatArray:
+        """That of the inner score, on this scale."""
+        return self._rescaled(self.score.largest_within(_rows(prediction), ball, radius), prediction)
+
     def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
-        """Return that of the inner score, on this scale."""
+        """That of the inner score, on this scale."""
         raw = self.score.estimate_from_votes(_rows(prediction), counts)
         return None if raw is None else self._rescaled(raw, prediction)
 
@@ -190,21 +179,17 @@ class Normalized(Score):
         """Return the inner score and the scale, if that is a function of the distribution."""
         return super().unscaled(prediction) if self.scale else (self.score, self.ambiguity(prediction))
 
-    def largest_within(self, prediction: Prediction, ball: CredalSet, radius: FloatArray) -> FloatArray:
-        """Return that of the inner score, on this scale."""
-        return self._rescaled(self.score.largest_within(_rows(prediction), ball, radius), prediction)
-
     def has_enclosing_balls(self, prediction: Prediction) -> bool:
         """Tell whether the inner score has them."""
         return self.score.has_enclosing_balls(_rows(prediction))
 
     def common_center(self, models: Sequence[Prediction]) -> Prediction:
-        """Return that of the inner score, with the mean of the scales."""
+        """That of the inner score, with the mean of the scales."""
         center = self.score.common_center([_rows(model) for model in models])
         return center if self.scale is None else ScaledPrediction(center, np.mean([m.scale for m in models], axis=0))
 
     def enclosing_threshold(self, model: Prediction, center: Prediction, threshold: FloatArray) -> FloatArray:
-        """Return that of the inner score, from the scale of the model to that of the centre."""
+        """That of the inner score, from the scale of the model to that of the centre."""
         with np.errstate(invalid="ignore"):
             raw = self.score.enclosing_threshold(_rows(model), _rows(center), threshold * self.ambiguity(model))
         return self._rescaled(np.where(np.isnan(raw), np.inf, raw), center)
@@ -217,22 +202,3 @@ class Normalized(Score):
 def _rows(prediction: Prediction) -> FloatArray:
     """Predictions as the inner score takes them."""
     return np.asarray(prediction.rows if isinstance(prediction, ScaledPrediction) else prediction)
-
-
-def _read(prediction: ArrayLike, name: str, order: str) -> ScaledPrediction:
-    """Take arrays apart: rows with a scale each, (N, K + 1), or single prototypes, (N, 1, K + 2)."""
-    array = as_numbers(prediction, name)
-    if array.ndim == 3 and array.shape[1] == 1 and array.shape[2] > 3:
-        with np.errstate(divide="ignore"):
-            return ScaledPrediction(array[:, 0, :-2], 1.0 / array[:, 0, -2])
-    if array.ndim != 2 or array.shape[1] < 3 or (order == "first" and len(array) and _sum_to_one(array)):
-        seen = f"has shape {array.shape}" if array.ndim != 2 or array.shape[1] < 3 else "holds plain distributions"
-        raise ValueError(
-            f"{name} must come with a scale for each item, as ScaledPrediction(predictions, scale), as an array (N, "
-            f"classes + 1) whose last column is the scale, or as single prototypes (N, 1, classes + 2), but {seen}."
-        )
-    return ScaledPrediction(array[:, :-1], array[:, -1])
-
-
-def _sum_to_one(array: FloatArray) -> bool:
-    return bool(np.allclose(array.sum(axis=1), 1.0, atol=1e-3))

@@ -99,7 +99,9 @@ def _check_parameters(score: type[Score]) -> None:
             f"{score.__name__} needs a default for its parameters {', '.join(missing)}: asked for by name, a score is "
             "built without any."
         )
-    for name, value in score().params().items():
+    built = score()
+    for name in (field.name for field in dataclasses.fields(score)):  # type: ignore[arg-type]
+        value = getattr(built, name)
         if not _is_plain(value):
             raise TypeError(
                 f"{score.__name__} has the parameter {name} = {value!r}, which files cannot hold. Use None, numbers, "
@@ -121,37 +123,24 @@ def find_score(name: str) -> type[Score] | None:
     return REGISTRY.get(name)
 
 
-def _alike(name: str) -> type[Score] | None:
-    """Return the one score whose name, or the name of whose class, has the same letters."""
-    letters = re.sub(r"[\W_]", "", name.casefold())
-    names = ((score, known) for score in REGISTRY.values() for known in (score.name, score.__name__))
-    found = {score for score, known in names if re.sub(r"[\W_]", "", known.casefold()) == letters}
-    return found.pop() if len(found) == 1 else None
-
-
 def get_score(score: str | Score) -> Score:
     """Return a score object from a name or from a score.
 
-    The names are ``tv ws kl inner so density hellinger brier normalized prototypes intervals``, and those of scores
-    that you registered. The names of classes are understood too; case, spaces and signs between letters do not count.
+    The names are ``tv ws kl inner so density hellinger brier normalized intervals``, and those of scores
+    that you registered.
 
     Examples
     --------
-    >>> get_score("kl"), get_score("Total variation")
+    >>> get_score("kl"), get_score("tv")
     (KullbackLeibler(base=2.0), TotalVariation())
     """
     if isinstance(score, Score):
         return score
     if isinstance(score, type) and issubclass(score, Score):
         raise TypeError(f"score must be an instance: write {score.__name__}() instead of {score.__name__}.")
-    if hasattr(score, "shape"):
-        raise TypeError(
-            f"score must be a name or a Score object, but is a {type(score).__name__}. The order is "
-            "conformalize(prediction, labels, score); a model is calibrated by ConformalCredalClassifier(model)."
-        )
     if not isinstance(score, str):
         raise TypeError(f"score must be a name or a Score object, but is {score!r}.")
-    found = find_score(score) or _alike(score)
+    found = find_score(score)
     if found is None:
         raise ValueError(
             f"score {score!r} is unknown. Known names: {', '.join(sorted(REGISTRY))}. A score of your own is known "

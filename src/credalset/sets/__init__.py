@@ -1,11 +1,10 @@
-"""What every batch of credal sets answers: questions with generic answers, uncertainty, decisions."""
+"""Credal sets: the one class a user holds, and the geometry that answers its questions."""
 
 from __future__ import annotations
 
 from credalset.sets.credal_set import CredalSet
+from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.queue import Queue, QueueRules
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
-from credalset.sets.union import UnionSet
-from credalset.sets.updated import UpdatedSet
 
-__all__ = ["CredalSet", "EntropyBounds", "Queue", "QueueRules", "Uncertainty", "UnionSet", "UpdatedSet", "Volume"]
+__all__ = ["CredalSet", "Entropies", "EntropyBounds", "Geometry", "Queue", "QueueRules", "Uncertainty", "Volume"]

@@ -1,4 +1,4 @@
-"""Distributions between a lower and an upper envelope: the box that answers for sets without a convex shape."""
+"""Distributions between a lower and an upper envelope: expectations, the most even one, a bound on entropies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets.roots import bisect
+from credalset.simplex import entropy_of_valid
 
 
 def support(lower: FloatArray, upper: FloatArray, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -21,15 +22,52 @@ def support(lower: FloatArray, upper: FloatArray, utility: FloatArray) -> tuple[
     return (utility * point).sum(axis=1), point
 
 
-def most_even(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return the distribution that every other one between the envelopes majorises: largest entropy, smallest peak.
+def majorization_bound(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return a lower bound (N,) on the entropy of every distribution between envelopes (N, K).
 
-    It is clip(level, lower, upper) with the level at which the entries sum to one.
+    The j largest entries of a member add up to at most T_j = min(sum of the j largest uppers, 1 − sum of the K − j
+    smallest lowers). The increments of the least concave majorant of T majorise every member, and entropy is
+    Schur-concave.
+
+    Examples
+    --------
+    >>> majorization_bound(np.array([[0.0, 0.0]]), np.array([[0.5, 1.0]])), majorization_bound(*np.full((2, 1, 2), 0.5))
+    (array([0.]), array([0.69314718]))
+    """
+    tops = np.cumsum(-np.sort(-upper, axis=1), axis=1)
+    rest = np.cumsum(np.sort(lower, axis=1), axis=1)
+    sums = np.minimum(tops, 1.0)
+    sums[:, :-1] = np.minimum(sums[:, :-1], 1.0 - rest[:, -2::-1])
+    sums[:, -1] = 1.0
+    sums = np.maximum.accumulate(np.maximum(sums, 0.0), axis=1)
+    return entropy_of_valid(_increments_of_majorant(sums))
+
+
+def _increments_of_majorant(sums: FloatArray) -> FloatArray:
+    """Return the increments of the least concave majorant of sums (N, K), from zero: steepest chords, one by one."""
+    n, k = sums.shape
+    upto, rows = np.column_stack([np.zeros(n), sums]), np.arange(n)
+    at, steps = np.zeros(n, dtype=np.int64), np.zeros((n, k))
+    while (at < k).any():
+        ahead = np.arange(k + 1) - at[:, None]
+        slope = np.where(ahead > 0, (upto - upto[rows, at, None]) / np.maximum(ahead, 1), -np.inf)
+        steps = np.where(ahead[:, 1:] > 0, slope.max(axis=1, keepdims=True), steps)
+        at = k - slope[:, ::-1].argmax(axis=1)  # the furthest end of the steepest chord
+    return steps
+
+
+def most_even(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return the distribution (N, K) that every other one between the envelopes majorises: clip(level, lower, upper).
+
+    Examples
+    --------
+    >>> most_even(np.array([[0.5, 0.0, 0.0]]), np.array([[1.0, 1.0, 0.2]])).round(3)
+    array([[0.5, 0.3, 0.2]])
     """
 
     def is_full(level: FloatArray) -> BoolArray:
-        return np.clip(level, lower, upper).sum(axis=1, keepdims=True) >= 1.0
+        return np.asarray(np.clip(level, lower, upper).sum(axis=1, keepdims=True) >= 1.0)
 
     level = bisect(is_full, np.zeros((len(lower), 1)), np.ones((len(lower), 1)), steps=60)[1]
     point = np.clip(level, lower, upper)
-    return point / point.sum(axis=1, keepdims=True)
+    return np.asarray(point / point.sum(axis=1, keepdims=True))

@@ -11,9 +11,9 @@ import numpy as np
 
 from credalset._files import staged, write_file
 from credalset._typing import AnyArray, BoolArray, FloatArray
-from credalset.annotations.labels import name_array
 from credalset.exceptions import need
 from credalset.sets.results import Uncertainty
+from credalset.votes.names import name_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ class _Answers:
 
     def __init__(self, sets: CredalSet) -> None:
         self.sets = sets
-        self.names = [str(name) for name in (sets.classes if sets.classes is not None else range(sets.n_classes))]
+        self.names = [str(name) for name in sets.class_names]
 
     @cached_property
     def envelope(self) -> tuple[FloatArray, FloatArray]:
@@ -140,7 +140,7 @@ def to_frame(sets: CredalSet, items: Any, ask: Iterable[str], kind: str, alpha: 
         raise ValueError(f"items must name each of the {len(sets)} sets, but holds {len(names)} names.")
     head: dict[str, Any] = {"item": names} | ({} if alpha is None else {"alpha": np.full(len(sets), alpha)})
     found = columns(sets, ask)
-    classes = sets.classes if sets.classes is not None else range(sets.n_classes)
+    classes = sets.class_names
     package = need(kind)
     if kind == "pandas":
         lists = {name: label_lists(values, classes) for name, values in found.items() if values.ndim == 2}

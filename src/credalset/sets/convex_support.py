@@ -24,8 +24,8 @@ from scipy.optimize import linprog
 from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets import box
-from credalset.sets.rays import edge_distance
 from credalset.sets.roots import false_position
+from credalset.sets.volume import edge_distance
 
 if TYPE_CHECKING:
     from credalset.sets.level_set import LevelSet
@@ -116,7 +116,7 @@ def allowed_classes(sets: LevelSet) -> BoolArray:
     k = sets.n_classes
     toward = np.concatenate([np.eye(k), 0.5 * np.eye(k) + 0.5 / k])
     probes = sets.center[:, None] + 1e-6 * (toward - sets.center[:, None])
-    finite = np.isfinite(sets._divergence(probes)).reshape(-1, 2, k).any(axis=1)
+    finite = np.isfinite(sets.divergence(probes)).reshape(-1, 2, k).any(axis=1)
     return np.asarray(finite | (sets.center > 0))
 
 
@@ -127,7 +127,7 @@ def search(sets: LevelSet, utility: FloatArray, allowed: BoolArray) -> FloatArra
     for rows in row_blocks(n, k**3 + 4 * SECTIONS * k, ELEMENTS):
         part, best = sets[rows], np.eye(k)[np.where(allowed[rows], utility[rows], -1.0).argmax(axis=1)]
         result[rows] = best  # where the best corner is a member nothing is better
-        outside = np.flatnonzero(part._divergence(best[:, None])[:, 0] > part.radius)
+        outside = np.flatnonzero(part.divergence(best[:, None])[:, 0] > part.radius)
         if len(outside):
             inner = part[outside]
             points = _search(inner, utility[rows][outside], allowed[rows][outside], best[outside])
@@ -197,7 +197,7 @@ def _derivatives(sets: LevelSet, x: FloatArray, moves: FloatArray) -> tuple[Floa
     n, k = x.shape
     first, second = np.triu_indices(k, 1)
     steps = [np.zeros((n, 1, k)), moves, -moves, moves[:, first] + moves[:, second]]
-    values = sets._divergence(np.maximum(x[:, None] + STEP * np.concatenate(steps, axis=1), 0.0))
+    values = sets.divergence(np.maximum(x[:, None] + STEP * np.concatenate(steps, axis=1), 0.0))
     values = np.where(np.isfinite(values), values, values[:, :1] + 1.0)
     here, ahead, behind, both = np.split(values, [1, k + 1, 2 * k + 1], axis=1)
     hessian, diagonal = np.zeros((n, k, k)), np.arange(k)
@@ -216,7 +216,7 @@ def _to_boundary(sets: LevelSet, targets: FloatArray, limit: FloatArray, rounds:
 
     def excess(t: FloatArray) -> FloatArray:
         points = np.maximum(origin[:, :, None] + t[..., None] * step[:, :, None], 0.0).reshape(n, -1, k)
-        return sets._divergence(points).reshape(t.shape) - limit[:, None, None]
+        return sets.divergence(points).reshape(t.shape) - limit[:, None, None]
 
     high = edge_distance(origin, step)
     low = np.zeros_like(high)
@@ -269,7 +269,7 @@ def _chords(sets: LevelSet, at: FloatArray, size: FloatArray) -> tuple[FloatArra
     """Divergences at points (N, K) and after moves of some size to and from each class: (N, 1), (N, K), (N, K)."""
     k = at.shape[1]
     moves = size[:, :, None] * (np.eye(k) - np.eye(k)[at.argmax(axis=1)][:, None, :])
-    values = sets._divergence(at[:, None] + np.concatenate([np.zeros((len(at), 1, k)), moves, -moves], axis=1))
+    values = sets.divergence(at[:, None] + np.concatenate([np.zeros((len(at), 1, k)), moves, -moves], axis=1))
     here, ahead, behind = np.split(values, [1, k + 1], axis=1)
     return here, ahead, behind
 

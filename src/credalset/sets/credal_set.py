@@ -1,58 +1,53 @@
-"""The batch of credal sets a user holds."""
+"""The batch of credal sets that a user holds."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
-from credalset._parallel import gather_blocks
-from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Prediction
-from credalset._validation import as_numbers, refuse_texts
-from credalset.annotations.labels import Labels
-from credalset.annotations.table import is_text, rows_of
-from credalset.persistence.bundle import write_bundle
+from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction, RandomState
+from credalset._validation import as_generator, as_numbers, as_positive_int
 from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
+from credalset.sets.decisions import decide
+from credalset.sets.geometry import Entropies, Geometry, answer
 from credalset.sets.html import to_html
-from credalset.sets.questions import Questions
+from credalset.sets.membership import contains, efficiency
 from credalset.sets.queue import Queue, QueueRules, build_queue
-from credalset.sets.saved import sets_to_bundle
-from credalset.simplex import grid
+from credalset.sets.results import EntropyBounds, Uncertainty, Volume
+from credalset.simplex import log_base, sample_uniform
+from credalset.votes.names import find_rows, take_names
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
-    from credalset.sets.updated import UpdatedSet
-
-PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
 
 
+@final
 @dataclass(frozen=True, eq=False, repr=False)
-class CredalSet(Questions):
+class CredalSet:
     """A batch of N credal sets over K classes: {λ : score(prediction, λ) ≤ threshold}, one per prediction.
 
-    Built by `Calibration.predict_set` or by a score's ``region(prediction, threshold)``. Membership is decided in the
-    units of the score, to the last bit; the geometry uses the ``center`` and ``radius`` of the region.
+    Built by `Calibration.predict_set` or by a score's ``region(prediction, threshold)``. Membership is decided by the
+    score; every other question is answered by the geometry. Empty sets answer NaN.
 
     Attributes
     ----------
     score : Score
         The nonconformity score that defines membership.
-    prediction : ndarray of shape (N, K), or a `DirichletMixture`
+    prediction : ndarray of shape (N, K), or a prediction of its own kind
         What the model predicted: distributions, or Dirichlet concentrations for second-order scores.
     threshold : ndarray of shape (N,)
-        Largest score a member may have; ``+inf`` makes the set the whole simplex.
-    center : ndarray of shape (N, K)
-        Centre of the region: the predicted distribution, or the mode of the predicted Dirichlet.
-    radius : ndarray of shape (N,)
-        Size of the region in its own units, negative when it is empty.
+        Largest score of a member; ``+inf`` makes the set the whole simplex.
+    geometry : Geometry
+        The region of the score: its centre, its radius and its answers.
     classes : tuple or None
-        Names of the classes, when they are known.
-    items : ndarray of shape (N,) or None
-        Names of the items, when they are known: the index of a frame that was predicted for.
+        Names of the classes, if they are known.
+    items : tuple or None
+        Names of the items, if they are known.
 
     Examples
     --------
@@ -64,60 +59,56 @@ class CredalSet(Questions):
     array([ True, False])
     """
 
-    _known_as: ClassVar[str | None] = "CredalSet"  # whatever its shape
-    _hints: ClassVar[dict[str, str]] = {
-        "alpha": "Sets do not keep the level they were predicted at; to_frame(alpha=...) adds it to a table.",
-        "bounds": "Ask lower() and upper(), or envelope() for both.",
-        "coverage": "Ask credalset.metrics.coverage(sets, Y).",
-        "describe": "Ask to_frame(), labels() or uncertainty().",
-        "entropy": "A set has a range of entropies: entropy_bounds().",
-        "aleatoric": "Ask uncertainty().aleatoric.",
-        "epistemic": "Ask uncertainty().epistemic.",
-        "expectation": "Ask lower_expectation(utility) and upper_expectation(utility).",
-        "intervals": "Ask lower() and upper(), or envelope() for both.",
-        "loc": "Take items by name with select(names).",
-        "mean": "What the model predicted is .prediction, the centre of the set .center.",
-        "plot": "Pictures are in credalset.plotting: ternary(sets) for three classes, envelopes(sets) for more.",
-        "predict": "Ask labels(), which could be the most probable one.",
-        "size": "Ask width() or volume().",
-        "summary": "Print the sets, or ask to_frame().",
-        "upper_probability": "Ask upper_expectation(event), with 1 for the classes of the event and 0 for the others.",
-    }
-
     score: Score
     prediction: Prediction
     threshold: FloatArray
-    center: FloatArray = field(kw_only=True)
-    radius: FloatArray = field(kw_only=True)
-    classes: tuple[Any, ...] | None = field(default=None, kw_only=True)
-    items: AnyArray | None = field(default=None, kw_only=True)
+    geometry: Geometry
+    classes: tuple[Any, ...] | None = None
+    items: tuple[Any, ...] | None = None
 
-    def __getitem__(self, rows: Any) -> Self:
-        """Select sets by index, slice, index array or mask, or by names that are texts; the result is a batch again."""
-        if is_text(rows):
-            return self.select([rows] if isinstance(rows, str) else rows)
-        if rows is None or isinstance(rows, tuple | bool | float):
-            raise TypeError(
-                f"a batch of sets has one axis and takes an index, a slice, a list or a mask, not {rows!r}."
-            )
-        if not isinstance(rows, slice) and np.ndim(rows) > 1:
-            raise TypeError(f"a batch of sets has one axis, but was indexed with an array of shape {np.shape(rows)}.")
-        if isinstance(rows, int | np.integer) or (isinstance(rows, np.ndarray) and rows.ndim == 0):
-            index = int(rows)
-            if not -len(self) <= index < len(self):
-                named = self.items is not None and index in self.items.tolist()
-                advice = f" Numbers are positions; the set of item {index} is select([{index}])." if named else ""
-                raise IndexError(f"set {index} is out of range: the batch holds {len(self)} sets.{advice}")
-            rows = [index]
-        return self._take(rows)
+    def __post_init__(self) -> None:
+        if self.items is not None and not isinstance(self.items, tuple):
+            object.__setattr__(self, "items", tuple(self.items))
 
-    def _take(self, rows: Any) -> Self:
-        """Take sets by a slice, a list or a mask; whoever holds more per set takes that along."""
-        changed = {name: getattr(self, name)[rows] for name in ("prediction", "threshold", "center", "radius")}
-        return dataclasses.replace(self, **changed, items=None if self.items is None else self.items[rows])
+    @property
+    def center(self) -> FloatArray:
+        """Centre of each region, (N, K): the predicted distribution, or the mode of the predicted density."""
+        return self.geometry.center
 
-    def select(self, items: Iterable[Any]) -> Self:
-        """Take sets by the names of their items, in the order given; ``sets[...]`` takes them by position.
+    @property
+    def radius(self) -> FloatArray:
+        """Size of each region in its own units, (N,); negative for an empty set."""
+        return self.geometry.radius
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return self.geometry.n_classes
+
+    def __len__(self) -> int:
+        return len(self.geometry)
+
+    def __getitem__(self, rows: Any) -> CredalSet:
+        """Select sets by index, slice, index array or mask; the result is a batch again."""
+        if isinstance(rows, int | np.integer):
+            if not -len(self) <= rows < len(self):
+                raise IndexError(f"set {rows} is out of range: the batch holds {len(self)} sets.")
+            rows = [rows]
+        if not isinstance(rows, slice):
+            rows = np.asarray(rows)
+            rows = rows.astype(np.int64) if rows.size == 0 else rows
+            if rows.ndim != 1 or rows.dtype.kind not in "biu":
+                raise TypeError("sets are indexed by position: an int, a slice, a list or a mask; names by select().")
+        return dataclasses.replace(
+            self,
+            prediction=self.prediction[rows],
+            threshold=self.threshold[rows],
+            geometry=self.geometry[rows],
+            items=take_names(self.items, rows),
+        )
+
+    def select(self, items: Iterable[Any]) -> CredalSet:
+        """Take sets by the names of their items, in the order given.
 
         Examples
         --------
@@ -125,21 +116,26 @@ class CredalSet(Questions):
         >>> votes = pd.DataFrame([[3, 1], [0, 4], [2, 2]], index=["a", "b", "c"])
         >>> calibration = cs.conformalize([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], votes)
         >>> calibration.predict_set(votes / 4, alpha=0.5).select(["c", "a"]).items
-        array(['c', 'a'], dtype=object)
+        ('c', 'a')
         """
-        if self.items is None:
-            raise ValueError(
-                "items have no names here: predict for a frame whose index names them. Take positions: sets[...]."
-            )
-        return self[rows_of(items, tuple(self.items), "sets")]
+        return self[find_rows(items, self.items)]
 
-    def __iter__(self) -> Iterator[Self]:
+    def __iter__(self) -> Iterator[CredalSet]:
         return (self[i] for i in range(len(self)))
 
-    def rescored(self, score: Score, threshold: FloatArray, prediction: Prediction | None = None) -> Self:
-        """Return the same sets with membership decided by another score, whose level sets they also are."""
-        read = self.prediction if prediction is None else prediction
-        return dataclasses.replace(self, score=score, threshold=threshold, prediction=read)
+    def is_empty(self) -> BoolArray:
+        """Tell which sets have no member, (N,).
+
+        Examples
+        --------
+        >>> from credalset.scores import InnerProduct
+        >>> InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.1, 0.0]], threshold=0.5).is_empty()
+        array([ True, False])
+        """
+        return np.asarray(self.radius < 0)
+
+    def _answer(self, regular: Callable[[Geometry, Any], Any], whole: Any, empty: Any = None) -> list[FloatArray]:
+        return answer(self.geometry, regular, whole, empty)
 
     def contains(self, distribution: Any, broadcast: bool = False) -> BoolArray:
         """Tell which distributions belong to which sets.
@@ -166,56 +162,10 @@ class CredalSet(Questions):
         array([[ True, False,  True],
                [False,  True, False]])
         """
-        if not hasattr(distribution, "shape") and not hasattr(distribution, "distributions"):
-            # Arrays and frames keep their dtype, which says how exact they are.
-            refuse_texts(distribution, "distribution")
-            distribution = as_numbers(
-                distribution,
-                "distribution",
-                f"Pass rows of {self.n_classes} probabilities, in the order of the classes.",
-            )
-        shape: tuple[int, ...] = np.shape(distribution) if hasattr(distribution, "shape") else ()
-        if len(shape) == 3 and not broadcast:
-            if shape[0] != len(self):
-                raise ValueError(
-                    f"distribution of shape {shape} must hold candidates for each of the {len(self)} sets: "
-                    f"({len(self)}, M, {self.n_classes})."
-                )
-            flat = np.reshape(np.asarray(distribution), (-1, shape[2]))
-            return self._contains_pairs(self._candidates(flat).reshape(shape))
-        candidates = self._candidates(distribution, None if broadcast else self.items)
-        if broadcast:
-            return self._contains_pairs(candidates[None])
-        if len(candidates) != len(self):
-            raise ValueError(
-                f"distribution has {len(candidates)} rows, but there are {len(self)} sets. "
-                "Pass broadcast=True to compare every row with every set."
-            )
-        return self._contains_rows(candidates)
-
-    def _candidates(self, distribution: Any, items: AnyArray | None = None) -> FloatArray:
-        name, like = "distribution", "the sets"
-        labels = Labels.read(distribution, name, classes=self.classes, like=like, n_classes=self.n_classes)
-        return labels.matching(items, name, like).distributions
-
-    def _contains_rows(self, candidates: FloatArray) -> BoolArray:
-        """Membership of one valid candidate per set."""
-        return np.asarray(self.score.evaluate_rows(self.prediction, candidates) <= self.threshold)
-
-    def _contains_pairs(self, candidates: FloatArray) -> BoolArray:
-        """Membership of (N or 1, M, K) candidates, a bounded number of pairs at a time."""
-
-        def one_block(rows: slice) -> BoolArray:
-            return self._membership(rows, candidates if len(candidates) == 1 else candidates[rows])
-
-        return gather_blocks(one_block, len(self), candidates.shape[1], PAIRS_PER_BLOCK)
-
-    def _membership(self, rows: slice, candidates: FloatArray) -> BoolArray:
-        scores = self.score.evaluate_pairs(self.prediction[rows], candidates)
-        return np.asarray(scores <= self.threshold[rows, None])
+        return contains(self, distribution, broadcast)
 
     def efficiency(self, resolution: float = 0.005) -> FloatArray:
-        """Return the fraction of the simplex grid that lies in each set, the paper's measure of set size.
+        """Return the fraction of the simplex grid that lies in each set, the paper's measure of set size, (N,).
 
         Parameters
         ----------
@@ -223,64 +173,242 @@ class CredalSet(Questions):
             Grid step; 0.005 as in the paper (20 301 points for three classes). The number of points grows with the
             number of classes as C(1/resolution + K − 1, K − 1): use a coarser grid beyond three classes.
 
-        Returns
-        -------
-        ndarray of shape (N,)
-
         Examples
         --------
         >>> from credalset.scores import TotalVariation
         >>> TotalVariation().region([[1.0, 0.0, 0.0]], threshold=0.5).efficiency().round(4)
         array([0.2537])
         """
-        points = grid(self.n_classes, resolution)[None]
+        return efficiency(self, resolution)
 
-        def one_block(rows: slice) -> FloatArray:
-            return self._membership(rows, points).mean(axis=1)
-
-        return gather_blocks(one_block, len(self), points.shape[1], PAIRS_PER_BLOCK)
-
-    def update(self, votes: Any, delta: float = 0.01) -> UpdatedSet:
-        r"""Return what the sets become when votes of their items arrive: what also lies in the region of the votes.
-
-        A set that holds the distribution behind the votes with probability 1 − α becomes one that holds it with
-        probability at least 1 − α − δ, on average over all items that are updated: **the error is α + δ**. It does not
-        matter when voting stops or why, as the region holds at all numbers of votes at once
-        (`credalset.scores.anytime`; Lindon and Malek, 2022). What matters is that votes are independent draws from the
-        item's distribution, that neither the prediction nor the calibration has used them, and that the calibration
-        is about such distributions: from many votes per item, or with a noise model.
-
-        Parameters
-        ----------
-        votes : array of shape (N, K) or Annotations
-            Counts of votes; rows of zeros are items without votes. Matched by name where both sides have names, in
-            which case items may be missing. Sets that were updated before add them to the votes they have; δ is spent
-            once, however often.
-        delta : float
-            Probability with which the region of the votes may miss their distribution.
-
-        Returns
-        -------
-        UpdatedSet
-            Sets like others. Membership is exact, envelopes and other answers are certified from outside.
+    def lower(self) -> FloatArray:
+        """Return the smallest probability that a member gives to each class, (N, K).
 
         Examples
         --------
-        >>> import credalset as cs
-        >>> sets = cs.get_score("tv").region([[0.6, 0.3, 0.1]], threshold=0.4)
-        >>> after = sets.update([[38, 2, 0]], delta=0.01)
-        >>> print(repr(after).replace(", ", "\n"))
-        CredalSet: 1 vote-cut total-variation ball over 3 classes
-        threshold 0.4 (score tv); 40 votes
-        error alpha + 0.01
-        >>> sets.decide(), after.decide()
-        (array([[ True,  True,  True]]), array([[ True, False, False]]))
-        >>> after.lower().round(2), after.upper().round(2)
-        (array([[0.7, 0. , 0. ]]), array([[1.  , 0.3 , 0.18]]))
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15).lower().round(2)
+        array([[0.55, 0.05, 0.  ]])
         """
-        from credalset.sets.updated import update
+        return self.envelope()[0]
 
-        return update(self, votes, delta)
+    def upper(self) -> FloatArray:
+        """Return the largest probability that a member gives to each class, (N, K)."""
+        return self.envelope()[1]
+
+    def envelope(self) -> tuple[FloatArray, FloatArray]:
+        """Return `lower` and `upper` together."""
+        lower, upper = self._answer(lambda geometry, _: geometry.envelope(), (0.0, 1.0))
+        return lower, upper
+
+    def width(self) -> FloatArray:
+        """Return ½ Σ (upper − lower) over the classes of each set, (N,); 0 for a point.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15).width().round(3)
+        array([0.425])
+        """
+        lower, upper = self.envelope()
+        return np.asarray(0.5 * (upper - lower).sum(axis=1))
+
+    def support(self, utility: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the largest expected utility over each set, (N,), and a member that attains it, (N, K).
+
+        Parameters
+        ----------
+        utility : array of shape (K,) or (N, K)
+            Utility of each class, shared or per set.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> value, member = TotalVariation().region([[0.7, 0.2, 0.1]], 0.1).support([0.0, 1.0, 10.0])
+        >>> value.round(2), member.round(2)
+        (array([2.2]), array([[0.6, 0.2, 0.2]]))
+        """
+        u = as_numbers(utility, "utility")
+        n, k = len(self), self.n_classes
+        if u.shape not in {(k,), (n, k)}:
+            raise ValueError(f"utility must have shape ({k},) or ({n}, {k}), but has shape {u.shape}.")
+        if not np.isfinite(u).all():
+            raise ValueError("utility contains NaN or infinity.")
+        # In units of its size, so that differences and squares stay within the range of doubles.
+        size = float(np.abs(u).max(initial=0.0)) or 1.0
+        u = np.ascontiguousarray(np.broadcast_to(u / size, (n, k)))
+        best = np.eye(k)[u.argmax(axis=1)][np.isposinf(self.radius)]
+        whole = ((best * u[np.isposinf(self.radius)]).sum(axis=1), best)
+        value, member = self._answer(lambda geometry, rows: geometry.support(u[rows]), whole)
+        return size * value, member
+
+    def upper_expectation(self, utility: ArrayLike) -> FloatArray:
+        """Return the largest expected utility over each set, (N,), of utilities (K,) or (N, K).
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[0.7, 0.2, 0.1]], 0.1).upper_expectation([0.0, 1.0, 10.0]).round(2)
+        array([2.2])
+        """
+        return self.support(utility)[0]
+
+    def lower_expectation(self, utility: ArrayLike) -> FloatArray:
+        """Return the smallest expected utility over each set, (N,); as `upper_expectation`."""
+        return 0.0 - self.support(-as_numbers(utility, "utility"))[0]
+
+    def entropy_bounds(self, base: float | str | None = None) -> EntropyBounds:
+        """Return the smallest and the largest Shannon entropy of the members of each set.
+
+        Parameters
+        ----------
+        base : None, "K" or float
+            None for nats, ``"K"`` to normalise to [0, 1], or the base of the logarithm.
+
+        Returns
+        -------
+        EntropyBounds
+            Unpacks as ``lower, upper``, each (N,). Where a bound is not known exactly it is certified from outside, and
+            ``lower_gap`` and ``upper_gap`` say how far the best member found is from it.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> lower, upper = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.1).entropy_bounds(base="K")
+        >>> lower.round(3), upper.round(3)
+        (array([0.455]), array([0.865]))
+        """
+        unit, most = log_base(base, self.n_classes), log_base("K", self.n_classes)
+        bounds = self._answer(lambda geometry, _: geometry.entropies(), Entropies(0.0, 0.0, most, 0.0))  # type: ignore[arg-type]
+        lower, lower_gap, upper, upper_gap = (bound / unit for bound in bounds)
+        exact = not ((lower_gap > 0).any() or (upper_gap > 0).any())
+        method = "outer" if self.geometry.is_outer else "exact" if exact else "bracket"
+        return EntropyBounds(lower, upper, lower_gap, upper_gap, method, self.items)
+
+    def uncertainty(self, base: float | str | None = "K") -> Uncertainty:
+        """Split the uncertainty of each set: total is the largest entropy, aleatoric the smallest, epistemic the rest.
+
+        ``base`` is the unit of the entropies, as in `entropy_bounds`. Where they are bounds, ``total_gap`` and
+        ``aleatoric_gap`` say how far they may be off, and ``method`` is not ``"exact"``.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> parts = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.1).uncertainty()
+        >>> parts.aleatoric.round(3), parts.epistemic.round(3), parts.method
+        (array([0.455]), array([0.409]), 'exact')
+        """
+        bounds = self.entropy_bounds(base)
+        lower, upper = bounds
+        return Uncertainty(upper, lower, upper - lower, bounds.upper_gap, bounds.lower_gap, bounds.method, self.items)
+
+    def log_volume(self, random_state: RandomState = 0, n_rays: int = 1024) -> Volume:
+        """Return the logarithm of `volume` with its standard error; finite where the volume itself underflows."""
+        generator, rays = as_generator(random_state), as_positive_int(n_rays, "n_rays")
+        method = ["exact"]
+
+        def regular(geometry: Geometry, _: Any) -> tuple[FloatArray, FloatArray]:
+            if len(geometry) == 0:
+                return np.empty(0), np.empty(0)
+            value, error, method[0] = geometry.log_volume(generator, rays)
+            return value, error
+
+        value, error = self._answer(regular, (0.0, 0.0), (-np.inf, 0.0))
+        return Volume(value, error, method[0], self.items)
+
+    def volume(self, return_error: bool = False, random_state: RandomState = 0, n_rays: int = 1024) -> Any:
+        """Return the volume of each set as a fraction of the simplex, (N,).
+
+        Exact where a formula is known, otherwise an estimate with a standard error (`credalset.sets.volume`).
+
+        Parameters
+        ----------
+        return_error : bool
+            Whether to return a `Volume`, which unpacks as ``value, standard_error`` and whose ``method`` says
+            ``"exact"`` or ``"estimate"``.
+        random_state : int, Generator or None
+            Source of randomness of the estimate; the same answer every time by default.
+        n_rays : int
+            Number of draws per set for the estimate; the error falls with its square root.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> value, error = TotalVariation().region([[0.4, 0.3, 0.3]], 0.1).volume(return_error=True)
+        >>> value.round(4), error
+        (array([0.06]), array([0.]))
+        """
+        log = self.log_volume(random_state, n_rays)
+        value = np.exp(log.value)
+        return Volume(value, value * log.standard_error, log.method, self.items) if return_error else value
+
+    def vertices(self, i: int) -> FloatArray:
+        """Return the corners of set ``i``, (V, K), for polytopes (TV, Wasserstein, inner product, intervals).
+
+        Examples
+        --------
+        >>> from credalset.scores import InnerProduct
+        >>> InnerProduct().region([[0.75, 0.25]], threshold=0.5).vertices(0)
+        array([[1. , 0. ],
+               [0.5, 0.5]])
+        """
+        one = self[int(i)]
+        if one.is_empty()[0]:
+            return np.empty((0, self.n_classes))
+        return np.eye(self.n_classes) if np.isposinf(one.radius[0]) else one.geometry.vertices(0)
+
+    def sample(self, n: int, random_state: RandomState = None) -> FloatArray:
+        """Draw n members of each set uniformly, (N, n, K).
+
+        Examples
+        --------
+        >>> from credalset.scores import KullbackLeibler
+        >>> sets = KullbackLeibler().region([[0.6, 0.3, 0.1]], threshold=0.1)
+        >>> sets.contains(sets.sample(100, random_state=0)).all()
+        np.True_
+        """
+        count, generator = as_positive_int(n, "n"), as_generator(random_state)
+
+        def whole(rows: int) -> FloatArray:
+            return sample_uniform(rows * count, self.n_classes, generator).reshape(rows, count, -1)
+
+        return self._answer(lambda geometry, _: [geometry.sample(count, generator)], [whole])[0]
+
+    def decide(self, rule: str = "e-admissible", utility: ArrayLike | None = None) -> BoolArray:
+        """Tell which actions survive under each set, (N, A) booleans; none under an empty set.
+
+        Parameters
+        ----------
+        rule : {"e-admissible", "maximal", "interval-dominance", "gamma-maximin", "gamma-maximax"}
+            See `credalset.sets.decisions`.
+        utility : array of shape (A, K), optional
+            Utility of each action in each class. By default one action per class, worth 1 when right: the result
+            then says which labels could be the most probable one.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1).decide("maximal")
+        array([[ True,  True, False],
+               [ True, False, False]])
+        """
+        return decide(self, rule, utility)
+
+    def labels(self, rule: str = "e-admissible") -> list[list[Any]]:
+        """Return the names of the labels that survive `decide` under each set.
+
+        Examples
+        --------
+        >>> from credalset.scores import TotalVariation
+        >>> TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1).labels()
+        [[0, 1], [0]]
+        """
+        return label_lists(self.decide(rule), self.class_names)
+
+    @property
+    def class_names(self) -> Sequence[Any]:
+        """Names of the classes, or their numbers."""
+        return range(self.n_classes) if self.classes is None else self.classes
 
     def queue(
         self,
@@ -304,17 +432,6 @@ class CredalSet(Questions):
         """
         return build_queue(self, rules, utility=utility, actions=actions, items=items)
 
-    def labels(self, rule: str = "e-admissible") -> list[list[Any]]:
-        """Return the names of the labels that survive `decide` under each set, by default those that can be on top.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1).labels()
-        [[0, 1], [0]]
-        """
-        return label_lists(self.decide(rule), range(self.n_classes) if self.classes is None else self.classes)
-
     def to_frame(
         self,
         items: Iterable[Any] | None = None,
@@ -331,9 +448,8 @@ class CredalSet(Questions):
             Names of the items, such as ``votes.items``; by default those of the sets, or 0, 1, 2, ….
         ask : iterable of str
             ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"`` (both bounds, normalised
-            to [0, 1]), ``"labels"`` (those that some member makes the most probable one, and their number),
-            ``"width"`` (½ Σ (upper − lower)), ``"volume"`` (with its standard error), ``"aleatoric"``, ``"epistemic"``
-            and ``"total"``, as in `uncertainty`.
+            to [0, 1]), ``"labels"`` (those that can be the most probable one, and their number), ``"width"``,
+            ``"volume"`` (with its standard error), ``"aleatoric"``, ``"epistemic"`` and ``"total"``.
         alpha : float, optional
             The level at which the sets were predicted, to be kept as a column.
         kind : {"pandas", "polars", "pyarrow"}
@@ -350,45 +466,21 @@ class CredalSet(Questions):
         """
         return to_frame(self, items, ask, kind, alpha)
 
-    def to_pandas(
-        self, items: Iterable[Any] | None = None, ask: Iterable[str] = DEFAULT_QUESTIONS, *, alpha: float | None = None
-    ) -> Any:
-        """Return the pandas frame of `to_frame`."""
-        return self.to_frame(items, ask, alpha=alpha)
-
     def to_csv(
-        self,
-        path: str | Path,
-        items: Iterable[Any] | None = None,
-        ask: Iterable[str] = DEFAULT_QUESTIONS,
-        *,
-        alpha: float | None = None,
-        sep: str = ",",
-        decimal: str = ".",
-        encoding: str = "utf-8",
+        self, path: str | Path, sep: str = ",", decimal: str = ".", encoding: str = "utf-8", **frame: Any
     ) -> None:
-        """Write the table of `to_frame`; labels are joined by ``|``.
+        """Write the table of `to_frame`, whose arguments it takes too; labels are joined by ``|``.
 
-        Excel knows letters such as ä by ``encoding="utf-8-sig"``, and in German wants ``sep=";", decimal=","``.
+        Excel wants ``encoding="utf-8-sig"`` for letters such as ä, and in German ``sep=";", decimal=","``.
         """
-        write_csv(self.to_frame(items, ask, alpha=alpha), path, sep, decimal, encoding)
+        write_csv(self.to_frame(**frame), path, sep, decimal, encoding)
 
-    def to_parquet(
-        self,
-        path: str | Path,
-        items: Iterable[Any] | None = None,
-        ask: Iterable[str] = DEFAULT_QUESTIONS,
-        *,
-        alpha: float | None = None,
-    ) -> None:
-        """Write the table of `to_frame`."""
-        write_parquet(self.to_frame(items, ask, alpha=alpha, kind="pyarrow"), path)
+    def to_parquet(self, path: str | Path, **frame: Any) -> None:
+        """Write the table of `to_frame`, whose arguments it takes too."""
+        write_parquet(self.to_frame(**frame, kind="pyarrow"), path)
 
     def save(self, path: str | Path) -> None:
         """Write the sets, with the names of classes and items, to a directory; read them with `credalset.load`.
-
-        Score, predictions and thresholds are written as plain numbers (JSON and ``.npz``, no pickle); everything else
-        follows from them, to the last bit.
 
         Examples
         --------
@@ -399,38 +491,39 @@ class CredalSet(Questions):
         ...     cs.load(f"{folder}/sets")
         CredalSet: 1 Kullback–Leibler ball over 3 classes, threshold 0.1 (score kl)
         """
-        write_bundle(path, sets_to_bundle(self))
+        from credalset.io.store import save
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return one column per attribute, ready for a data frame: ``pandas.DataFrame(sets.to_dict())``.
+        save(self, path)
 
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> sorted(TotalVariation().region([[0.7, 0.3]], 0.1).to_dict())
-        ['prediction_0', 'prediction_1', 'radius', 'score', 'set', 'threshold']
-        """
-        names = self.classes if self.classes is not None else range(self.n_classes)
-        columns: dict[str, Any] = {"set": np.arange(len(self)), "score": np.full(len(self), self.score.name)}
-        prediction = self.prediction if isinstance(self.prediction, np.ndarray) else self.score.mean(self.prediction)
-        columns |= {f"prediction_{name}": prediction[:, k] for k, name in enumerate(names)}
-        return columns | {"threshold": self.threshold, "radius": self.radius}
+    def _to_store(self) -> dict[str, Any]:
+        """Everything else follows from these."""
+        names = ("score", "prediction", "threshold", "classes", "items")
+        return {name: getattr(self, name) for name in names}
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one plain dictionary per set, ready for JSON or CSV."""
-        columns = {name: np.asarray(values).tolist() for name, values in self.to_dict().items()}
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    @classmethod
+    def _from_store(
+        cls,
+        score: Any,
+        prediction: Any,
+        threshold: FloatArray,
+        classes: tuple[Any, ...] | None,
+        items: tuple[Any, ...] | None,
+    ) -> CredalSet:
+        sets: CredalSet = score.region(prediction, threshold)
+        for name, names, size in (("classes", classes, sets.n_classes), ("items", items, len(sets))):
+            if names is not None and len(names) != size:
+                raise ValueError(f"{name} has {len(names)} names for {size}.")
+        return dataclasses.replace(sets, classes=classes, items=items)
 
     def _repr_html_(self) -> str:
         return to_html(self)
 
     def __repr__(self) -> str:
-        noun = self.shape if len(self) == 1 else f"{self.shape}s"
-        text = f"CredalSet: {len(self)} {noun} over {self.n_classes} classes"
+        shape = self.geometry.shape if len(self) == 1 else f"{self.geometry.shape}s"
+        text = f"CredalSet: {len(self)} {shape} over {self.n_classes} classes"
         if len(self) == 0:
             return f"{text} (score {self.score.name})"
         low, high = float(self.threshold.min()), float(self.threshold.max())
         span = f"threshold {low:.4g}" if low == high else f"thresholds {low:.4g} to {high:.4g}"
         n_empty = int(self.is_empty().sum())
-        empty = f", {n_empty} empty" if n_empty else ""
-        return f"{text}, {span}{empty} (score {self.score.name})"
+        return f"{text}, {span}{f', {n_empty} empty' if n_empty else ''} (score {self.score.name})"

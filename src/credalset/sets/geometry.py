@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -136,3 +137,35 @@ class Geometry(ABC):
             name: value[rows] for name, value in values.items() if isinstance(value, np.ndarray | PredictionBatch)
         }
         return dataclasses.replace(self, **per_item)
+
+
+def answer(
+    geometry: Geometry,
+    regular: Callable[[Geometry, Any], Sequence[FloatArray]],
+    whole: Sequence[Any],
+    empty: Sequence[float] | None = None,
+) -> list[FloatArray]:
+    """Ask a geometry about its regular regions, and answer for whole simplices and empty regions (NaN by default).
+
+    Parameters
+    ----------
+    geometry : Geometry
+        Regions, some of which may be empty (radius below zero) or whole (radius ``+inf``).
+    regular : callable
+        Maps a geometry of regular regions and their rows to arrays with one row per region.
+    whole, empty : sequence
+        For each of these arrays what the other regions get: a number, an array, or, for whole simplices, a function of
+        their number.
+    """
+    is_empty, is_whole = geometry.radius < 0, np.isposinf(geometry.radius)
+    rows = np.flatnonzero(~(is_empty | is_whole))
+    if len(rows) == len(geometry):
+        return list(regular(geometry, slice(None)))
+    results = []
+    for i, part in enumerate(regular(geometry[rows], rows)):
+        result = np.full((len(geometry), *part.shape[1:]), np.nan if empty is None else empty[i])
+        result[rows] = part
+        if is_whole.any():
+            result[is_whole] = whole[i](int(is_whole.sum())) if callable(whole[i]) else whole[i]
+        results.append(result)
+    return results

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray
-from credalset.sets.rays import edge_distance
-from credalset.sets.roots import bisect
-from credalset.sets.sampling import middle
+from credalset._typing import FloatArray
 from credalset.simplex import grid
 
 if TYPE_CHECKING:
@@ -19,8 +16,7 @@ if TYPE_CHECKING:
 SHOWN = 4  # sets
 CLASSES = 8  # per set, those with the largest upper probabilities
 LONGEST = 18  # characters of a name
-RAYS = 90  # from the inside of a set to its boundary, in triangles
-BISECTIONS = 16  # which place it to a tenth of a pixel
+DIRECTIONS = 72  # in which a triangle looks for the furthest members
 DOTS = 0.04  # step of the grid that shows sets without a convex shape
 CORNERS = np.array([[12.0, 104.0], [128.0, 104.0], [70.0, 3.5]])  # of triangles, in pixels
 ROW = 16  # pixels that a class takes
@@ -40,7 +36,7 @@ def to_html(sets: CredalSet) -> str:
     few = sets[:SHOWN]
     parts = [f"<p><code>{escape(repr(sets))}</code></p>"]
     lower, upper = few.envelope()
-    mean = few.score.mean(few.prediction) if isinstance(few.prediction, np.ndarray) else few.center
+    mean = few.score.mean(few.prediction)
     for i in range(len(few)):
         name = i if sets.items is None else sets.items[i]
         if few.is_empty()[i]:
@@ -55,8 +51,7 @@ def to_html(sets: CredalSet) -> str:
 
 
 def _names(sets: CredalSet) -> list[str]:
-    classes = range(sets.n_classes) if sets.classes is None else sets.classes
-    return [_short(name) for name in classes]
+    return [_short(name) for name in sets.class_names]
 
 
 def _short(name: Any) -> str:
@@ -89,7 +84,7 @@ def _bars(names: list[str], lower: FloatArray, upper: FloatArray, mean: FloatArr
 def _triangle(one: CredalSet, mean: FloatArray) -> str:
     """The simplex, the members of a set, and the prediction."""
     frame = " ".join(f"{x:g},{y:g}" for x, y in CORNERS)
-    if one.hull is None:
+    if not one.geometry.is_outer:
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _boundary(one) @ CORNERS)
         members = f'<polygon points="{points}" fill="#00b08a" fill-opacity="0.4" stroke="#00806a"/>'
     else:
@@ -108,20 +103,10 @@ def _triangle(one: CredalSet, mean: FloatArray) -> str:
 
 
 def _boundary(one: CredalSet) -> FloatArray:
-    """Ends of rays from inside a convex set, (R, 3), by bisection of membership."""
-    flat = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
-    center = middle(one)
-    to_corners = np.arctan2(*((np.eye(3) - center) @ flat.T).T[::-1])
-    angle = np.sort(np.concatenate([2.0 * np.pi * np.arange(RAYS) / RAYS - np.pi, to_corners]))
-    direction = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ flat
-    edge = edge_distance(center, direction)
-
-    def is_outside(t: FloatArray) -> BoolArray:
-        points = np.maximum(center + t[:, None] * direction, 0.0)
-        return ~one.contains(points / points.sum(axis=1, keepdims=True), broadcast=True)[0]
-
-    inside, _ = bisect(is_outside, np.where(is_outside(edge), 0.0, edge), edge, BISECTIONS)
-    return np.maximum(center + inside[:, None] * direction, 0.0)
+    """Furthest members of a convex set in directions all around, (R, 3)."""
+    angle = 2.0 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS
+    utility = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ (CORNERS - CORNERS.mean(axis=0)).T
+    return one[np.zeros(DIRECTIONS, dtype=np.int64)].support(utility)[1]
 
 
 def _svg(width: int, height: int, label: str, body: str) -> str:

@@ -9,11 +9,9 @@ import numpy as np
 from credalset._guessing import Hinting
 from credalset._typing import ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_generator, as_numbers, as_positive_int, in_unit_range
-from credalset.sets.decisions import decide
+from credalset.sets.old_sampling import sample_members
 from credalset.sets.region import Region
-from credalset.sets.results import EntropyBounds, Uncertainty, Volume
-from credalset.sets.sampling import sample_members
-from credalset.sets.uncertainty import uncertainty
+from credalset.sets.results import EntropyBounds, Volume
 from credalset.simplex import corners, log_base, log_sum_exp, sample_uniform
 
 ELEMENTS = 1 << 22  # numbers that the rays of one set take by default, and twice what they take at a time
@@ -167,34 +165,6 @@ class Questions(Hinting, Region):
         whole = largest, largest, np.full(k, 1 / k)
         return self._measure(tails, lambda sets, _: sets._bounded_max_entropy(attaining), lambda _: whole)
 
-    def uncertainty(self, base: float | str | None = "K", family: str = "entropy") -> Uncertainty:
-        """Split the uncertainty of each set into an aleatoric and an epistemic part.
-
-        Parameters
-        ----------
-        base : None, "K" or float
-            Unit of the entropies, as in `entropy_bounds`; without effect on ``"zero-one"``.
-        family : {"entropy", "zero-one", "hartley"}
-            ``"entropy"``: total = largest, aleatoric = smallest entropy in the set. ``"zero-one"``: the same with the
-            expected loss of the best guess, 1 − max λ_k. ``"hartley"`` (total-variation balls up to 15 classes):
-            total = largest entropy, epistemic = generalised Hartley measure.
-
-        Returns
-        -------
-        Uncertainty
-            With arrays ``total``, ``aleatoric`` and ``epistemic``, each (N,); total = aleatoric + epistemic. Where
-            they are bounds, ``total_gap``, ``aleatoric_gap`` and ``epistemic_gap`` say how far they may be off, and
-            ``method`` is not ``"exact"``.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> parts = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.1).uncertainty()
-        >>> parts.aleatoric.round(3), parts.epistemic.round(3), parts.method
-        (array([0.455]), array([0.409]), 'exact')
-        """
-        return uncertainty(self, base, family)
-
     def answers(self) -> dict[str, str]:
         """Tell how the answer to each question is to be read.
 
@@ -225,25 +195,6 @@ class Questions(Hinting, Region):
             "volume": "exact" if self.n_classes <= self.exact_volume_up_to else "estimate",
             "decide": own,
         }
-
-    def smallest_peak(self) -> FloatArray:
-        """Return, per set, the smallest that a member's largest probability can be: min over λ of max_k λ_k."""
-        return self._measure([()], lambda sets, _: (sets._smallest_peak(),), lambda _: (1.0 / self.n_classes,))[0]
-
-    def generalized_hartley(self) -> FloatArray:
-        """Return Σ_A m(A) log2|A| over the Möbius masses of the lower probability, in bits.
-
-        A measure of how unspecific a set is. Needs a lower probability with a known Möbius inverse: total-variation
-        balls up to 15 classes.
-        """
-        hook = getattr(self, "_generalized_hartley", None)
-        if hook is None or self.n_classes > 15:
-            raise TypeError(
-                f"the generalised Hartley measure is available for total-variation balls up to 15 classes, not for a "
-                f"{self.shape} over {self.n_classes}. Use family='entropy' or 'zero-one'."
-            )
-        bits = float(np.log2(self.n_classes))
-        return self._measure([()], lambda sets, _: (sets._generalized_hartley(),), lambda _: (bits,))[0]  # type: ignore[attr-defined]
 
     def log_volume(
         self, return_error: bool = False, random_state: RandomState = 0, n_rays: int | None = None
@@ -335,7 +286,7 @@ class Questions(Hinting, Region):
         Independent and exactly uniform for half-spaces, for two and three classes, and for sets that fill a few per
         cent of the simplex. Elsewhere rays from the centre are resampled by weight, which is as good as independent
         wherever the volume estimate is precise; a set they fit badly goes on by hit-and-run
-        (`credalset.sets.sampling`). Every draw is a member for certain.
+        (`credalset.sets.old_sampling`). Every draw is a member for certain.
 
         Examples
         --------
@@ -352,26 +303,6 @@ class Questions(Hinting, Region):
                 sample_uniform(int(rows.sum()) * count, self.n_classes, generator).reshape(-1, count, self.n_classes),
             ),
         )[0]
-
-    def decide(self, rule: str = "e-admissible", utility: ArrayLike | None = None) -> BoolArray:
-        """Tell which actions survive under each set, (N, A) booleans.
-
-        Parameters
-        ----------
-        rule : {"e-admissible", "maximal", "interval-dominance", "gamma-maximin", "gamma-maximax"}
-            See `credalset.sets.decisions`.
-        utility : array of shape (A, K), optional
-            Utility of each action in each class. By default one action per class, worth 1 when right: the result
-            then says which labels could be the most probable one.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1).decide("maximal")
-        array([[ True,  True, False],
-               [ True, False, False]])
-        """
-        return decide(self, rule, utility)
 
     def _check_utility(self, utility: ArrayLike) -> FloatArray:
         array = as_numbers(utility, "utility")

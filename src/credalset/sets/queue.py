@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credalset._guessing import Hinting
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_finite
 from credalset.sets.columns import pandas_frame, write_csv
@@ -87,7 +86,7 @@ class QueueRules:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Queue(Hinting):
+class Queue:
     """What to do with each item and why. Made by `CredalSet.queue`; arrays are in the order of the sets.
 
     Attributes
@@ -114,13 +113,6 @@ class Queue(Hinting):
     >>> sets.queue(items=["a", "b", "c"])["re-annotate"].items
     ('c',)
     """
-
-    _hints: ClassVar[dict[str, str]] = {
-        **{name: f"Take the items of an action by queue[{name!r}]." for name in ("ambiguous", "escalate", "settled")},
-        **dict.fromkeys(("reannotate", "re_annotate"), "Take the items of an action by queue['re-annotate']."),
-        **dict.fromkeys(("head", "iloc", "top"), "Ask to_frame().head(), which is in the order of work."),
-        "actions": "What to do with each item is .action, how often each counts().",
-    }
 
     action: AnyArray
     reason: AnyArray
@@ -237,10 +229,7 @@ def build_queue(
     """
     rules = QueueRules() if rules is None else rules
     if not isinstance(rules, QueueRules):
-        raise TypeError(
-            f"rules must be QueueRules or None, but is a {type(rules).__name__}. queue takes rules, utility, actions "
-            "and items; votes go to sets.update(votes).queue(), credalset.plan and credalset.report."
-        )
+        raise TypeError(f"rules must be QueueRules or None, but is a {type(rules).__name__}.")
     possible = sets.decide(rules.decision, utility)
     choices = _choices(sets, utility, actions, possible.shape[1])
     own = range(len(sets)) if sets.items is None else sets.items

@@ -19,7 +19,6 @@ import numpy as np
 from credalset._parallel import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets import generic
-from credalset.sets.max_min import max_min_of_each
 from credalset.sets.rays import Rays, choose_sharpness, draw_rays, estimate_log_volume, ray_length
 from credalset.simplex import entropy_of_valid
 
@@ -155,9 +154,6 @@ class Region(ABC):
     def _closest_with_top(self) -> FloatArray | None:
         """Smallest divergence (N, K) at which each class can be a most probable one, where a closed form is known."""
         return None
-
-    def _smallest_peak(self) -> FloatArray:
-        return -max_min_of_each(self, -np.eye(self.n_classes), max(1e-7, self.tolerance))[1]
 
     def _measure(
         self,

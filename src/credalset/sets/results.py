@@ -8,36 +8,31 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from credalset._guessing import Hinting
 from credalset._text import number_text, table_text
-from credalset._typing import AnyArray, FloatArray
+from credalset._typing import FloatArray
 from credalset.exceptions import need
 
 MOST_ROWS = 10  # sets that a result prints
 
 
-class PerSet(Hinting):
+class PerSet:
     """Numbers of each set, arrays (N,), which print as a short table and make a frame."""
 
     #: the columns of the table
     _columns: ClassVar[tuple[str, ...]] = ()
-    _hints: ClassVar[dict[str, str]] = {
-        "mean": "Each column is an array: uncertainty().epistemic.mean().",
-        "max": "Each column is an array: uncertainty().epistemic.max().",
-    }
 
     method: str
-    items: AnyArray | None = None
+    items: tuple[Any, ...] | None = None
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the numbers as columns, with the names of the items where they are known."""
-        named = {} if self.items is None else {"item": self.items.tolist()}
+        named = {} if self.items is None else {"item": list(self.items)}
         return named | {name: getattr(self, name).tolist() for name in self._columns}
 
     def to_frame(self) -> Any:
         """Return the numbers as a pandas frame, whose index names the items where they are known."""
         columns = {name: getattr(self, name) for name in self._columns}
-        return need("pandas").DataFrame(columns, index=self.items)
+        return need("pandas").DataFrame(columns, index=None if self.items is None else list(self.items))
 
     def __repr__(self) -> str:
         columns = [getattr(self, name) for name in self._columns]
@@ -69,9 +64,6 @@ class EntropyBounds(PerSet):
     method : {"exact", "bracket", "outer"}
         ``"exact"``: every gap is zero. ``"bracket"``: some are not. ``"outer"``: the bounds are those of a larger set,
         which the answers of a set without a convex shape come from; see `CredalSet.answers`.
-    lower_distribution, upper_distribution : ndarray of shape (N, K) or None
-        If asked for: members of entropy ``lower + lower_gap`` and ``upper − upper_gap``. Where the method is
-        ``"outer"``, the second attains ``upper`` in the larger set and need not be a member.
     """
 
     _columns = ("lower", "upper", "lower_gap", "upper_gap")
@@ -81,8 +73,7 @@ class EntropyBounds(PerSet):
     lower_gap: FloatArray
     upper_gap: FloatArray
     method: str
-    lower_distribution: FloatArray | None = None
-    upper_distribution: FloatArray | None = None
+    items: tuple[Any, ...] | None = None
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.lower, self.upper))
@@ -130,7 +121,7 @@ class Uncertainty(PerSet):
     total_gap: FloatArray
     aleatoric_gap: FloatArray
     method: str
-    items: AnyArray | None = None
+    items: tuple[Any, ...] | None = None
 
     @property
     def epistemic_gap(self) -> FloatArray:
@@ -155,6 +146,7 @@ class Volume(PerSet):
     value: FloatArray
     standard_error: FloatArray
     method: str
+    items: tuple[Any, ...] | None = None
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.value, self.standard_error))

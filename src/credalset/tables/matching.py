@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
-from credalset._typing import AnyArray, FloatArray, IntArray
-from credalset.annotations import Annotations
+from credalset._typing import AnyArray, FloatArray
 from credalset.annotations.labels import shown
 from credalset.annotations.table import is_number_text, positions
 from credalset.exceptions import need, warn
@@ -31,6 +30,7 @@ from credalset.tables.arrow import (
     unrounded,
 )
 from credalset.tables.files import read_table
+from credalset.votes import Annotations
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -248,14 +248,17 @@ def match(table: NumberTable, votes: Annotations, *, by_class: bool = True, keep
         notes.append(f"the columns that begin with {start!r} are read as predictions of the classes.")
         kept = kept.beginning_with(start)
     if keep_unvoted:
-        counts = np.where(here[:, None], found.counts, 0)
-        found = Annotations.from_counts(counts, classes=votes.classes, items=items)
+        found = (
+            votes.align(items)
+            if here.any()
+            else Annotations.from_counts(np.zeros((len(items), votes.n_classes)), classes=votes.classes, items=items)
+        )
     return Matched(kept, _as_predicted(found, kept) if by_class else found, notes)
 
 
 def as_calibrated(groups: Sequence[Any], calibration: Any) -> list[Any]:
     """Return groups as the calibration calls them: one table has 1 where another has the text ``1``."""
-    known = () if calibration.rule.groups is None else calibration.rule.groups.keys
+    known = calibration.groups or ()
     own = {str(key): key for key in known} | {key: key for key in known}
     return [own.get(group, group if group is None else own.get(str(group), group)) for group in groups]
 
@@ -278,9 +281,7 @@ def _as_predicted(votes: Annotations, table: NumberTable) -> Annotations:
             f"({shown(unknown)}); the predictions have {shown(names)}. Rename the columns, or labels as they are read: "
             f"rename={{{unknown[0]!r}: ...}}."
         )
-    counts: IntArray = np.zeros((len(votes), len(names)), dtype=np.int64)
-    counts[:, positions(own, names)] = votes.counts
-    return Annotations.from_counts(counts, classes=names, items=votes.items)
+    return replace(votes, classes=tuple(own)).reorder(names)
 
 
 def _count(n: int, singular: str, plural: str | None = None) -> str:

@@ -134,7 +134,7 @@ class Scorer:
         """The calibration or classifier; loaded from its path at first use."""
         if not isinstance(self.loaded, Path):
             return self.loaded
-        from credalset.persistence.load import load
+        from credalset.io.store import load
 
         return load(self.loaded)
 
@@ -180,7 +180,7 @@ class Scorer:
             options["groups"] = as_calibrated(options["groups"], self.calibration)
             new = [key for key in dict.fromkeys(options["groups"]) if key not in self._groups_met]
             self._groups_met.update(new)
-            self.calibration.rule.warn_unseen(new)  # once for each
+            self.calibration.fitted.warn_unseen(new)  # once for each
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
             sets = self.model.predict_set(prediction, alpha=self.alpha, **options)
         return self._table([batch.column(i) for i in self._carried(batch.schema)], sets)

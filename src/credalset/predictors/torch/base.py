@@ -24,9 +24,7 @@ from credalset._guessing import explained
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import as_generator
 from credalset.annotations.labels import Labels
-from credalset.persistence.bundle import Bundle, write_bundle
 from credalset.predictors.labels import read_labels
-from credalset.predictors.saved import dump_estimator
 from credalset.predictors.scoring import SoftScoring
 from credalset.predictors.torch.heads import Head
 from credalset.predictors.torch.training import Run, Trainee, TrainingOptions, one_thread_if_small, train
@@ -74,8 +72,9 @@ class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimato
     def save(self, path: str | Path) -> None:
         """Write the estimator to a directory without pickle; read it with `credalset.load`."""
         check_is_fitted(self)
-        files, values = dump_estimator(self)
-        write_bundle(path, Bundle("estimator", values or {}, {}, files))
+        from credalset.io.store import save
+
+        save(self, path)
 
     @abstractmethod
     def predict_proba(self, X: Any) -> FloatArray:

@@ -13,7 +13,7 @@ from credalset._validation import as_finite
 from credalset.scores.base import Score
 from credalset.scores.brier import ellipse, geometry
 from credalset.sets import generic
-from credalset.sets.credal_set import CredalSet
+from credalset.sets.old_set import CredalSet
 from credalset.sets.rays import ray_length_in_norm
 from credalset.simplex import entropy_of_valid
 
@@ -83,7 +83,7 @@ class Brier(Score):
         """Σ v_k (λ_k − g_k)²."""
         return (self.of_classes(distribution.shape[-1]) * (distribution - prediction) ** 2).sum(axis=-1)
 
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> BrierBall:
+    def _old_region(self, prediction: FloatArray, threshold: FloatArray) -> BrierBall:
         weights = self.of_classes(prediction.shape[1])
         return BrierBall(self, prediction, threshold, center=prediction, radius=threshold, weights=weights)
 

@@ -21,10 +21,10 @@ from credalset.scores.density.dirichlet_mixture import DirichletMixture, as_mixt
 from credalset.scores.dirichlet.enclosing import largest_fall
 from credalset.scores.dirichlet.score import DirichletScore, log_likelihood_drop, negative_log_peak
 from credalset.sets import box
-from credalset.sets.credal_set import CredalSet
 from credalset.sets.generic import majorization_bound
+from credalset.sets.old_sampling import choose_by_weight
+from credalset.sets.old_set import CredalSet
 from credalset.sets.rays import log_mean
-from credalset.sets.sampling import choose_by_weight
 from credalset.simplex import entropy_of_valid, log_sum_exp
 
 MIN_POOL = 512  # members that a sample is drawn from
@@ -168,7 +168,7 @@ class NegativeLogDensity(DirichletScore):
             return _negative_log_mixture(prediction, distribution, self.pull)
         return negative_log_peak(prediction) + log_likelihood_drop(prediction, distribution)
 
-    def _region(self, prediction: Prediction, threshold: FloatArray) -> CredalSet:
+    def _old_region(self, prediction: Prediction, threshold: FloatArray) -> CredalSet:
         center = self.best_fit(prediction)
         drop = threshold - self.evaluate_rows(prediction, center)  # from the peak of the density
         if isinstance(prediction, DirichletMixture):

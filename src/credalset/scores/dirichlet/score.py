@@ -14,12 +14,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import gammaln
 
-from credalset._typing import FloatArray
+from credalset._typing import FloatArray, Prediction
 from credalset._validation import sequential_row_sums
 from credalset.scores.base import Score
 from credalset.scores.dirichlet import entropy, geometry, volume
 from credalset.scores.dirichlet.enclosing import largest_fall
-from credalset.sets.credal_set import CredalSet
+from credalset.sets.old_set import CredalSet
 from credalset.sets.smallest_peak import capped_peak
 from credalset.simplex import divergence_terms
 
@@ -91,12 +91,16 @@ class RelativeLikelihood(DirichletScore):
         """1 − p(λ) / p(m)."""
         return -np.expm1(-log_likelihood_drop(prediction, distribution)) + 0.0
 
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> ReverseKullbackLeiblerBall:
+    def _old_region(self, prediction: FloatArray, threshold: FloatArray) -> ReverseKullbackLeiblerBall:
         return self._ball(prediction, threshold, _drop(threshold))
 
     @property
     def has_convex_regions(self) -> bool:
         """They are reverse-KL balls, although the score itself is not convex."""
+        return True
+
+    def has_enclosing_balls(self, prediction: Prediction) -> bool:
+        """Tell that every prediction has them."""
         return True
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from credalset._typing import BoolArray, FloatArray
+from credalset._typing import BoolArray, FloatArray, Prediction
 from credalset.scores.base import Score
 from credalset.scores.inner_product import geometry as half_space
 from credalset.scores.inner_product import volume as half_space_volume
-from credalset.sets.credal_set import CredalSet
+from credalset.sets.old_set import CredalSet
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class InnerProduct(Score):
         """1 − Σ λ_k g_k."""
         return np.maximum(1.0 - (distribution * prediction).sum(axis=-1), 0.0)
 
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> HalfSpace:
+    def _old_region(self, prediction: FloatArray, threshold: FloatArray) -> HalfSpace:
         return HalfSpace(self, prediction, threshold, center=prediction, radius=threshold)
 
     def best_fit(self, prediction: FloatArray) -> FloatArray:
@@ -59,6 +59,10 @@ class InnerProduct(Score):
     def largest_within(self, prediction: FloatArray, ball: CredalSet, radius: FloatArray) -> FloatArray:
         """One minus the smallest expectation of the prediction, exactly."""
         return np.maximum(1.0 - ball.lower_expectation(prediction), 0.0)
+
+    def has_enclosing_balls(self, prediction: Prediction) -> bool:
+        """Tell that every prediction has them."""
+        return True
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
         """The largest difference of the two predictions, at the corner of its class."""

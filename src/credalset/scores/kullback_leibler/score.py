@@ -8,13 +8,13 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from credalset._typing import FloatArray
+from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_finite
 from credalset.scores.base import Score
 from credalset.scores.kullback_leibler import geometry, tops, volume
-from credalset.sets.credal_set import CredalSet
 from credalset.sets.magnify import magnified
-from credalset.sets.sampling import sample_on_faces
+from credalset.sets.old_sampling import sample_on_faces
+from credalset.sets.old_set import CredalSet
 from credalset.sets.smallest_peak import capped_peak
 from credalset.simplex import divergence_terms
 
@@ -58,7 +58,7 @@ class KullbackLeibler(Score):
     def _kernel_weights(self, n_classes: int) -> FloatArray:
         return np.array([math.log(self.base)])
 
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> KullbackLeiblerBall:
+    def _old_region(self, prediction: FloatArray, threshold: FloatArray) -> KullbackLeiblerBall:
         radius = threshold * math.log(self.base)
         return KullbackLeiblerBall(self, prediction, threshold, center=prediction, radius=radius)
 
@@ -66,6 +66,10 @@ class KullbackLeibler(Score):
         """Minus the logarithm of the predicted probability."""
         with np.errstate(divide="ignore"):
             return np.maximum(-np.log(prediction), 0.0) / math.log(self.base)
+
+    def has_enclosing_balls(self, prediction: Prediction) -> bool:
+        """Tell that every prediction has them."""
+        return True
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
         """The largest log-ratio of the two predictions, at the corner of its class."""

@@ -11,7 +11,7 @@ from credalset._typing import FloatArray
 from credalset.scores.base import Score
 from credalset.scores.total_variation import geometry, volume
 from credalset.scores.total_variation import rays as total_variation_rays
-from credalset.sets.credal_set import CredalSet
+from credalset.sets.old_set import CredalSet
 from credalset.sets.rays import Rays, ray_length_in_norm
 
 
@@ -40,7 +40,7 @@ class TotalVariation(Score):
         """½ Σ |λ_k − g_k|."""
         return 0.5 * np.abs(distribution - prediction).sum(axis=-1)
 
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> TotalVariationBall:
+    def _old_region(self, prediction: FloatArray, threshold: FloatArray) -> TotalVariationBall:
         return TotalVariationBall(self, prediction, threshold, center=prediction, radius=threshold)
 
     def label_scores(self, prediction: FloatArray) -> FloatArray:

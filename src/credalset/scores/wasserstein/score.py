@@ -14,7 +14,7 @@ from credalset.scores.wasserstein import entropy as wasserstein_entropy
 from credalset.scores.wasserstein import geometry, levels, vertices, volume
 from credalset.scores.wasserstein import groups as wasserstein_groups
 from credalset.scores.wasserstein import rays as wasserstein_rays
-from credalset.sets.credal_set import CredalSet
+from credalset.sets.old_set import CredalSet
 from credalset.sets.rays import Rays, ray_length_in_norm
 
 # Costs are sums of products of distances and masses; with gaps like these they stay within doubles, all terms felt.
@@ -50,7 +50,7 @@ class Wasserstein(Score):
     order: ClassVar[Literal["first", "second"]] = "first"
     is_convex_in_prediction: ClassVar[bool] = True
     is_metric: ClassVar[bool] = True
-    goes_by_order: ClassVar[bool] = True
+    is_ordinal: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.positions is None:
@@ -94,7 +94,7 @@ class Wasserstein(Score):
     def _kernel_weights(self, n_classes: int) -> FloatArray:
         return self.gaps(n_classes)
 
-    def _region(self, prediction: FloatArray, threshold: FloatArray) -> WassersteinBall:
+    def _old_region(self, prediction: FloatArray, threshold: FloatArray) -> WassersteinBall:
         gaps = self.gaps(prediction.shape[1])
         return WassersteinBall(self, prediction, threshold, center=prediction, radius=threshold, gaps=gaps)
 

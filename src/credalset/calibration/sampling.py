@@ -1,0 +1,203 @@
+"""`AnnotatorSampling`: votes are independent draws, and each item has a confidence region for its distribution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+from scipy.special import betaincinv, gammaln, rel_entr, xlogy
+
+from credalset._typing import FloatArray, Prediction
+from credalset._validation import as_probability, check_choice
+from credalset.calibration.levels import exact_level
+from credalset.calibration.noise import Fit, Guarantee, Noise, Quantile, set_aside
+from credalset.scores import Score
+from credalset.votes.names import Labels
+
+REGIONS = ("exact", "anytime")
+#: values of δ that `AnnotatorSampling` chooses from when none is given, the first one where items do not tell
+DELTAS = (0.5, 0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+
+
+@dataclass(frozen=True)
+class AnnotatorSampling(Noise):
+    r"""Votes are independent draws from λ: $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
+
+    Each item is calibrated with the largest score over a (1 − δ) confidence region for its λ, at level α (1 − δ). The
+    sets then contain the true λ with probability at least 1 − α: an item that scores above the threshold is seen to do
+    so with probability 1 − δ, whatever the item, so what is seen is less than the truth by no more than that factor.
+    As this holds for each item, it holds within groups, with weights and with `Conditional` too. Items may have
+    different numbers of votes; there is no ε to choose, and any score will do. With few votes the regions, and the
+    sets, are wide. How many votes an item gets must not depend on how they fall, but for ``region="anytime"``.
+
+    Parameters
+    ----------
+    delta : float, optional
+        Probability with which a region may miss its λ; it may well be a half. By default it is chosen, for each α,
+        among eighteen values from 0.9 to 0.0001 so that the threshold of the items set aside is smallest. As those
+        items take no further part, the guarantee is untouched.
+    region : {"exact", "anytime"}
+        ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits. ``"anytime"``: a region that holds λ whenever
+        voting stops, for votes that were collected until they agreed. No other noise model allows that.
+    tuning : float
+        Share of the items set aside to choose δ, every fifth by default. Not used when ``delta`` is given.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(500, n_votes=50, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", noise=cs.AnnotatorSampling())
+    >>> calibration.threshold(0.1) > cs.conformalize(data.distributions, data.counts, "tv").threshold(0.1)
+    True
+    """
+
+    delta: float | None = None
+    region: Literal["exact", "anytime"] = "exact"
+    tuning: float = 0.2
+    name: ClassVar[str] = "annotator-sampling"
+    needs_counts: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.delta is not None:
+            object.__setattr__(self, "delta", as_probability(self.delta, "delta"))
+        object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
+        check_choice(self.region, "region", REGIONS)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Cover the true distribution, if votes are draws."""
+        how = "their number may depend on how they fall" if self.region == "anytime" else "their number fixed before"
+        return Guarantee("true", votes=f"votes are independent draws, {how}")
+
+    @property
+    def factor(self) -> Fraction:  # type: ignore[override]
+        """Return 1 − δ; with δ open, that of the smallest."""
+        return 1 - exact_level(DELTAS[-1] if self.delta is None else self.delta)
+
+    @property
+    def unsupported(self) -> dict[str, str]:
+        """Refuse a δ that is left open for cross-conformal sets: other folds' models have seen the items set aside."""
+        return {"cross": "it needs a delta then, such as AnnotatorSampling(0.5)"} if self.delta is None else {}
+
+    def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
+        """Refuse scores that do not say how large they get over a set of distributions."""
+        if prediction is not None and len(prediction):
+            score.largest_score(prediction[:1])
+
+    def bounds(self, score: Score, prediction: Prediction, labels: Labels) -> FloatArray:
+        """Return the largest scores over the confidence regions, (n,)."""
+        assert self.delta is not None
+        votes = labels.votes("labels", type(self).__name__)
+        return score.largest_above(prediction, lower_limits(votes, self.delta, self.region))
+
+    def fit(
+        self,
+        score: Score,
+        prediction: Prediction,
+        labels: Labels,
+        weights: FloatArray | None = None,
+        features: FloatArray | None = None,
+    ) -> Fit:
+        """Take quantiles of the bounds, at the δ that the items set aside choose if none is given."""
+        if self.delta is not None:
+            return super().fit(score, prediction, labels, weights, features)
+        models = [AnnotatorSampling(delta, self.region) for delta in DELTAS]
+        bounds = np.stack([model.bounds(score, prediction, labels) for model in models])
+        aside = set_aside(len(labels), self.tuning)
+        kept = (None if each is None else each[~aside] for each in (weights, features))
+        return SampledQuantile(self.region, bounds[:, ~aside], bounds[:, aside], *kept)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledQuantile(Fit):
+    """Thresholds of `AnnotatorSampling` with the δ that suits each α best, chosen by the items set aside.
+
+    Attributes
+    ----------
+    region : {"exact", "anytime"}
+        Kind of the confidence regions.
+    bounds, held_out : ndarrays of shapes (J, n) and (J, n')
+        Largest scores of the items, and of those set aside, over their regions: one row per value of `DELTAS`.
+    weights, features : ndarrays of shapes (n,) and (n, d) or None
+        As in `Quantile`.
+    """
+
+    region: Literal["exact", "anytime"]
+    bounds: FloatArray
+    held_out: FloatArray
+    weights: FloatArray | None = None
+    features: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.bounds.ndim != 2 or self.held_out.ndim != 2 or {len(self.bounds), len(self.held_out)} != {len(DELTAS)}:
+            raise ValueError(f"bounds and held_out must have {len(DELTAS)} rows, one per value of delta.")
+        check_choice(self.region, "region", REGIONS)
+        self._quantile(0)  # refuses what does not fit together
+
+    def threshold(
+        self,
+        alpha: Fraction,
+        prediction: Prediction,
+        weights: FloatArray | None = None,
+        features: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return the quantiles of the row whose threshold of the items set aside is smallest, (N,)."""
+        levels = [alpha * (1 - exact_level(delta)) for delta in DELTAS]
+        n, size = self.bounds.shape[1], self.held_out.shape[1]
+        feasible = [row for row, level in enumerate(levels) if level * (n + 1) >= 1] or [len(DELTAS) - 1]
+        places = [math.ceil(size * (1 - levels[row])) - 1 for row in feasible]
+        found = [self._sorted[row, place] if size else 0.0 for row, place in zip(feasible, places, strict=True)]
+        return self._quantile(feasible[int(np.argmin(found))]).threshold(alpha, prediction, weights, features)
+
+    def _quantile(self, row: int) -> Quantile:
+        if row not in self._quantiles:
+            model = AnnotatorSampling(DELTAS[row], self.region)
+            self._quantiles[row] = Quantile(self.bounds[row], model, self.weights, self.features)
+        return self._quantiles[row]
+
+    @cached_property
+    def _quantiles(self) -> dict[int, Quantile]:
+        return {}
+
+    @cached_property
+    def _sorted(self) -> FloatArray:
+        return np.sort(self.held_out, axis=1)
+
+
+def lower_limits(counts: FloatArray, delta: float, region: str = "exact") -> FloatArray:
+    r"""Return lower limits that hold for all classes at once with probability at least 1 − δ, (n, K).
+
+    ``"exact"`` (Clopper and Pearson, 1934): $l_k$ is the δ/K-quantile of $\mathrm{Beta}(n_k, m - n_k + 1)$ and 0
+    without votes, so $P(\lambda_k < l_k) \le \delta / K$ for each class.
+
+    ``"anytime"`` (Lindon and Malek, *Anytime-valid inference for multinomial count data*, 2022): the likelihood of the
+    votes under a uniform mixture of distributions, divided by that under λ, is a martingale with mean one, and exceeds
+    1 / δ at any time with probability at most δ (Ville). What is left is $KL(\hat\lambda \| \lambda) \le \rho$ with
+    $\rho = (\log \hat\lambda^n - \log \bar p(n) - \log \delta) / m$, whenever and for whatever reason voting stops; the
+    limits are its lower envelope.
+
+    Examples
+    --------
+    >>> lower_limits(np.array([[1.0, 0.0], [90.0, 10.0]]), 0.1).round(3)
+    array([[0.05 , 0.   ],
+           [0.836, 0.055]])
+    >>> lower_limits(np.array([[90.0, 10.0]]), 0.1, "anytime").round(3)
+    array([[0.781, 0.032]])
+    """
+    votes, n_classes = counts.sum(axis=1, keepdims=True), counts.shape[1]
+    if region == "exact":
+        limits = betaincinv(np.maximum(counts, 1.0), np.maximum(votes - counts, 0.0) + 1.0, delta / n_classes)
+        return np.where(counts > 0, limits, 0.0)
+    shares = counts / votes
+    mixture = gammaln(n_classes) - gammaln(votes + n_classes) + gammaln(1.0 + counts).sum(axis=1, keepdims=True)
+    radius = (xlogy(counts, shares).sum(axis=1, keepdims=True) - mixture - np.log(delta)) / votes
+    low, high = np.zeros_like(shares), shares.copy()
+    for _ in range(60):  # the smallest p with share · log(share / p) + (1 − share) · log((1 − share) / (1 − p)) ≤ ρ
+        middle = 0.5 * (low + high)
+        inside = rel_entr(shares, middle) + rel_entr(1.0 - shares, 1.0 - middle) <= radius
+        low, high = np.where(inside, low, middle), np.where(inside, middle, high)
+    return low

@@ -1,0 +1,308 @@
+"""Thresholds of a calibration: a noise model fitted to all items, or to each group of items by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from credalset._typing import FloatArray, IntArray, Prediction
+from credalset.calibration.conditional import Conditional, features_of
+from credalset.calibration.few_votes import FewVotes
+from credalset.calibration.levels import as_weights
+from credalset.calibration.noise import BoundedNoise, Fit, Guarantee, Noise, NoNoise, Quantile, check_supported
+from credalset.calibration.sampling import AnnotatorSampling
+from credalset.calibration.unbiased import UnbiasedVotes
+from credalset.exceptions import warn
+from credalset.scores import Score
+from credalset.votes.names import as_names, join_names
+
+#: every noise model, by its name
+NOISES: dict[str, type[Noise]] = {
+    model.name: model for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes)
+}
+#: the value of ``groups`` that stands for the most probable class of the (mean) predicted distribution
+PREDICTED = "predicted"
+
+
+def as_noise(noise: Any) -> Noise:
+    """Check a noise model, given as an object or, if it needs no parameters, by name; None stands for none.
+
+    Examples
+    --------
+    >>> as_noise("unbiased-votes")
+    UnbiasedVotes(s=None, tuning=0.2)
+    """
+    if noise is None:
+        return NoNoise()
+    if isinstance(noise, str) and noise in NOISES and noise != BoundedNoise.name:
+        return NOISES[noise]()
+    if not isinstance(noise, Noise):
+        models = ", ".join(f"{model.__name__}(...)" for model in NOISES.values() if model is not NoNoise)
+        raise TypeError(f"noise must be one of {models} or None, but is {noise!r}.")
+    return noise
+
+
+class Options(NamedTuple):
+    """What calibration items have besides predictions and labels, valid.
+
+    Attributes
+    ----------
+    noise : Noise
+        The noise model.
+    keys : list or None
+        Group of each item.
+    predicted : bool
+        Whether groups are the predicted classes, which need no keys.
+    conditional : Conditional or None
+        Features that thresholds follow.
+    weights : ndarray of shape (n,) or None
+        Likelihood ratios.
+    """
+
+    noise: Noise
+    keys: list[Any] | None = None
+    predicted: bool = False
+    conditional: Conditional | None = None
+    weights: FloatArray | None = None
+
+    @classmethod
+    def read(
+        cls, n: int, noise: Any = None, groups: Any = None, weights: Any = None, *, cross: bool = False
+    ) -> Options:
+        """Check the options of n items, refusing those that there is no proof for."""
+        model, predicted = as_noise(noise), isinstance(groups, str) and groups == PREDICTED
+        features = groups if isinstance(groups, Conditional) else None
+        has_groups = groups is not None and features is None
+        check_supported(model, groups=has_groups, weights=weights is not None, features=features, cross=cross)
+        if cross and (features is not None or predicted):
+            raise ValueError(
+                "groups must be one key per item for cross-conformal sets: there is no proof for features, and folds' "
+                "models may predict different classes for one item. Pass keys that do not depend on a model."
+            )
+        if features is not None and len(features) != n:
+            raise ValueError(f"groups must hold one row of features per item ({n}), but holds {len(features)}.")
+        keys = item_keys(groups, n) if has_groups and not predicted else None
+        return cls(model, keys, predicted, features, None if weights is None else as_weights(weights, n))
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """A noise model fitted to calibration items, each group by itself; split, cross and label calibrations share it.
+
+    Attributes
+    ----------
+    noise : Noise
+        The noise model.
+    fits : tuple of Fit
+        What it learned, one per group; one in all without groups.
+    codes : ndarray of shape (n,)
+        Position in ``fits`` of each calibration item.
+    groups : tuple or None
+        Keys of the groups, in the order of ``fits``.
+    predicted : bool
+        Whether groups are the predicted classes.
+    features : tuple or None
+        Names of the features that thresholds follow (0, 1, … if they have none), with `Conditional`.
+    weighted : bool
+        Whether items have likelihood ratios.
+    """
+
+    noise: Noise
+    fits: tuple[Fit, ...]
+    codes: IntArray
+    groups: tuple[Any, ...] | None = None
+    predicted: bool = False
+    features: tuple[Any, ...] | None = None
+    weighted: bool = False
+
+    def __post_init__(self) -> None:
+        n_fits = 1 if self.groups is None else len(self.groups)
+        is_numbered = self.codes.ndim == 1 and np.array_equal(np.unique(self.codes), np.arange(n_fits))
+        if len(self.fits) != n_fits or not is_numbered or len(set(self.groups or ())) != len(self.groups or ()):
+            raise ValueError("fits, codes and groups must agree: one fit per group, and at least one item of each.")
+        is_even = all(getattr(fit, "features", None) is not None for fit in self.fits) == (self.features is not None)
+        if not is_even or (self.groups is not None and self.features is not None):
+            raise ValueError("features must be those of the fits, without groups.")
+
+    @classmethod
+    def build(
+        cls,
+        options: Options,
+        score: Score,
+        prediction: Prediction,
+        fit: Callable[[Any, FloatArray | None, FloatArray | None], Fit],
+    ) -> Thresholds:
+        """Split the items into groups and fit each: ``fit(rows, weights, features)``."""
+        keys = predicted_classes(score, prediction) if options.predicted else options.keys
+        position: dict[Hashable, int] = {} if keys else {None: 0}
+        codes = np.zeros(len(prediction), dtype=np.int64)
+        if keys is not None:
+            codes[:] = [position.setdefault(key, len(position)) for key in keys]
+        features = None if options.conditional is None else options.conditional.features
+        fits = []
+        for code in range(len(position)):
+            rows = codes == code
+            fits.append(fit(rows, *(None if each is None else each[rows] for each in (options.weights, features))))
+        names = None
+        if options.conditional is not None:
+            names = options.conditional.names or tuple(range(options.conditional.shape[1]))
+        groups = None if keys is None else tuple(position)
+        return cls(options.noise, tuple(fits), codes, groups, options.predicted, names, options.weights is not None)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What sets with these thresholds guarantee."""
+        known = self.noise.guarantee
+        if self.groups is not None:
+            known = replace(known, within="each group")
+        if self.features is not None:
+            within = "each group of the features, and after every shift by a combination of them"
+            known = replace(known, within=within)
+        if self.weighted:
+            known = replace(known, items=f"{known.items} but for a known shift of their features")
+        return known
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every item has the same threshold."""
+        return self.groups is None and self.features is None and not self.weighted and not self.noise.varies
+
+    def size(self, code: int = 0) -> int:
+        """Return the number of calibration items of a fit."""
+        return int((self.codes == code).sum())
+
+    def thresholds(
+        self,
+        alpha: Fraction,
+        score: Score,
+        prediction: Prediction,
+        groups: Any = None,
+        weights: Any = None,
+        *,
+        quiet: bool = False,
+        everything: str = "the whole simplex",
+    ) -> FloatArray:
+        """Return one threshold per new item, (N,); ``quiet`` leaves out warnings of infinite ones."""
+        codes, features, ratios = self.read_new(score, prediction, groups, weights)
+        result = np.full(len(prediction), np.inf)
+        for code in np.unique(codes[codes >= 0]):
+            rows: Any = slice(None) if self.groups is None else codes == code
+            new = (None if each is None else each[rows] for each in (ratios, features))
+            result[rows] = self.fits[code].threshold(alpha, prediction[rows], *new)
+        if not quiet:
+            self.warn_unseen(groups)
+            self.warn_infinite(result, codes, alpha, everything)
+        return result
+
+    def p_values(
+        self, values: FloatArray, score: Score, prediction: Prediction, groups: Any = None, weights: Any = None
+    ) -> FloatArray:
+        """Return the conformal p-values of scores (N, M) of new items; one for groups without calibration items."""
+        codes, _, ratios = self.read_new(score, prediction, groups, weights)
+        result = np.ones(values.shape)
+        for code in np.unique(codes[codes >= 0]):
+            rows, fit = codes == code, self.fits[code]
+            assert isinstance(fit, Quantile)
+            new = None if ratios is None else ratios[rows]
+            result[rows] = np.stack([fit.p_values(column, new) for column in values[rows].T], axis=1)
+        return result
+
+    def read_new(
+        self, score: Score, prediction: Prediction, groups: Any, weights: Any
+    ) -> tuple[IntArray, FloatArray | None, FloatArray | None]:
+        """Return the fit of each new item, −1 for unknown groups, its features and its weights."""
+        n = len(prediction)
+        if (weights is None) == self.weighted:
+            state = "missing, but the calibration is weighted: pass likelihood ratios of the new items"
+            state = state if self.weighted else "given, but the calibration has none: pass weights to conformalize too"
+            raise ValueError(f"weights is {state}.")
+        ratios = None if weights is None else as_weights(weights, n)
+        codes = np.zeros(n, dtype=np.int64)
+        if self.features is not None:
+            return codes, features_of(groups, n, self.features), ratios
+        keys = self.keys_of(score, prediction, groups)
+        if keys is not None:
+            position = {key: code for code, key in enumerate(self.groups or ())}
+            codes = np.array([position.get(key, -1) for key in keys], dtype=np.int64)
+        return codes, None, ratios
+
+    def keys_of(self, score: Score, prediction: Prediction, groups: Any) -> list[Any] | None:
+        """Return the group of each new item, None if the calibration has no groups with a threshold each."""
+        if self.features is not None:
+            return None
+        if self.groups is None or self.predicted:
+            if groups is not None and not (self.predicted and isinstance(groups, str) and groups == PREDICTED):
+                state = "they follow from the prediction" if self.predicted else "the calibration has none"
+                raise ValueError(f"groups was given, but {state}. Leave groups out.")
+            return predicted_classes(score, prediction) if self.predicted else None
+        if groups is None:
+            raise ValueError("groups is missing: this calibration has a threshold per group. Pass a key per item.")
+        return item_keys(groups, len(prediction))
+
+    def warn_unseen(self, groups: Any) -> None:
+        """Warn of keys that no calibration item has: most likely they are misspelt."""
+        if self.groups is None or groups is None or isinstance(groups, str):
+            return
+        unseen = [key for key in dict.fromkeys(item_keys(groups, len(groups))) if key not in self.groups]
+        if unseen:
+            warn(
+                f"groups holds {join_names(unseen)}, which no calibration item has; known are "
+                f"{join_names(self.groups)}. The sets of such items hold everything."
+            )
+
+    def warn_infinite(self, thresholds: FloatArray, codes: IntArray, alpha: Fraction, everything: str) -> None:
+        """Warn of infinite thresholds in groups with calibration items, and say why."""
+        infinite = np.isposinf(thresholds) & (codes >= 0)
+        if not infinite.any():
+            return
+        sizes = {int(code): self.size(code) for code in np.unique(codes[infinite])}
+        small = [code for code, n in sizes.items() if float(alpha) < self.noise.smallest_alpha(n)]
+        unbounded = sum(int(np.isposinf(getattr(self.fits[code], "scores", np.empty(0))).sum()) for code in sizes)
+        reason = "the items and votes are too few for this level. Add data, raise alpha, or use a bounded score"
+        if small and self.groups is not None:
+            named = join_names([self.groups[code] for code in small])
+            reason = f"{named} have too few calibration items. Add data, merge small groups, or raise alpha"
+        elif small:
+            least = self.noise.smallest_alpha(sizes[small[0]])
+            reason = f"{sizes[small[0]]} calibration items support no level below {least:.4g}. Add data, or raise alpha"
+        elif unbounded:
+            reason = (
+                f"{unbounded} calibration scores are infinite, as labels lie where the prediction is zero. Smooth the "
+                "predictions, 0.99 * prediction + 0.01 / n_classes, or use another score"
+            )
+        n_infinite = int(infinite.sum())
+        which = "The threshold is" if n_infinite == len(thresholds) else f"{n_infinite} thresholds are"
+        warn(f"{which} infinite at alpha={float(alpha):g} and such sets are {everything}: {reason}.")
+
+    def describe(self) -> str:
+        """Return what the thresholds add to the description of a calibration."""
+        parts = [] if isinstance(self.noise, NoNoise) else [f"noise {self.noise!r}"]
+        parts += [] if self.groups is None else [f"{len(self.groups)} groups"]
+        parts += [] if self.features is None else [f"conditional on {', '.join(map(str, self.features[:5]))}"]
+        parts += ["weighted"] if self.weighted else []
+        return "".join(f", {part}" for part in parts)
+
+
+def predicted_classes(score: Score, prediction: Prediction) -> list[int]:
+    """Return the most probable class of each (mean) predicted distribution."""
+    return [int(k) for k in score.mean(prediction).argmax(axis=1)]
+
+
+def item_keys(groups: Any, n: int) -> list[Any]:
+    """Return one hashable key per item."""
+    if isinstance(groups, str) or not hasattr(groups, "__len__"):
+        raise TypeError(f"groups must be one key per item or {PREDICTED!r}, but is {groups!r}.")
+    plain = [tuple(key) if isinstance(key, list) else key for key in as_names(groups)]
+    if len(plain) != n:
+        raise ValueError(f"groups must hold one key per item ({n}), but holds {len(plain)}.")
+    odd = [key for key in plain if not isinstance(key, Hashable)]
+    if odd:
+        raise TypeError(f"groups must hold hashable keys such as text or numbers, but one is {odd[0]!r}.")
+    missing = [row for row, key in enumerate(plain) if key is None or key != key]
+    if missing:
+        raise ValueError(f"groups has no key in row {missing[0]}. Give items without a group a name of their own.")
+    return plain

@@ -1,0 +1,155 @@
+"""`UnbiasedVotes`: votes are fair on average, and nothing more is assumed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from credalset._typing import FloatArray, Prediction
+from credalset._validation import as_finite, as_probability
+from credalset.calibration.levels import as_weights
+from credalset.calibration.noise import Fit, Guarantee, Noise, set_aside
+from credalset.scores import Score
+from credalset.votes.names import Labels
+
+
+@dataclass(frozen=True)
+class UnbiasedVotes(Noise):
+    r"""Votes are fair: $E[\tilde\lambda \,|\, x, \lambda] = \lambda$, and nothing more, for any number of votes.
+
+    For a score that is convex in λ, votes score at least as high as λ on average (Jensen's inequality). With
+    $X_i = (f(x_i, \tilde\lambda_i) - s)_+$ and $B(x)$ the largest such excess for the new prediction, the threshold
+
+    $$q(x) = s + \frac{\sum_i X_i + B(x)}{\alpha (n+1)}$$
+
+    gives sets that contain the true λ with probability at least 1 − α. Thresholds differ from item to item. The number
+    of votes does not matter, and annotators need not be independent of each other.
+
+    Parameters
+    ----------
+    s : float, optional
+        Where excess begins, in the units of the score. Any number chosen without looking at the calibration items is
+        valid. By default the items set aside choose it, as the quantile that makes q smallest.
+    tuning : float
+        Share of the items set aside to choose s, every fifth by default. Not used when ``s`` is given.
+
+    Notes
+    -----
+    A score that is infinite in some corner of the simplex has an infinite B(x), hence the whole simplex as its set:
+    Kullback–Leibler where a class is predicted with probability zero, and the Dirichlet density always.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(500, n_votes=5, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", noise=cs.UnbiasedVotes())
+    >>> calibration.thresholds(data.distributions[:2], 0.1).round(3)
+    array([0.387, 0.39 ])
+    """
+
+    s: float | None = None
+    tuning: float = 0.2
+    name: ClassVar[str] = "unbiased-votes"
+    varies: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.s is not None:
+            object.__setattr__(self, "s", as_finite(self.s, "s"))
+        object.__setattr__(self, "tuning", as_probability(self.tuning, "tuning"))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Cover the true distribution, if votes are fair."""
+        return Guarantee("true", votes="votes are fair on average")
+
+    @property
+    def unsupported(self) -> dict[str, str]:
+        """Refuse what needs a quantile, or several models."""
+        instead = "Use AnnotatorSampling(delta)"
+        return {
+            "features": f"its thresholds are not quantiles. {instead}",
+            "cross": f"its proof needs one model for all items. {instead}, or split the data and conformalize",
+        }
+
+    def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
+        """Refuse scores that are not convex in λ."""
+        if not (score.is_convex if prediction is None else score.is_convex_at(prediction)):
+            raise ValueError(
+                f"UnbiasedVotes needs a score that is convex in the label distribution, and {score.name!r} is not for "
+                "these predictions: fair votes may then score lower on average than the distribution they come from. "
+                "Use AnnotatorSampling with this score, or a convex one (tv, ws, kl, inner, hellinger)."
+            )
+
+    def fit(
+        self,
+        score: Score,
+        prediction: Prediction,
+        labels: Labels,
+        weights: FloatArray | None = None,
+        features: FloatArray | None = None,
+    ) -> Fit:
+        """Keep the scores of the votes; those of the items set aside choose s."""
+        scores = self.bounds(score, prediction, labels)
+        aside = set_aside(len(scores), self.tuning if self.s is None else 0.0)
+        old = np.ones(len(scores)) if weights is None else weights
+        return MeanExcess(score, scores[~aside], old[~aside], scores[aside], self.s)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanExcess(Fit):
+    """Thresholds of `UnbiasedVotes`: s + (Σ w X + w_new B) / (α Σ w), the new weight included.
+
+    Attributes
+    ----------
+    score : Score
+        The score, which knows how large it gets for a prediction.
+    scores, weights : ndarrays of shape (n,)
+        Scores of the votes, and what each item counts.
+    held_out : ndarray of shape (n',)
+        Scores of the items set aside.
+    s : float or None
+        Where excess begins; None to let the items set aside choose.
+    """
+
+    score: Score
+    scores: FloatArray
+    weights: FloatArray
+    held_out: FloatArray
+    s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.scores.ndim != 1 or self.held_out.ndim != 1 or np.isnan(self.scores).any():
+            raise ValueError("scores and held_out must hold one number per item.")
+        as_weights(self.weights, len(self.scores))
+
+    def threshold(
+        self,
+        alpha: Fraction,
+        prediction: Prediction,
+        weights: FloatArray | None = None,
+        features: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return the threshold of each new item, (N,)."""
+        UnbiasedVotes().check_score(self.score, prediction)  # predictions may differ in it, as mixtures do
+        new = np.ones(len(prediction)) if weights is None else weights
+        s, counted = self._start(alpha), self.weights > 0
+        total = (self.weights[counted] * np.maximum(self.scores[counted] - s, 0.0)).sum()
+        largest = np.maximum(self.score.largest_score(prediction) - s, 0.0)
+        worst = np.where(new > 0, new, 1.0) * largest * (new > 0)
+        with np.errstate(invalid="ignore"):
+            q = s + (total + worst) / (float(alpha) * (self.weights.sum() + new))
+        return np.where(np.isnan(q), np.inf, q)
+
+    def _start(self, alpha: Fraction) -> float:
+        """Return the s that minimises s + E(f − s)₊ / α + (B − s) / (α (n + 1)): a quantile of f."""
+        if self.s is not None:
+            return self.s
+        finite = np.sort(self.held_out[np.isfinite(self.held_out)])
+        if len(finite) == 0:
+            return 0.0
+        share = max(alpha - Fraction(1, len(self.scores) + 1), Fraction(0))
+        return float(finite[min(math.floor(len(self.held_out) * (1 - share)), len(finite) - 1)])

@@ -1,0 +1,1 @@
+"""Files: tables in and out, saved objects, scoring of streams and folders."""

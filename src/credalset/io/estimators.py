@@ -1,0 +1,306 @@
+"""Fitted estimators in saved folders: credalset's own as parameters and arrays, scikit-learn's through skops.
+
+What skops reads is looked through first: a short list of types is loaded from anybody and its arrays are checked; every
+other type must be named by the caller, as altered arrays can make compiled code (trees, neighbours, SVMs) read or write
+memory that is not its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Sequence
+from typing import Any, get_type_hints
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from credalset.exceptions import MissingExtraError, warn
+from credalset.io.store import MAX_FILE, Reader, Writer, check_field, find_type, open_stored_zip, refusing, require
+
+MAX_SCHEMA = 1 << 26  # bytes
+SAFE_LOADERS = {"JsonNode", "DictNode", "ListNode", "TupleNode", "ObjectNode", "NdArrayNode", "TypeNode"}
+#: types whose arrays are checked here, and what these are made of
+SAFE_TYPES = {
+    *(f"builtins.{name}" for name in ("dict", "list", "tuple", "str")),
+    *(f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "bool", "str_")),
+    "sklearn.pipeline.Pipeline",
+    "sklearn.linear_model._logistic.LogisticRegression",
+    "sklearn.preprocessing._data.StandardScaler",
+    "sklearn.feature_extraction.text.CountVectorizer",
+    "sklearn.feature_extraction.text.TfidfTransformer",
+    "sklearn.feature_extraction.text.TfidfVectorizer",
+    "credalset.predictors.soft_label.SoftLabelClassifier",
+}
+PREDICTS = ("predict_proba", "predict_concentration", "predict_density", "predict_prototypes", "predict_intervals")
+#: what fitting leaves on estimators of ours, and of which type
+FITTED: dict[str, Any] = {
+    "classes_": np.ndarray,
+    "n_features_in_": int,
+    "feature_names_in_": np.ndarray,
+    "text_name_in_": str | None,
+    "n_iter_": int,
+    "loss_curve_": tuple[float, ...],
+    "validation_curve_": tuple[float, ...],
+    "base_": Any,
+    "estimator_": Any,
+    "estimators_": tuple[Any, ...],
+    "calibration_": Any,
+    "constant_": Any,
+    "_seen": np.ndarray,
+}
+LISTS = ("loss_curve_", "validation_curve_", "estimators_")
+
+
+def encode_estimator(estimator: Any, where: str, writer: Writer) -> dict[str, Any]:
+    """Take an estimator apart."""
+    name = type(estimator).__name__
+    if find_type(name) is type(estimator):
+        return _encode_own(estimator, where, writer)
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else None
+    if last is not None and find_type(type(last).__name__) is type(last):
+        rest = _with_last_step(estimator, "passthrough")
+        return {"skops": _dump_skops(rest, writer), "last": _encode_own(last, f"{where}.last", writer)}
+    return {"skops": _dump_skops(estimator, writer), "last": None}
+
+
+def decode_estimator(node: dict[str, Any], reader: Reader) -> Any:
+    """Put an estimator together again."""
+    if set(node) == {"estimator", "params", "fitted", "weights"}:
+        return _decode_own(node, reader)
+    require(set(node) == {"skops", "last"}, f"has parts that are not known here: {', '.join(map(str, node))[:80]}.")
+    data = reader.files.pop(node["skops"], None) if isinstance(node["skops"], str) else None
+    require(data is not None, "has no saved estimator.")
+    loaded = _load_skops(data, reader.trusted)  # type: ignore[arg-type]
+    if node["last"] is None:
+        predicts = any(hasattr(loaded, method) for method in PREDICTS)
+        require(predicts, f"holds a {type(loaded).__name__}, which is not an estimator that predicts.")
+        return loaded
+    is_open = isinstance(loaded, Pipeline) and loaded.steps[-1][1] == "passthrough"
+    require(is_open, "has no pipeline that its last step fits into.")
+    return _with_last_step(loaded, reader.decode(node["last"]))
+
+
+# --- credalset's own ---
+
+
+def _encode_own(estimator: Any, where: str, writer: Writer) -> dict[str, Any]:
+    params = estimator.get_params(deep=False)
+    fitted = {key: value for key, value in vars(estimator).items() if key in FITTED}
+    if any(key in fitted for key in ("estimator_", "estimators_", "base_")):
+        params = {key: value for key, value in params.items() if key not in ("estimator", "base")}
+    if "random_state" in params and not isinstance(params["random_state"], int | np.integer):
+        params["random_state"] = None  # a generator in place of a seed is forgotten
+    if "device" in params:
+        params["device"] = str(params["device"])
+    module = params.pop("module", None)
+    module = vars(estimator).get("module_", module if params.get("prefit") else None)
+    if module is None and not fitted:
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError(f"this {type(estimator).__name__} has nothing to save. Call fit or conformalize first.")
+    weights = None
+    if module is not None:
+        from credalset.io.networks import state_arrays
+
+        weights = writer.encode(state_arrays(module), f"{where}.weights")
+    return {
+        "estimator": type(estimator).__name__,
+        "params": {key: writer.encode(value, f"{where}.{key}") for key, value in params.items()},
+        "fitted": {key: writer.encode(value, f"{where}.{key}") for key, value in fitted.items()},
+        "weights": weights,
+    }
+
+
+def _decode_own(node: dict[str, Any], reader: Reader) -> Any:
+    name = node["estimator"]
+    kind: Any = find_type(name) if isinstance(name, str) else None
+    require(hasattr(kind, "get_params"), f"holds an estimator of type {name!r}, which is not known here.")
+    require(isinstance(node["params"], dict) and isinstance(node["fitted"], dict), f"has no valid {name}.")
+    params = {key: reader.decode(value) for key, value in node["params"].items()}
+    fitted = {key: reader.decode(value) for key, value in node["fitted"].items()}
+    weights = reader.decode(node["weights"])
+    if "module" in kind._get_param_names() and reader.module is None:
+        raise ValueError(
+            "module is missing: what was saved are the weights of a module of your own. Pass an object of the same "
+            "class to load them into: credalset.load(path, module=...)."
+        )
+    _check_own(kind, params, fitted)
+    fitted |= {key: list(fitted[key]) for key in LISTS if key in fitted}
+    inner = [fitted[key] for key in ("base_", "estimator_") if key in fitted] + list(fitted.get("estimators_", ()))
+    _check_together(inner, fitted)
+    with refusing(f"has no valid {name}"):
+        if weights is not None:
+            from credalset.io.networks import build_network
+
+            return build_network(kind, params, fitted, weights, reader)
+        own = {key: inner[0] for key in ("base", "estimator") if inner and key in kind._get_param_names()}
+        estimator = kind(**params, **own)
+        vars(estimator).update(fitted)
+        if "calibration_" in fitted:
+            estimator._calibrated()
+    return estimator
+
+
+def _check_own(kind: Any, params: dict[str, Any], fitted: dict[str, Any]) -> None:
+    hints = get_type_hints(kind if dataclasses.is_dataclass(kind) else kind.__init__)
+    names = set(kind._get_param_names())
+    is_complete = set(params) <= names <= {*params, "module", "base", "estimator"}
+    require(is_complete and set(fitted) <= set(FITTED), f"does not have the parameters of a {kind.__name__}.")
+    for key, value in params.items():
+        check_field(key, value, hints.get(key, Any), kind.__name__)
+    for key, value in fitted.items():
+        check_field(key, value, FITTED[key], kind.__name__)
+    seed = params.get("random_state")
+    require(seed is None or (type(seed) is int and seed >= 0), "has no valid random_state.")
+    for key in ("classes_", "feature_names_in_"):
+        require(key not in fitted or fitted[key].ndim == 1, f"has no valid {key}.")
+    names_fit = "feature_names_in_" not in fitted or len(fitted["feature_names_in_"]) == fitted.get("n_features_in_")
+    require(names_fit, "contradicts itself: its features and their names differ in number.")
+
+
+def _check_together(inner: Sequence[Any], fitted: dict[str, Any]) -> None:
+    """Refuse estimators inside another that do not predict, or differ from it in classes or features."""
+    for estimator in inner:
+        require(any(hasattr(estimator, method) for method in PREDICTS), "holds an estimator that does not predict.")
+    features = {n for e in (*inner,) if isinstance(n := vars(e).get("n_features_in_"), int)}
+    features |= {fitted["n_features_in_"]} if "n_features_in_" in fitted else set()
+    require(len(features) <= 1, "contradicts itself: its parts differ in the number of features.")
+    calibration = fitted.get("calibration_")
+    if calibration is not None:
+        classes = getattr(calibration, "classes", None), getattr(calibration, "n_classes", None)
+        own = fitted.get("classes_", ())
+        is_same = hasattr(calibration, "predict_set") and len(own) == classes[1]
+        is_same = is_same and classes[0] in (None, tuple(np.asarray(own).tolist()))
+        require(is_same, "contradicts itself: the classifier and its calibration differ in classes.")
+        n_folds = getattr(calibration, "n_folds", None)
+        is_same = n_folds in (None, len(fitted.get("estimators_", ())))
+        require(is_same, "contradicts itself: its folds and its estimators differ in number.")
+
+
+def _with_last_step(pipeline: Pipeline, last: Any) -> Pipeline:
+    """Copy a pipeline, its fitted steps shared, with another last step."""
+    changed = copy.copy(pipeline)
+    changed.steps = [*pipeline.steps[:-1], (pipeline.steps[-1][0], last)]
+    return changed
+
+
+# --- scikit-learn's ---
+
+
+def _dump_skops(estimator: Any, writer: Writer) -> str:
+    try:
+        data = bytes(_skops_io().dumps(estimator))
+    except MissingExtraError:
+        raise
+    except Exception as error:
+        raise TypeError(
+            f"the estimator {type(estimator).__name__} cannot be saved without pickle: {error}. "
+            "Save the calibration alone with classifier.calibration_.save(path), and the estimator by its own means."
+        ) from error
+    unknown = _look_through(data)
+    if unknown and not writer.files:  # once, not for every fold
+        warn(
+            f"{type(estimator).__name__} was saved, but holds types that load builds only for those who trust the "
+            f"file. Load it with credalset.load(path, trusted={unknown!r})."
+        )
+    name = f"estimator{len(writer.files) or ''}.skops"
+    writer.files[name] = data
+    return name
+
+
+def _load_skops(data: bytes, trusted: Sequence[str]) -> Any:
+    with refusing("has an estimator that cannot be read"):
+        found = _look_through(data)
+        unknown = [name for name in found if name not in trusted]
+        require(
+            not unknown,
+            f"holds estimators of types that are not checked: {', '.join(unknown)}. An altered file can take over "
+            f"Python through them. If you trust the file, load it with trusted={[*trusted, *unknown]!r}.",
+        )
+        loaded = _skops_io().loads(data, trusted=[*SAFE_TYPES, *found])
+        _check_arrays(loaded)
+        return loaded
+
+
+def _look_through(data: bytes) -> list[str]:
+    """Return the types in a skops file that are not on the short list, refusing one that unpacks to more than it is."""
+    with open_stored_zip(data) as archive:
+        require(archive.getinfo("schema.json").file_size <= MAX_SCHEMA, "has too large a description of an estimator.")
+        packed = [archive.read(name) for name in archive.namelist() if name.endswith(".npz")]  # sparse matrices
+        sizes = [m.file_size for each in packed for m in zipfile.ZipFile(io.BytesIO(each)).infolist()]
+        require(sum(sizes) <= min(MAX_FILE, 100 * len(data)), "has sparse matrices that unpack to too much.")
+        schema = json.loads(archive.read("schema.json"))
+    unknown: set[str] = set()
+    built: dict[Any, int] = {}
+    n_nodes = 0
+
+    def count(node: Any) -> int:
+        """Return how many nodes skops visits: it takes the object that an ``__id__`` named first wherever it recurs."""
+        nonlocal n_nodes
+        n_nodes += 1
+        if isinstance(node, list):
+            return 1 + sum(map(count, node))
+        if not isinstance(node, dict):
+            return 1
+        if "__class__" in node:
+            kind, loader = f"{node.get('__module__')}.{node['__class__']}", node.get("__loader__", "TypeNode")
+            require(isinstance(loader, str) and loader != "CachedNode", "has an estimator that refers to itself.")
+            if kind not in SAFE_TYPES or loader not in SAFE_LOADERS:
+                unknown.add(kind)
+        own = 1 + sum(map(count, node.values()))
+        return max(own, built.setdefault(node.get("__id__"), own)) if "__id__" in node else own
+
+    require(count(schema) <= 4 * n_nodes, "has an estimator whose parts refer to each other.")
+    return sorted(unknown)
+
+
+def _check_arrays(part: Any) -> None:
+    """Refuse arrays that do not fit each other in the types on the short list."""
+    state = vars(part) if hasattr(part, "__dict__") else {}
+    if isinstance(part, Pipeline):
+        for _, step in part.steps:
+            _check_arrays(step)
+        return
+    n = state.get("n_features_in_")
+    if "coef_" in state and "LogisticRegression" in type(part).__name__:
+        rows = len(state["classes_"]) if len(state["classes_"]) > 2 else 1
+        is_valid = _is_matrix(state["coef_"], rows, n) and _is_matrix(np.atleast_2d(state["intercept_"]), 1, rows)
+        require(is_valid, "has a linear model whose coefficients do not fit its classes and features.")
+    for name in ("mean_", "scale_", "var_"):
+        value = state.get(name)
+        fits = value is None or "StandardScaler" not in type(part).__name__ or _is_matrix(np.atleast_2d(value), 1, n)
+        require(fits, f"has a scaler whose {name} does not fit its features.")
+    if "vocabulary_" in state:
+        words, places = list(state["vocabulary_"]), list(state["vocabulary_"].values())
+        is_valid = all(isinstance(word, str) for word in words) and sorted(places) == list(range(len(places)))
+        idf = getattr(state.get("_tfidf"), "idf_", None)
+        is_valid = is_valid and (idf is None or _is_matrix(np.atleast_2d(idf), 1, len(words)))
+        require(is_valid, "has a vocabulary that does not number its words.")
+    for name in ("base", "base_", "_tfidf"):
+        if name in state:
+            _check_arrays(state[name])
+
+
+def _is_matrix(value: Any, rows: int, columns: Any) -> bool:
+    is_array = isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isfinite(value).all()
+    return bool(is_array and value.shape == (rows, columns))
+
+
+def _skops_io() -> Any:
+    """Import skops; it walks through all of scikit-learn, which would import PyTorch and Dask for nothing."""
+    unused = [f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "jax", "torch")]
+    unused = [name for name in unused if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(unused))  # type: ignore[arg-type]  # None there is a package that is not installed
+    try:
+        import skops.io
+    except ImportError:
+        raise MissingExtraError("Saving or loading a scikit-learn estimator", "skops", "io") from None
+    finally:
+        for name in unused:
+            del sys.modules[name]
+    return skops.io

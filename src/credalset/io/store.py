@@ -1,0 +1,504 @@
+"""Save and load: a folder with a JSON manifest and arrays of numbers, in which nothing is executed.
+
+An object is a tree. Frozen dataclasses on the list `TYPES` (and registered scores) are written field by field, arrays
+go to ``arrays.npz``, everything else is JSON. On reading, each field must have the type that the class declares, and
+the class's own ``__post_init__`` checks the values, so that a damaged or forged file ends in `FileFormatError`. A class
+whose fields are not what should be stored has ``_to_store(self) -> dict`` and a class method ``_from_store(**fields)``
+with annotated parameters instead. Estimators are in `credalset.io.estimators`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import io
+import json
+import math
+import os
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from credalset._files import find_leftovers, write_folder
+from credalset._typing import AnyArray
+from credalset._version import __version__
+from credalset.exceptions import FileFormatError
+from credalset.io.versions import check_versions, installed_versions, read_versions
+
+if TYPE_CHECKING:
+    from torch import nn
+
+FORMAT, FORMAT_VERSION = "credalset", 2
+MANIFEST, ARRAYS = "manifest.json", "arrays.npz"
+MAX_MANIFEST = 1 << 26  # bytes
+MAX_FILE = 1 << 31  # bytes
+MAX_SIZE = 1_000_000  # classes or features that a file may claim without holding them
+MAX_DEPTH = 50  # of objects in objects
+
+#: classes that can be saved, and the modules that have them
+TYPES = {
+    "Calibration": "credalset.calibration",
+    "CrossCalibration": "credalset.calibration",
+    "Stream": "credalset.calibration",
+    "LabelCalibration": "credalset.labels",
+    "CredalSet": "credalset.sets",
+    "ScaledPrediction": "credalset.scores",
+    "IntervalPrediction": "credalset.scores",
+    "Thresholds": "credalset.calibration.thresholds",
+    "Quantile": "credalset.calibration.noise",
+    "SampledQuantile": "credalset.calibration.sampling",
+    "MeanExcess": "credalset.calibration.unbiased",
+    "MeanBound": "credalset.calibration.few_votes",
+    "NoNoise": "credalset.calibration.noise",
+    "BoundedNoise": "credalset.calibration",
+    "AnnotatorSampling": "credalset.calibration",
+    "UnbiasedVotes": "credalset.calibration",
+    "FewVotes": "credalset.calibration",
+    "Constant": "credalset.evaluation",
+    "ConformalCredalClassifier": "credalset.classifier",
+    "SoftLabelClassifier": "credalset.predictors",
+    "FirstOrderNetwork": "credalset.predictors",
+    "SecondOrderNetwork": "credalset.predictors",
+    "IntervalNetwork": "credalset.predictors",
+    "DirichletMixtureNetwork": "credalset.predictors",
+    "PrototypeNetwork": "credalset.predictors",
+    "TorchPredictor": "credalset.predictors",
+}
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+_NUMBERS = "biuf"  # kinds of arrays
+
+
+def save(thing: Any, path: str | Path) -> None:
+    """Write an object to a folder, replacing an object that was saved there before and nothing else."""
+    target = Path(os.path.abspath(path))
+    _refuse_foreign(target)
+    writer = Writer()
+    tree = writer.encode(thing)
+    files = dict(writer.files)
+    if writer.arrays:
+        buffer = io.BytesIO()
+        np.savez(buffer, **writer.arrays)  # type: ignore[arg-type]
+        files[ARRAYS] = buffer.getvalue()
+    for name, data in files.items():
+        if len(data) > MAX_FILE:
+            raise ValueError(f"{name} would have {len(data)} bytes, but at most {MAX_FILE} can be saved and loaded.")
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "credalset_version": __version__,
+        "versions": installed_versions(),
+        "object": tree,
+        "files": {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in sorted(files.items())},
+    }
+    manifest["sha256"] = manifest_digest(manifest)
+    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    if len(text) > MAX_MANIFEST:
+        raise ValueError(f"names and parameters take {len(text)} bytes, but at most {MAX_MANIFEST} can be saved.")
+    write_folder(target, {**files, MANIFEST: text})
+
+
+def load(path: str | Path, *, trusted: Sequence[str] = (), module: nn.Module | None = None) -> Any:
+    """Load what the ``save`` of a calibration, a stream, sets, a classifier or a network wrote.
+
+    Files without an estimator, such as calibrations, may come from strangers: loading executes nothing and refuses what
+    is damaged or forged. Linear models, TF-IDF, pipelines of these and credalset's own networks are checked likewise.
+    Other estimators are for files that you trust: name their types in ``trusted``.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder given to ``save``.
+    trusted : sequence of str
+        Full names of further estimator types that may be built while loading. Loading refuses any other type and names
+        it. An altered file can crash or take over Python through such types: list them only for files that you trust.
+    module : nn.Module, optional
+        For a `TorchPredictor`: an object of the class that was saved, which takes over the saved weights. Code is not
+        saved, so credalset cannot build it.
+
+    Returns
+    -------
+    Calibration, CrossCalibration, LabelCalibration, Stream, CredalSet, ConformalCredalClassifier or estimator
+
+    Examples
+    --------
+    >>> import tempfile, credalset as cs
+    >>> data = cs.datasets.make_synthetic(100, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, score="kl")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     calibration.save(f"{folder}/kl")
+    ...     cs.load(f"{folder}/kl")
+    Calibration: score kl, 100 items, 3 classes
+    """
+    if isinstance(trusted, str):
+        raise TypeError(f"trusted must be a list of type names, but is the string {trusted!r}. Write [{trusted!r}].")
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be the folder that save() wrote, as a string or a Path, but is {path!r}.")
+    folder = Path(path)
+    _require_folder(folder)
+    manifest = read_manifest(folder)
+    remark = check_versions(read_versions(manifest.get("versions"), folder / MANIFEST), manifest["files"], folder)
+    try:
+        files = {name: _read_checked(folder, name, entry) for name, entry in manifest["files"].items()}
+        arrays = _unpack_arrays(files.pop(ARRAYS)) if ARRAYS in files else {}
+        reader = Reader(arrays, files, tuple(trusted), module)
+        loaded = reader.decode(manifest["object"])
+        left = [*reader.arrays, *reader.files]
+        require(not left, f"holds {left[:1]}, which does not belong to it.")
+        if module is not None and not reader.used_module:
+            raise ValueError("module was given, but no TorchPredictor was saved here. Load it without module.")
+    except FileFormatError as error:
+        raise FileFormatError(f"{folder} {error}{remark}") from error.__cause__
+    return loaded
+
+
+def require(condition: Any, sentence: str) -> None:
+    """Refuse a file in which something is not as `save` writes it; `load` puts the path in front of the sentence."""
+    if not condition:
+        raise FileFormatError(sentence)
+
+
+# --- objects as trees ---
+
+
+class Writer:
+    """Take objects apart into JSON values, named arrays and files."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, AnyArray] = {}
+        self.files: dict[str, bytes] = {}
+
+    def encode(self, value: Any, where: str = "") -> Any:
+        """Return a value as JSON; ``where`` it stands names its arrays."""
+        value = value.item() if isinstance(value, np.generic) else value
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, str):
+            value.encode()  # half of a surrogate pair is no text
+            return str(value)
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, Fraction):
+            return {"fraction": [value.numerator, value.denominator]}
+        if isinstance(value, tuple | list):
+            return [self.encode(part, f"{where}.{i}") for i, part in enumerate(value)]
+        if isinstance(value, dict):
+            return {"dict": [[self.encode(k), self.encode(v, f"{where}.{k}")] for k, v in value.items()]}
+        if isinstance(value, np.ndarray):
+            return self._encode_array(value, where)
+        return self._encode_object(value, where)
+
+    def _encode_array(self, array: AnyArray, where: str) -> Any:
+        if array.dtype.kind in "UO" and array.ndim == 1:
+            return {"names": self.encode(array.tolist(), where), "dtype": array.dtype.kind}
+        if array.dtype.kind not in _NUMBERS:
+            raise TypeError(f"{where or 'the array'} holds {array.dtype}, which cannot be saved: only numbers can.")
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", where.strip(".")) or "array"
+        name = name if _SAFE_NAME.fullmatch(name) and name not in self.arrays else f"array-{len(self.arrays)}"
+        self.arrays[name] = np.asarray(array, order="C")
+        return {"array": name}
+
+    def _encode_object(self, value: Any, where: str) -> Any:
+        kind = type(value)
+        if hasattr(value, "get_params"):
+            from credalset.io.estimators import encode_estimator
+
+            return encode_estimator(value, where, self)
+        if _is_score(kind):
+            name = kind.name
+            _require_own(_find_score(name) is kind, f"the score {kind.__name__} is not registered (register_score)")
+        else:
+            candidates = kind.__mro__ if hasattr(value, "_to_store") else (kind,)
+            name = next((each.__name__ for each in candidates if find_type(each.__name__) is each), "")
+            _require_own(name, f"{where.strip('.') or 'the object'} is a {kind.__name__}, which has no file format")
+        fields = value._to_store() if hasattr(value, "_to_store") else _fields_of(value)
+        encoded = {field: self.encode(part, f"{where}.{field}") for field, part in fields.items()}
+        return {"score" if _is_score(kind) else "type": name, "fields": encoded}
+
+
+class Reader:
+    """Put objects together again from JSON values, arrays and files, of which each belongs to one place."""
+
+    def __init__(
+        self, arrays: dict[str, AnyArray], files: dict[str, bytes], trusted: Sequence[str] = (), module: Any = None
+    ) -> None:
+        self.arrays, self.files, self.trusted, self.module = arrays, files, trusted, module
+        self.used_module = False
+        self._depth = 0
+
+    def decode(self, node: Any) -> Any:
+        """Return the value that a JSON value stands for."""
+        if isinstance(node, list):
+            return tuple([self._inside(part) for part in node])
+        if not isinstance(node, dict):
+            return node
+        decoders: dict[tuple[str, ...], Callable[[dict[str, Any]], Any]] = {
+            ("float",): lambda node: _special_float(node["float"]),
+            ("fraction",): lambda node: _fraction(node["fraction"]),
+            ("dict",): lambda node: _dictionary(self._inside(node["dict"])),
+            ("array",): lambda node: self._array(node["array"]),
+            ("dtype", "names"): lambda node: _names(self._inside(node["names"]), node["dtype"]),
+            ("fields", "score"): self._object,
+            ("fields", "type"): self._object,
+        }
+        return decoders.get(tuple(sorted(node)), self._estimator)(node)
+
+    def _inside(self, node: Any) -> Any:
+        self._depth += 1
+        require(self._depth <= MAX_DEPTH, "is nested too deeply; it was not written by credalset.")
+        value = self.decode(node)
+        self._depth -= 1
+        return value
+
+    def _array(self, name: Any) -> AnyArray:
+        found = self.arrays.pop(name, None) if isinstance(name, str) else None
+        require(found is not None, f"has no array {name!r}, or refers to it twice.")
+        return found  # type: ignore[return-value]
+
+    def _object(self, node: dict[str, Any]) -> Any:
+        name: Any = node.get("type", node.get("score"))
+        fields = node["fields"]
+        require(isinstance(name, str) and isinstance(fields, dict), "has no valid description of its parts.")
+        kind = _find_score(name) if "score" in node else find_type(name)
+        missing = "import the module that calls register_score for it" if "score" in node else "upgrade credalset"
+        require(kind is not None, f"holds a {name!r}, which is not known here: {missing}, then load again.")
+        build, hints = _constructor(kind)
+        require(set(fields) == set(hints), f"does not have the fields of a {name}: {', '.join(sorted(hints))}.")
+        values = {field: self._inside(part) for field, part in fields.items()}
+        for field, value in values.items():
+            check_field(field, value, hints[field], name)
+        with refusing(f"has no valid {name}"):
+            return build(**values)
+
+    def _estimator(self, node: dict[str, Any]) -> Any:
+        from credalset.io.estimators import decode_estimator
+
+        return decode_estimator(node, self)
+
+
+class refusing:  # used as a statement
+    """Blame the file for whatever its values make a constructor or a check complain about."""
+
+    def __init__(self, sentence: str) -> None:
+        self.sentence = sentence
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Turn an error into a refusal."""
+        if isinstance(error, Exception) and not isinstance(error, FileFormatError | ImportError):
+            raise FileFormatError(f"{self.sentence}: {error}") from error
+
+
+def check_field(field: str, value: Any, hint: Any, owner: str) -> None:
+    """Refuse a value that is not of the declared type, and sizes that nothing in the file backs."""
+    require(fits(value, hint), f"has no valid {field} for a {owner}: {str(value)[:80]!r}.")
+    is_size = field in ("n_classes", "n_features_in_") and value is not None
+    require(not is_size or 1 <= value <= MAX_SIZE, f"claims {field} = {value}; at most {MAX_SIZE} are read.")
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Tell whether a value is of an annotated type; annotations that say nothing fit everything.
+
+    Examples
+    --------
+    >>> fits(1, float | None), fits(True, int), fits(("a", 1), tuple[str, ...]), fits("x", Literal["x", "y"])
+    (True, False, False, True)
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any or isinstance(hint, str) or (origin is None and not isinstance(hint, type)):
+        return True
+    if origin in (Union, UnionType):
+        return any(fits(value, part) for part in parts)
+    if origin is Literal:
+        return any(value == part and type(value) is type(part) for part in parts)
+    if hint in (None, NoneType):
+        return value is None
+    kind = origin or hint
+    if kind in (int, float):
+        return isinstance(value, int | kind) and not isinstance(value, bool)
+    if kind is np.ndarray:
+        number = next(iter(get_args(parts[1])), Any) if len(parts) > 1 else Any
+        is_any = number is Any or not isinstance(number, type)
+        return isinstance(value, np.ndarray) and (is_any or value.dtype == number)
+    if not isinstance(value, kind):
+        return False
+    if kind is Sequence or (kind is tuple and parts[1:] == (...,)):
+        return all(fits(part, parts[0]) for part in value)
+    return True
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+
+
+def _constructor(kind: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """Return what builds an object, and the types of its arguments."""
+    if hasattr(kind, "_from_store"):
+        hints = get_type_hints(kind._from_store)
+        names = list(inspect.signature(kind._from_store).parameters)
+        return kind._from_store, {name: hints.get(name, Any) for name in names}
+    require(dataclasses.is_dataclass(kind), f"holds a {kind.__name__}, which is not written in this way.")
+    hints = get_type_hints(kind)
+    return kind, {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
+
+
+def find_type(name: str) -> Any:
+    """Return the class of the list `TYPES` that has this name, or None."""
+    return getattr(import_module(TYPES[name]), name, None) if name in TYPES else None
+
+
+def _find_score(name: str) -> Any:
+    from credalset.scores.registry import find_score
+
+    return find_score(name)
+
+
+def _is_score(kind: type) -> bool:
+    from credalset.scores import Score
+
+    return issubclass(kind, Score)
+
+
+def _require_own(condition: Any, sentence: str) -> None:
+    if not condition:
+        raise TypeError(f"{sentence}, so it cannot be saved.")
+
+
+def _special_float(text: Any) -> float:
+    require(text in ("inf", "-inf", "nan"), "has a number that is none.")
+    return float(text)
+
+
+def _fraction(parts: Any) -> Fraction:
+    is_pair = isinstance(parts, list) and len(parts) == 2 and all(type(part) is int for part in parts)
+    require(is_pair and parts[1] > 0, "has a fraction that is none.")
+    return Fraction(*parts)
+
+
+def _dictionary(pairs: Any) -> dict[Any, Any]:
+    is_valid = isinstance(pairs, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
+    require(is_valid, "has a dictionary that is none.")
+    with refusing("has a dictionary that is none"):
+        return dict(pairs)
+
+
+def _names(names: Any, dtype: Any) -> AnyArray:
+    """Return an array of texts or objects."""
+    texts = dtype == "U" and isinstance(names, tuple) and all(isinstance(name, str) for name in names)
+    require(texts or (dtype == "O" and isinstance(names, tuple)), "has names that are none.")
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array.astype(str) if texts else array
+
+
+# --- folders ---
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest of a saved object, refusing what is damaged, foreign or newer."""
+    path = folder / MANIFEST
+    is_file = path.is_file() and not path.is_symlink()
+    require(is_file, f"{folder} was not written by credalset: it has no {MANIFEST}.")
+    require(path.stat().st_size <= MAX_MANIFEST, f"{path} is too large; it was not written by credalset.")
+    with refusing(f"{path} is damaged and cannot be read as JSON"):
+        manifest = json.loads(path.read_text(encoding="utf-8"), parse_float=_finite, parse_constant=_finite)
+        is_own = isinstance(manifest, dict) and manifest.get("format") == FORMAT
+        require(is_own, f"{path} was not written by credalset.")
+        version = manifest.get("format_version")
+        is_known = type(version) is int and 1 <= version <= FORMAT_VERSION
+        advice = "Upgrade credalset." if type(version) is int and version > FORMAT_VERSION else "Save it again."
+        require(is_known, f"{path} has format version {version!r}; credalset {__version__} reads others. {advice}")
+        is_whole = isinstance(manifest.get("files"), dict) and "object" in manifest
+        is_whole = is_whole and manifest.get("sha256") == manifest_digest(manifest)
+    require(is_whole, f"{path} is damaged: its contents differ from their checksum.")
+    found: dict[str, Any] = manifest
+    return found
+
+
+def manifest_digest(manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of a manifest's contents, whatever its line breaks and order, without its own entry."""
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    text = json.dumps(rest, sort_keys=True, allow_nan=False, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _require_folder(folder: Path) -> None:
+    if folder.exists():
+        return
+    whole = [str(copy) for copy in find_leftovers(folder) if (copy / MANIFEST).is_file()]
+    found = f" A save was cut off; a whole copy is {whole[0]}: rename it." if whole else ""
+    raise FileNotFoundError(f"there is nothing at {folder}. Give the folder that save() wrote.{found}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def _read_checked(folder: Path, name: str, entry: Any) -> bytes:
+    path = folder / name
+    is_beside = _SAFE_NAME.fullmatch(name) and path.is_file() and not path.is_symlink()
+    require(is_beside and isinstance(entry, dict), f"has no file {name!r}. Restore the whole folder, or save again.")
+    size = path.stat().st_size
+    require(size == entry.get("bytes"), f"has a damaged {name}: {size} bytes instead of {entry.get('bytes')}.")
+    require(size <= MAX_FILE, f"has a {name} of {size} bytes, but at most {MAX_FILE} are read.")
+    data = path.read_bytes()
+    is_same = hashlib.sha256(data).hexdigest() == entry.get("sha256")
+    require(is_same, f"has a damaged {name}: its checksum differs from the one in {MANIFEST}.")
+    return data
+
+
+def open_stored_zip(data: bytes) -> zipfile.ZipFile:
+    """Open a zip archive in memory, refusing one that could unpack to more than it is."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    members = archive.infolist()
+    is_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    fits_in = sum(member.file_size for member in members) <= len(data)
+    is_single = len({member.filename for member in members}) == len(members)
+    require(is_stored and fits_in and is_single, "has an archive that is compressed or inconsistent.")
+    return archive
+
+
+def _unpack_arrays(data: bytes) -> dict[str, AnyArray]:
+    with refusing(f"has a damaged {ARRAYS}"), open_stored_zip(data) as archive:
+        return {name.removesuffix(".npy"): _read_array(archive.read(name)) for name in archive.namelist()}
+
+
+def _read_array(data: bytes) -> AnyArray:
+    """Read an array of numbers; its size is checked before anything is allocated."""
+    stream = io.BytesIO(data)
+    require(np.lib.format.read_magic(stream) == (1, 0), "has an array of an unknown format.")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    is_plain = not dtype.hasobject and dtype.kind in _NUMBERS and dtype.names is None and dtype.shape == ()
+    require(is_plain, f"has an array of {dtype}; only numbers are read.")
+    size = math.prod(shape) * dtype.itemsize
+    require(min(shape, default=0) >= 0 and size == len(data) - stream.tell(), f"has an array of shape {shape} cut off.")
+    stream.seek(0)
+    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+
+
+def _refuse_foreign(target: Path) -> None:
+    """Refuse to replace anything but an empty folder or a saved object with nothing else in it."""
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise FileExistsError(f"{target} exists and is not a folder. Choose another path.")
+    present = {entry.name for entry in target.iterdir()} if target.is_dir() else set()
+    if not present:
+        return
+    try:
+        own = {MANIFEST, *read_manifest(target)["files"]}
+    except FileFormatError as error:
+        raise FileExistsError(f"{target} does not hold a saved object: {error} Choose another folder.") from None
+    if present - own:
+        other = sorted(present - own)[0]
+        raise FileExistsError(f"{target} also holds {other!r}, which would be lost. Choose another folder.")

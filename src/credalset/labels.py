@@ -1,0 +1,381 @@
+"""Sets of labels, for systems that hand out labels rather than distributions.
+
+From the same predictions and votes as credal sets: `conformalize` covers the label of an annotator asked at random, or
+the majority label, with probability 1 − α; `majority_labels` and `annotator_labels` read labels off credal sets, and
+inherit their guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Prediction, RandomState
+from credalset._validation import as_generator, as_positive_int, as_probability
+from credalset.calibration.base import ThresholdCalibration, read_items
+from credalset.calibration.noise import COVERED, ROUNDING, Fit, Guarantee, NoNoise, Quantile
+from credalset.calibration.thresholds import Options, Thresholds
+from credalset.exceptions import need
+from credalset.scores import Score, get_score
+from credalset.sets.columns import label_lists, write_csv
+from credalset.sets.credal_set import CredalSet
+from credalset.votes.names import as_names, item_names, join_names, name_array, per_item, read_labels
+
+__all__ = ["LabelCalibration", "LabelSets", "annotator_labels", "conformalize", "majority_labels"]
+
+Target = Literal["annotator", "majority"] | float
+TIE = 1e-9  # shares that miss the wanted one by no more than this reach it
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelSets:
+    """N sets of labels over K classes.
+
+    Attributes
+    ----------
+    members : ndarray of shape (N, K)
+        Whether each label is in the set.
+    classes : tuple or None
+        Names of the classes in column order, when they are known.
+    items : ndarray of shape (N,) or None
+        Names of the items, when they are known.
+
+    Examples
+    --------
+    >>> sets = LabelSets(np.array([[True, True, False], [False, True, False]]), ("fine", "rude", "hateful"))
+    >>> sets
+    LabelSets: 2 sets over 3 classes, 1.5 labels on average
+    >>> sets.names()
+    [['fine', 'rude'], ['rude']]
+    >>> sets.contains(["hateful", "rude"])
+    array([False,  True])
+    >>> sets.share([[5, 3, 2], [1, 8, 1]])  # of each item's votes
+    array([0.8, 0.8])
+    """
+
+    members: BoolArray
+    classes: tuple[Any, ...] | None = None
+    items: AnyArray | None = None
+
+    def __len__(self) -> int:
+        """Number of sets."""
+        return len(self.members)
+
+    def __getitem__(self, rows: Any) -> LabelSets:
+        """Return some of the sets; one set is a batch of one."""
+        which: Any = [rows] if isinstance(rows, int | np.integer) else rows
+        return replace(self, members=self.members[which], items=None if self.items is None else self.items[which])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.members.shape[1])
+
+    def sizes(self) -> IntArray:
+        """Return the number of labels in each set, (N,)."""
+        return self.members.sum(axis=1)
+
+    def is_empty(self) -> BoolArray:
+        """Tell which sets hold no label, (N,): items to which no label conforms."""
+        return np.asarray(~self.members.any(axis=1))
+
+    def names(self) -> list[list[Any]]:
+        """Return the labels of each set by name."""
+        return label_lists(self.members, self._names())
+
+    def contains(self, labels: Any) -> BoolArray:
+        """Tell whether the label of each item is in its set, (N,).
+
+        Parameters
+        ----------
+        labels : sequence of N labels
+            Names of classes, or their numbers where classes have no names.
+        """
+        wanted, position = as_names(labels), {name: k for k, name in enumerate(self._names())}
+        if len(wanted) != len(self):
+            raise ValueError(f"labels must hold one label for each of the {len(self)} sets, but holds {len(wanted)}.")
+        unknown = [name for name in dict.fromkeys(wanted) if name not in position]
+        if unknown:
+            raise ValueError(f"labels holds {join_names(unknown)}, but the classes are {join_names(position)}.")
+        return self.members[np.arange(len(self)), np.array([position[name] for name in wanted], dtype=np.int64)]
+
+    def share(self, labels: Any) -> FloatArray:
+        """Return the share of each item's votes that are for a label of its set, (N,).
+
+        Its mean over items is the coverage of the label of an annotator asked at random.
+
+        Parameters
+        ----------
+        labels : array of shape (N, K) or Annotations
+            Annotation counts or label distributions; classes and items are matched by name where both have names.
+        """
+        found = read_labels(labels, items=self.items, classes=self.classes, n_classes=self.n_classes, like="the sets")
+        if len(found) != len(self):
+            raise ValueError(f"labels must hold one row for each of the {len(self)} sets, but holds {len(found)}.")
+        return (found.distributions * self.members).sum(axis=1)
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with one row per set: the item, its labels by name, and their number."""
+        items = list(range(len(self))) if self.items is None else self.items
+        return need("pandas").DataFrame({"item": items, "labels": self.names(), "n_labels": self.sizes()})
+
+    def to_csv(self, path: str | Path, *, sep: str = ",", decimal: str = ".", encoding: str = "utf-8") -> None:
+        """Write the table of `to_frame`; labels are joined by ``|``."""
+        write_csv(self.to_frame(), path, sep, decimal, encoding)
+
+    def _names(self) -> tuple[Any, ...]:
+        return tuple(range(self.n_classes)) if self.classes is None else self.classes
+
+    def __repr__(self) -> str:
+        text, n_empty = f"LabelSets: {len(self)} sets over {self.n_classes} classes", int(self.is_empty().sum())
+        text += f", {self.sizes().mean():.3g} labels on average" if len(self) else ""
+        return text + (f", {n_empty} empty" if n_empty else "")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelCalibration(ThresholdCalibration[LabelSets]):
+    """A score and the calibration scores of every label: what is needed to predict label sets at any level.
+
+    Made by `credalset.labels.conformalize`.
+
+    Attributes
+    ----------
+    score : Score
+        The nonconformity score; that of label k is the score of the distribution in which k is certain.
+    scores : ndarray of shape (n,)
+        Mean score of the labels of each calibration item, in item order.
+    n_classes, fitted, classes, items, guarantee
+        As in `Calibration`.
+    target : "annotator", "majority" or float
+        Whose label the sets contain with probability 1 − α; a number is a share of the item's annotators.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
+    >>> calibration = cs.labels.conformalize(data.distributions, data.counts)
+    >>> calibration
+    LabelCalibration: score kl, 200 items, 3 classes, for the label of an annotator asked at random
+    >>> print(calibration.guarantee)
+    Sets contain the label of an annotator asked at random with probability at least 1 - alpha on average over \
+calibration sets. Assumptions: items are exchangeable.
+    """
+
+    target: Target = field(default="annotator", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        as_target(self.target)
+        if not all(isinstance(fit, Quantile) and fit.weights is not None for fit in self.fitted.fits):
+            raise ValueError("fitted must hold quantiles of the scores of labels, weighted by their shares.")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What predicted sets contain, for whom, and what is assumed for it."""
+        return replace(self.fitted.guarantee, covers=self.target if isinstance(self.target, str) else "share")
+
+    def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: Any) -> LabelSets:
+        members = self.score.label_scores(checked) <= thresholds[:, None]
+        return LabelSets(members, self.classes, None if items is None else name_array(items))
+
+    def p_values(self, prediction: ArrayLike, *, groups: Any = None, weights: Any = None) -> FloatArray:
+        r"""Return the p-value of each label, (N, K): a label is in the set at level α if its p-value exceeds α.
+
+        $p_k(x) = (1 + \sum_i \sum_y \lambda_{iy} 1\{ s(x_i, y) \ge s(x, k) \}) / (n + 1)$, the mean over draws of one
+        label per item of the p-values that these labels give.
+
+        Parameters
+        ----------
+        prediction, groups, weights
+            As in `predict_set`.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> data = cs.datasets.make_synthetic(99, random_state=0)
+        >>> calibration = cs.labels.conformalize(data.distributions, data.counts)
+        >>> calibration.p_values([[0.7, 0.2, 0.1]]).round(2)
+        array([[0.35, 0.08, 0.03]])
+        """
+        if self.features is not None:
+            raise ValueError("p_values has no meaning with features. Ask predict_set at the level you need.")
+        checked, items = self.check(prediction), item_names(prediction)
+        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
+        return self.fitted.p_values(self.score.label_scores(checked), self.score, checked, *new)
+
+    def __repr__(self) -> str:
+        covered = COVERED[self.guarantee.covers].replace("the wanted share", f"a share {self.target}")
+        return f"{super().__repr__()}, for {covered}"
+
+
+def conformalize(
+    prediction: Any,
+    labels: Any,
+    score: str | Score = "kl",
+    *,
+    target: Target = "annotator",
+    n_samples: int | None = None,
+    random_state: RandomState = None,
+    classes: Sequence[Any] | None = None,
+    groups: Any = None,
+    weights: ArrayLike | None = None,
+) -> LabelCalibration:
+    r"""Calibrate label sets on predictions and votes that the model has not been trained on.
+
+    The set at level α contains the label that an annotator gives to the new item with probability at least 1 − α,
+    whatever the model: $P(Y \in C(x)) \ge 1 - \alpha$ for Y drawn from the votes of the item. If votes are fair
+    ($E[\tilde\lambda | x, \lambda] = \lambda$), the same holds for Y drawn from the distribution behind them.
+
+    Every label of a calibration item counts, by its share of the item's votes. Monte Carlo conformal prediction
+    (Stutz, Roy, Matejovicova, Strachan, Cemgil, Doucet: *Conformal prediction under ambiguous ground truth*, 2023)
+    draws ``n_samples`` labels per item instead; shares are what it tends to, without the chance.
+
+    Parameters
+    ----------
+    prediction : array of shape (n, K)
+        Predicted distributions.
+    labels : array of shape (n, K) or Annotations
+        Label distributions or annotation counts; names are matched as in `credalset.conformalize`.
+    score : str or Score
+        A score of the package; a label scores what the distribution in which it is certain does. ``"kl"`` and ``"tv"``
+        rank labels by their predicted probability, ``"ws"`` by their expected distance on an ordinal scale.
+    target : "annotator", "majority" or float
+        Whose label the sets are to contain: that of an annotator asked at random; the one with most votes (drawn from
+        those where several have); or, for a number such as 0.8, those of at least this share of the item's annotators:
+        then all but a share α of the items have a set with which so many of their annotators agree.
+    n_samples : int, optional
+        Draw so many labels per item, rather than count each by its share; for ``target="annotator"`` only.
+    random_state : int, Generator or None
+        For the draws.
+    classes, groups, weights
+        As in `credalset.conformalize`.
+
+    Returns
+    -------
+    LabelCalibration
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(700, n_classes=3, n_votes=20, random_state=0)
+    >>> calibration = cs.labels.conformalize(data.distributions[:200], data.counts[:200])
+    >>> sets = calibration.predict_set(data.distributions[200:], alpha=0.1)
+    >>> sets
+    LabelSets: 500 sets over 3 classes, 1.17 labels on average
+    >>> round(float(sets.share(data.counts[200:]).mean()), 2)
+    0.89
+    """
+    wanted, chosen = as_target(target), get_score(score)
+    checked, found = read_items(chosen, prediction, labels, classes)
+    columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
+    options = Options.read(len(checked), None, *columns)
+    scores = chosen.label_scores(checked)
+    shares = labels_that_count(found.distributions, scores, wanted)
+    if n_samples is not None:
+        n_draws = as_positive_int(n_samples, "n_samples")
+        if wanted != "annotator":
+            raise ValueError(f"n_samples was given, but target={wanted!r} draws no labels. Leave n_samples out.")
+        shares = as_generator(random_state).multinomial(n_draws, shares / shares.sum(axis=1, keepdims=True)) / n_draws
+    scores = np.where(shares > 0.0, scores, 0.0)
+
+    def fit(rows: Any, ratios: FloatArray | None, features: FloatArray | None) -> Fit:
+        """A new item brings the weight of one item, at an infinite score: its label is not known."""
+        each = shares[rows] if ratios is None else shares[rows] * ratios[:, None]
+        repeated = None if features is None else np.repeat(features, shares.shape[1], axis=0)
+        return Quantile(scores[rows].ravel(), NoNoise(), each.ravel(), repeated)
+
+    fitted = Thresholds.build(options, chosen, checked, fit)
+    mean = (shares * scores).sum(axis=1)
+    names = (found.classes, found.items)
+    return LabelCalibration(chosen, mean, chosen.n_classes(checked), fitted, *names, target=wanted)
+
+
+def as_target(target: Any) -> Target:
+    """Check whose label is to be covered."""
+    if not isinstance(target, str):
+        return as_probability(target, "target")
+    if target not in ("annotator", "majority"):
+        raise ValueError(f"target must be 'annotator', 'majority' or a share such as 0.8, but is {target!r}.")
+    return target  # type: ignore[return-value]
+
+
+def labels_that_count(shares: FloatArray, scores: FloatArray, target: Target) -> FloatArray:
+    """Return how much each label of an item counts, (n, K), rows that sum to one.
+
+    For an annotator asked at random, that is its share of the votes; for the majority, one for the label with most. For
+    a share of the annotators it is one for the label whose score a threshold must reach to let so many votes in.
+    """
+    if target == "annotator":
+        return shares
+    if target == "majority":
+        top = shares == shares.max(axis=1, keepdims=True)
+        return top / top.sum(axis=1, keepdims=True)
+    order = np.argsort(scores, axis=1, kind="stable")
+    reached = np.cumsum(np.take_along_axis(shares, order, axis=1), axis=1) >= target - ROUNDING
+    last = np.take_along_axis(order, reached.argmax(axis=1)[:, None], axis=1)
+    return (np.arange(shares.shape[1]) == last).astype(np.float64)
+
+
+def majority_labels(sets: CredalSet) -> LabelSets:
+    r"""Return the labels that some member of each set makes the most probable one (E-admissible labels).
+
+    If the set contains λ with probability 1 − α, then with at least that probability its labels contain *every* most
+    probable label of λ: each is optimal under the member λ itself. Nothing follows for a label that an annotator gives:
+    a set that is sure of (0.6, 0.4) keeps one label, and four annotators in ten give the other.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        Predicted sets. Made by plain calibration they cover the majority of recorded votes; made with a noise model,
+        the majority behind the votes.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> majority_labels(TotalVariation().region([[0.6, 0.4, 0.0], [0.5, 0.4, 0.1]], 0.08)).names()
+    [[0], [0, 1]]
+    """
+    return LabelSets(sets.decide("e-admissible"), sets.classes, sets.items)
+
+
+def annotator_labels(sets: CredalSet, share: float = 0.9) -> LabelSets:
+    r"""Return few labels that together hold at least a share of the votes under *every* member of each set.
+
+    If the set contains λ with probability 1 − α, then with at least that probability *this item's* annotators give a
+    label of the set with probability ``share`` or more, and so for every share at once: one credal set answers them
+    all. Where one share is enough, and that of recorded votes, ``labels.conformalize(..., target=share)`` has smaller
+    sets. An annotator asked at random gives a label of the set with probability at least
+    $(1 - \alpha) \cdot \text{share}$.
+
+    Labels are added from the largest mean of lower and upper probability on, until the lower probability of all
+    together reaches the share. That gives the fewest labels for balls of total variation, and few for others.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        Predicted sets. An empty one has no labels.
+    share : float
+        Share of the annotators, in (0, 1).
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> annotator_labels(TotalVariation().region([[0.6, 0.4, 0.0], [0.95, 0.05, 0.0]], 0.03)).names()
+    [[0, 1], [0]]
+    """
+    wanted = as_probability(share, "share") - TIE
+    members = np.zeros((len(sets), sets.n_classes), dtype=bool)
+    asked = np.flatnonzero(~sets.is_empty())
+    lower, upper = sets[asked].envelope()
+    order = np.argsort(-(lower + upper), axis=1, kind="stable")
+    for place in range(sets.n_classes):
+        if not len(asked):
+            break
+        members[asked, order[:, place]] = True
+        short = sets[asked].lower_expectation(members[asked].astype(float)) < wanted
+        asked, order = asked[short], order[short]
+    return LabelSets(members, sets.classes, sets.items)

@@ -1,0 +1,108 @@
+"""Certified brackets of the smallest and the largest entropy of any convex region, from its support function.
+
+No distribution between the envelopes has less entropy than the increments of the least concave majorant of the largest
+partial sums (majorisation), and none has more than the most even one. Frank–Wolfe steps raise the entropy of a member
+and bound what is left; members at the peaks of the likeliest classes, moved downhill, come close to the smallest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from credalset._parallel import gather_blocks
+from credalset._typing import BoolArray, FloatArray
+from credalset.sets.box import majorization_bound, most_even
+from credalset.sets.roots import bisect
+from credalset.simplex import entropy_of_valid
+
+if TYPE_CHECKING:
+    from credalset.sets.geometry import Entropies, Geometry
+
+CLIMBS, DESCENTS, PEAKS = 40, 4, 3  # steps up, steps down, and how many of the likeliest classes to start down from
+CLOSE = 1e-9  # nats below which a bracket is tight enough
+TINY = np.finfo(float).tiny
+
+
+def bracket(geometry: Geometry) -> Entropies:
+    """Bracket the smallest and the largest entropy of each region."""
+    from credalset.sets.geometry import Entropies
+
+    def one_block(rows: slice) -> tuple[FloatArray, ...]:
+        part = geometry[rows]
+        lower, upper = part.envelope()
+        most, reached = climb(part, lower, upper)
+        least = majorization_bound(lower, upper)
+        found = np.minimum(descend(part), reached)
+        return least, np.maximum(found - least, 0.0), most, np.maximum(most - reached, 0.0)
+
+    return Entropies(*gather_blocks(one_block, len(geometry), CLIMBS * geometry.n_classes))
+
+
+def climb(geometry: Geometry, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return a bound on the largest entropy, and the entropy of a member that comes close to it, (N,) each.
+
+    Steps go toward the member v that looks best from λ, or move weight to it from the worst of those that λ is made
+    of (Lacoste-Julien and Jaggi, 2015). The gap max_v ⟨∇H(λ), v − λ⟩ bounds what is left.
+    """
+    n, k = geometry.center.shape
+    uniform = np.full((n, k), 1.0 / k)
+    share = np.minimum(geometry.ray_length((uniform - geometry.center)[:, None])[:, 0], 1.0)
+    share = np.where(np.isfinite(share), share, 0.0)
+    point = geometry.center + share[:, None] * (uniform - geometry.center)
+    bound = entropy_of_valid(most_even(lower, upper))
+    members, weights = np.zeros((CLIMBS + 1, n, k)), np.zeros((CLIMBS + 1, n))
+    members[0], weights[0] = point, 1.0
+    active = np.flatnonzero(bound - entropy_of_valid(point) > CLOSE)
+    for step in range(1, CLIMBS + 1):
+        if len(active) == 0:
+            break
+        current = point[active]
+        slope = -np.log(np.maximum(current, TINY))
+        slope = np.minimum(slope, 50.0)  # where λ is next to zero: any slope below the true one keeps the step uphill
+        value, vertex = geometry[active].support(-np.log(np.maximum(current, TINY)))
+        gap = value + (current * np.log(np.maximum(current, TINY))).sum(axis=1)
+        bound[active] = np.minimum(bound[active], entropy_of_valid(current) + np.maximum(gap, 0.0))
+        used, weight = members[:step, active], weights[:step, active]
+        worth = np.where(weight > 0, (used * slope).sum(axis=2), np.inf)
+        worst, rows = worth.argmin(axis=0), np.arange(len(active))
+        toward, swap = vertex - current, weight[worst, rows][:, None] * (vertex - used[worst, rows])
+        t, s = _line_search(current, toward), _line_search(current, swap)
+        moved, swapped = (np.maximum(current + a[:, None] * d, 0.0) for a, d in ((t, toward), (s, swap)))
+        swaps = entropy_of_valid(swapped) > entropy_of_valid(moved)
+        taken = s * weight[worst, rows]
+        weights[:step, active] = weight * np.where(swaps, 1.0, 1.0 - t)
+        weights[worst, active] -= np.where(swaps, taken, 0.0)
+        members[step, active], weights[step, active] = vertex, np.where(swaps, taken, t)
+        point[active] = np.where(swaps[:, None], swapped, moved)
+        active = active[bound[active] - entropy_of_valid(point[active]) > CLOSE]
+    return bound, np.minimum(entropy_of_valid(point), bound)
+
+
+def _line_search(point: FloatArray, step: FloatArray) -> FloatArray:
+    """Return t in [0, 1] that maximises H(point + t·step), by bisection on the (falling) derivative."""
+
+    def falls(t: FloatArray) -> BoolArray:
+        return np.asarray((step * np.log(np.maximum(point + t[:, None] * step, TINY))).sum(axis=1) >= 0)
+
+    low, high = bisect(falls, np.zeros(len(point)), np.ones(len(point)), steps=40)
+    return np.asarray(0.5 * (low + high))
+
+
+def descend(geometry: Geometry) -> FloatArray:
+    """Return the entropy of the best of a few members, (N,): from peaks of the likeliest classes follow the slope.
+
+    Entropy is concave, so the minimiser of its linearisation over the region never has more entropy.
+    """
+    n, k = geometry.center.shape
+    likely = np.argsort(-geometry.center, axis=1, kind="stable")
+    best = np.full(n, np.inf)
+    for rank in range(min(k, PEAKS)):
+        slope = np.zeros((n, k))
+        slope[np.arange(n), likely[:, rank]] = 1.0
+        for _ in range(DESCENTS):
+            point = geometry.support(slope)[1]
+            best = np.minimum(best, entropy_of_valid(point))
+            slope = np.log(np.maximum(point, TINY))
+    return best

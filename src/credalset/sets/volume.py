@@ -1,0 +1,219 @@
+r"""Volumes by rays from the centre: an unbiased estimate with a standard error, for any star-shaped region.
+
+Write d = K − 1. In polar coordinates about the centre g, a region that is star-shaped about g has the volume
+$\int \rho(u)^d / d \, du$ over directions u, with ρ(u) the length of the ray inside the region. Directions are drawn by
+drawing a point from a Dirichlet q and pointing at it. The density of that direction is $\int_0^T q(g + t u) t^{d-1} dt$
+with T(u) the distance to the edge of the simplex, hence
+
+$$V = E\Bigl[ \int_0^\rho t^{d-1} dt \Big/ \int_0^T q(g + t u) t^{d-1} dt \Bigr].$$
+
+Any q gives an unbiased estimate; one that resembles the region gives a good one. Here q = Dirichlet(1 + κ g), which
+respects the edge of the simplex where g has small entries, and κ is chosen per region with draws that are then thrown
+away. With κ = 0 the ratio is (ρ / T)^d ≤ 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from credalset._parallel import row_blocks
+from credalset._typing import BoolArray, FloatArray
+from credalset.sets.roots import among, bisect, newton
+
+if TYPE_CHECKING:
+    from credalset.sets.geometry import Geometry
+
+PILOT_RAYS = 64
+UNIFORM_FROM = 0.25  # share of the simplex from which uniform rays, whose terms are at most one, do well
+DROP = 32.0  # logarithm of what an integrand may fall to before it no longer counts
+LARGEST_SHARPNESS = 1e8  # beyond, the normaliser of the Dirichlet cancels away digits that no error accounts for
+HONEST = 0.25  # relative standard error beyond which a few rays make up the estimate and its error is not known
+ELEMENTS = 1 << 21  # numbers held at a time
+
+
+class Rays(NamedTuple):
+    """Rays from the centres: directions (N, M, K), their length inside the region and log weights, (N, M).
+
+    The mean of the weights of a region is an unbiased estimate of its share of the simplex.
+    """
+
+    directions: FloatArray
+    reach: FloatArray
+    log_weights: FloatArray
+
+
+def edge_distance(origin: FloatArray, directions: FloatArray) -> FloatArray:
+    """Return sup{t : origin + t·direction ≥ 0} for directions (…, K) that sum to zero; 0 for the direction zero."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.where(directions < 0, origin / -directions, np.inf).min(axis=-1)
+    return np.where(np.isinf(ratio), 0.0, ratio)
+
+
+def ray_length(geometry: Geometry, directions: FloatArray) -> FloatArray:
+    """Return sup{t : centre + t·direction in region ∩ simplex}, (N, M), by bisection on the divergence."""
+    origin = geometry.center[:, None, :]
+    edge = edge_distance(origin, directions)
+
+    def outside(t: FloatArray) -> BoolArray:
+        points = np.maximum(origin + t[..., None] * directions, 0.0)
+        return np.asarray(geometry.divergence(points) > geometry.radius[:, None])
+
+    return bisect(outside, np.where(outside(edge), 0.0, edge), edge, steps=60, by_scale=True)[0]
+
+
+def estimate(geometry: Geometry, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+    """Return the logarithm of each region's share of the simplex, its standard error, and how it was found.
+
+    Two classes are exact. The error is ``+inf`` where the rays disagree so much that it is not known.
+    """
+    n, k = geometry.center.shape
+    if k == 2:
+        both_ways = np.broadcast_to([[1.0, -1.0], [-1.0, 1.0]], (n, 2, 2))
+        with np.errstate(divide="ignore"):
+            return np.log(geometry.ray_length(both_ways).sum(axis=1)), np.zeros(n), "exact"
+    value, error = np.full(n, -np.inf), np.zeros(n)
+    proper = np.flatnonzero(geometry.radius > 0)  # a single point has no volume
+    for block in row_blocks(len(proper), n_rays * k, ELEMENTS):
+        rows = proper[block]
+        rays = weighted_rays(geometry[rows], n_rays, generator)
+        value[rows], error[rows] = log_mean(rays.log_weights)
+    return value, np.where(error > HONEST, np.inf, error), "estimate"
+
+
+def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return log of the mean of exp(terms) over the last axis, and its standard error (relative, to first order)."""
+    n = terms.shape[-1]
+    with np.errstate(divide="ignore"):
+        logs = np.asarray(logsumexp(terms, axis=-1)) - np.log(n)
+    values = np.exp(terms - np.where(np.isfinite(logs), logs, 0.0)[..., None])
+    return logs, values.std(axis=-1, ddof=1) / np.sqrt(n)
+
+
+def weighted_rays(geometry: Geometry, n_rays: int, generator: np.random.Generator) -> Rays:
+    """Draw rays whose weights estimate the volume: uniform ones for regions that fill much of the simplex."""
+    pilot = draw_rays(geometry, np.zeros(len(geometry)), PILOT_RAYS, generator)
+    large = log_mean(pilot.log_weights)[0] > np.log(UNIFORM_FROM)
+    return draw_rays(geometry, np.where(large, 0.0, choose_sharpness(geometry, generator)), n_rays, generator)
+
+
+def choose_sharpness(geometry: Geometry, generator: np.random.Generator) -> FloatArray:
+    """Pick κ per region so that half the Dirichlet draws lie within 0.7 of the radius, (N,); zero for large regions."""
+    goal = 0.7 * geometry.radius
+
+    def is_narrow(log_sharpness: FloatArray) -> BoolArray:
+        draws = _dirichlet(geometry.center, np.exp(log_sharpness), PILOT_RAYS, generator)
+        return np.asarray(np.median(geometry.divergence(draws), axis=1) <= goal)
+
+    low, high = np.full(len(geometry), np.log(0.1)), np.full(len(geometry), np.log(LARGEST_SHARPNESS))
+    large = is_narrow(low)
+    low, high = bisect(is_narrow, low, high, steps=16)
+    return np.where(large, 0.0, np.exp(0.5 * (low + high)))
+
+
+def _dirichlet(center: FloatArray, sharpness: FloatArray, n: int, generator: np.random.Generator) -> FloatArray:
+    """Draw from Dirichlet(1 + sharpness·centre), (N, n, K)."""
+    concentration = (1.0 + sharpness[:, None] * center)[:, None, :]
+    draws = generator.standard_gamma(np.broadcast_to(concentration, (len(center), n, center.shape[1])))
+    return np.asarray(draws / draws.sum(axis=-1, keepdims=True))
+
+
+def draw_rays(geometry: Geometry, sharpness: FloatArray, n_rays: int, generator: np.random.Generator) -> Rays:
+    """Draw rays toward Dirichlet points; each ray's weight is its unbiased estimate of the share of the simplex."""
+    center, k = geometry.center[:, None, :], geometry.n_classes
+    toward = _dirichlet(geometry.center, sharpness, n_rays, generator) - center
+    # The entries sum to zero; the one of the largest class is the least precise, and follows from the others.
+    rows, top = np.arange(len(geometry)), geometry.center.argmax(axis=1)
+    toward[rows, :, top] = 0.0
+    toward[rows, :, top] = -toward.sum(axis=-1)
+    scale = np.abs(toward).max(axis=-1, keepdims=True)
+    aimed = scale > 1e-13  # a ray toward the centre itself has no direction
+    some_direction = np.zeros(k)
+    some_direction[:2] = 1.0, -1.0
+    directions = np.where(aimed, toward / np.where(aimed, scale, 1.0), some_direction)
+    reach, edge = geometry.ray_length(directions), edge_distance(center, directions)
+    excess = sharpness[:, None] * geometry.center
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = (k - 1) * np.log(edge) - np.log(k - 1)  # the integral for a flat q
+        curved = np.flatnonzero(sharpness > 0)
+        for block in row_blocks(len(curved), 2 * n_rays * k):
+            some = curved[block]
+            density[some] = _log_integral(directions[some], edge[some], geometry.center[some], excess[some])
+        density += (gammaln(k + excess.sum(axis=-1)) - gammaln(1.0 + excess).sum(axis=-1))[:, None]
+        terms = (k - 1) * np.log(reach) - np.log(k - 1) - density + gammaln(k)
+    return Rays(directions, reach, np.where(aimed[..., 0], terms, -np.inf))
+
+
+def _quadrature(n: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss–Legendre on [−1, 1] through a smooth step, which tames fractional powers at both ends."""
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    u = 0.5 * (1.0 + nodes)
+    return 2.0 * u**3 * (10.0 - 15.0 * u + 6.0 * u**2) - 1.0, weights * 30.0 * (u * (1.0 - u)) ** 2
+
+
+NODES, WEIGHTS = _quadrature(48)
+
+
+def _log_integral(directions: FloatArray, edge: FloatArray, center: FloatArray, excess: FloatArray) -> FloatArray:
+    """Log of ∫₀^edge ∏ x_k(t)^{excess_k} t^{K−2} dt for each ray, with x(t) = centre + t·direction, (N, M).
+
+    The logarithm of the integrand is concave: find its peak, go as far as it has fallen by `DROP` on both sides, and
+    integrate there by Gauss–Legendre. Inside, classes come first.
+    """
+    n, m, k = directions.shape
+    rows = np.flatnonzero(edge.ravel() > 0)
+    d, far = np.ascontiguousarray(directions.reshape(-1, k)[rows].T), edge.ravel()[rows]
+    g, a = (np.ascontiguousarray(array[rows // m].T) for array in (center, excess))
+    g, d = np.where(a > 0, g, 1.0), np.where(a > 0, d, 0.0)  # the others add nothing
+
+    def log_integrand(t: FloatArray, g: FloatArray, d: FloatArray, a: FloatArray) -> FloatArray:
+        logs = np.log(np.maximum(g + t * d, 0.0))
+        logs *= a
+        return np.asarray(logs.sum(axis=0) + (k - 2) * np.log(t))
+
+    def fall(t: FloatArray, g: FloatArray, d: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+        ratio = d / np.maximum(g + t * d, 1e-300)
+        pull = a * ratio
+        return -pull.sum(axis=0) - (k - 2) / t, (pull * ratio).sum(axis=0) + (k - 2) / (t * t)
+
+    with np.errstate(all="ignore"):
+        start = np.minimum(np.sqrt((k - 2) / (a * (d / g) ** 2).sum(axis=0)), 0.5 * far)  # powers start out balanced
+        peak = newton(fall, (g, d, a), np.zeros_like(far), far, start, 1e-4 * start)
+        top = log_integrand(peak, g, d, a)
+        width = np.sqrt(2.0 * DROP / fall(peak, g, d, a)[1])
+        width = np.where(width > 0, np.minimum(width, far), far)
+        low, high = (_window_end(log_integrand, (g, d, a), peak, width, top - DROP, end) for end in (0.0 * far, far))
+        half, middle = 0.5 * (high - low), 0.5 * (high + low)
+        total = np.zeros_like(far)
+        for node, weight in zip(NODES, WEIGHTS, strict=True):
+            total += weight * np.exp(log_integrand(middle + half * node, g, d, a) - top)
+        result = np.full(n * m, -np.inf)
+        result[rows] = np.log(total) + top + np.log(half)
+    return result.reshape(n, m)
+
+
+def _window_end(
+    log_integrand: Callable[..., FloatArray],
+    data: Sequence[FloatArray],
+    peak: FloatArray,
+    width: FloatArray,
+    level: FloatArray,
+    end: FloatArray,
+) -> FloatArray:
+    """Step away from the peak, further each time, until the integrand is below the level or the end is reached."""
+    result, rows = end.copy(), np.arange(len(end))
+    for _ in range(200):
+        t = peak + np.where(end > peak, width, -width)
+        is_open = np.abs(t - peak) < np.abs(end - peak)
+        rows, t, peak, width, level, end = among(is_open, rows, t, peak, width, level, end)
+        data = among(is_open, *data)
+        low = log_integrand(t, *data) < level
+        result[rows[low]] = t[low]
+        rows, peak, width, level, end = among(~low, rows, peak, 1.3 * width, level, end)
+        data = among(~low, *data)
+        if not len(rows):
+            break
+    return result

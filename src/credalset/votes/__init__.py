@@ -1,0 +1,8 @@
+"""Annotations: votes of annotators on items, label distributions, agreement and names."""
+
+from __future__ import annotations
+
+from credalset.votes.agreement import Agreement
+from credalset.votes.annotations import Annotations
+
+__all__ = ["Agreement", "Annotations"]

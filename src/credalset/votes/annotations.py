@@ -1,0 +1,469 @@
+"""Votes in, label distributions out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+import numpy as np
+
+from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
+from credalset._validation import as_counts, check_choice
+from credalset.exceptions import need
+from credalset.votes.agreement import Agreement, measure_agreement
+from credalset.votes.counting import Ballots, LabelOptions, Options, count_votes, find_classes, texts
+from credalset.votes.names import Names, as_names, class_names, find_rows, item_names, join_names, take_names
+from credalset.votes.tables import long_table, melt, records_table
+
+__all__ = ["Annotations"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Annotations:
+    r"""Annotation counts of n items over K classes, and the label distributions they estimate.
+
+    With $c_{ik}$ votes for class k on item i, the label distribution of the item is the share of votes
+    $\lambda_{ik} = c_{ik} / \sum_j c_{ij}$. Build instances with `from_table`, `from_wide`, `from_records`,
+    `from_counts` or `read`. Every source becomes a long table with a row per vote, which `from_table` counts. Votes
+    that are dropped or overruled are counted: in one warning, and in `notes`.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n, K)
+        Votes per item and class; read-only.
+    classes, items : tuple or None
+        Names of the columns and of the rows; None where nobody named them.
+    workers : tuple or None
+        Names of the annotators in order of first appearance, None if they are not known.
+    scale : tuple of K numbers or None
+        Positions of the classes on an ordinal scale, for ``Wasserstein(positions=votes.scale)``; None without a scale.
+    notes : tuple of str
+        What was dropped, overruled or renamed, with counts.
+    origin : str or None
+        The file that was read, and as what.
+    ballots : Ballots or None
+        Who voted for what, None if only counts are known; `table` spells it out.
+
+    Examples
+    --------
+    >>> from credalset import Annotations
+    >>> table = {
+    ...     "task": ["t1", "t1", "t1", "t2", "t2"],
+    ...     "worker": ["ann", "bob", "eve", "ann", "bob"],
+    ...     "label": ["cat", "dog", "cat", "dog", "dog"],
+    ... }
+    >>> votes = Annotations.from_table(table)
+    >>> votes
+    Annotations(2 items, 2 classes: 'cat', 'dog'; 5 votes, 2 to 3 per item)
+    >>> votes.distributions.round(2)
+    array([[0.67, 0.33],
+           [0.  , 1.  ]])
+    """
+
+    counts: IntArray
+    classes: Names | None = None
+    items: Names | None = None
+    workers: Names | None = None
+    scale: tuple[float, ...] | None = None
+    notes: tuple[str, ...] = ()
+    origin: str | None = None
+    ballots: Ballots | None = None
+
+    def __post_init__(self) -> None:
+        counts = np.array(self.counts, dtype=np.int64)
+        counts.setflags(write=False)
+        object.__setattr__(self, "counts", counts)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        task: Hashable | None = None,
+        worker: Hashable | None = None,
+        label: Hashable | None = None,
+        time: Hashable | None = None,
+        classes: Iterable[Hashable] | None = None,
+        scale: Any = None,
+        rename: Mapping[Any, Hashable] | None = None,
+        tidy: bool = False,
+        empty: Iterable[Any] = (),
+        unknown: str = "error",
+        dayfirst: bool | None = None,
+    ) -> Self:
+        """Count the votes of a long table with one row per vote (the crowd-kit convention).
+
+        Rows without a task or a label (None, NaN, empty text) are dropped. A worker's later vote on a task overrules
+        the earlier one: by time, if there is such a column, else by the order of the rows. Rows without a worker count
+        as votes of different workers. All of this is counted in `notes`, and in one warning.
+
+        Parameters
+        ----------
+        table : pandas, polars or pyarrow table, mapping of columns, or list of rows
+            Rows are dicts, or tuples (task, worker, label).
+        task, worker, label, time : column names, optional
+            By default the columns called task, item or id; worker, annotator, rater or user; label, annotation, rating
+            or answer; time, timestamp, created_at or date (``credalset.votes.tables.SYNONYMS`` lists all names).
+        classes : iterable, optional
+            Labels in column order. By default the categories of a categorical column, else the labels found, sorted.
+        scale : iterable, mapping or bool, optional
+            Labels in the order of an ordinal scale; or their positions, ``{"low": 0, "high": 1}``; True: the classes
+            are levels in their order. By default so for ordered categories. Levels that are numbers stand at these
+            numbers, others at 0, 1, 2, …
+        rename : mapping, optional
+            New names of labels by old ones; labels that get the same name are merged.
+        tidy : bool
+            Read labels in lower case with single spaces, before they are renamed; spelled as in ``classes``.
+        empty : iterable
+            Further values that mark a row without a label, such as "?" or -1.
+        unknown : {"error", "drop"}
+            Votes for none of the classes, or for several at once: raise, or drop and count them.
+        dayfirst : bool, optional
+            How to read dates that are not ISO 8601: 02.01.2025 is in January if True, in February if False.
+
+        Examples
+        --------
+        >>> rows = [("t1", "ann", "cat"), ("t1", "ann", "dog"), ("t2", "bob", "dog")]
+        >>> votes = Annotations.from_table(rows, classes=["dog", "cat"])
+        >>> votes.counts
+        array([[1, 0],
+               [1, 0]])
+        >>> votes.notes
+        ("1 vote overruled by the worker's later vote on the same task, by the order of the rows",)
+        """
+        options = Options(classes, scale, rename, tidy, empty, unknown, dayfirst)
+        names = {"task": task, "worker": worker, "label": label, "time": time}
+        counted = count_votes(long_table(table, names), options)
+        return cls(**{each.name: getattr(counted, each.name) for each in fields(counted)})
+
+    @classmethod
+    def from_wide(
+        cls,
+        table: Any,
+        *,
+        task: Hashable | None = None,
+        worker: Iterable[Hashable] | None = None,
+        **options: Unpack[LabelOptions],
+    ) -> Self:
+        """Count the votes of a wide table: a row per item, a column per annotator, labels in the cells.
+
+        This is cleanlab's shape. Empty cells (None, NaN, masked, empty text) are not votes.
+
+        Parameters
+        ----------
+        table : pandas, polars or pyarrow table, mapping of columns, 2-d array or list of rows
+            The columns are the annotators.
+        task : column name, optional
+            The column that names the items. By default one called task, item or id; else the index of a pandas frame.
+            Items without names keep their positions, also those without votes.
+        worker : iterable of column names, optional
+            The annotators. By default every other column.
+        **options
+            ``classes``, ``scale``, ``rename``, ``tidy``, ``empty`` and ``unknown``, as in `from_table`.
+
+        Examples
+        --------
+        >>> nan = float("nan")
+        >>> Annotations.from_wide([[0, 0, nan], [1, nan, 2]]).counts
+        array([[2, 0, 0],
+               [0, 1, 1]])
+        """
+        return cls.from_table(melt(table, task, worker), **options)
+
+    @classmethod
+    def from_records(cls, records: Any, **options: Unpack[LabelOptions]) -> Self:
+        """Count votes that come as plain Python: a list of votes, or labels or counts by item.
+
+        Parameters
+        ----------
+        records : list of dicts, or dict by item
+            Votes such as ``{"task": "t1", "worker": "ann", "label": "cat"}``; or, by item, lists of labels or dicts of
+            counts.
+        **options
+            As in `from_table`.
+
+        Examples
+        --------
+        >>> Annotations.from_records({"t1": {"cat": 3, "dog": 1}, "t2": {"dog": 2}}).counts
+        array([[3, 1],
+               [0, 2]])
+        >>> Annotations.from_records({"t1": ["cat", "cat", "dog"], "t2": ["dog"]})
+        Annotations(2 items, 2 classes: 'cat', 'dog'; 4 votes, 1 to 3 per item)
+        """
+        return cls.from_table(records_table(records) if isinstance(records, Mapping) else list(records), **options)
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Any,
+        *,
+        classes: Iterable[Hashable] | None = None,
+        items: Iterable[Hashable] | None = None,
+        scale: Any = None,
+    ) -> Self:
+        """Wrap a matrix of counts (n, K). Items without votes stay, as rows of zeros.
+
+        Parameters
+        ----------
+        counts : array-like or data frame of shape (n, K)
+            Whole numbers. The columns of a data frame name the classes, the index of a pandas frame the items.
+        classes, items : iterable, optional
+            Names of columns and rows, where the table has none.
+        scale : iterable, mapping or bool, optional
+            An ordinal scale, as in `from_table`.
+
+        Examples
+        --------
+        >>> Annotations.from_counts([[3, 1], [0, 5]], classes=["no", "yes"])
+        Annotations(2 items, 2 classes: 'no', 'yes'; 9 votes, 4 to 5 per item)
+        """
+        matrix = as_counts(counts, "counts", may_be_none=True)
+        names = {"classes": class_names(counts, "counts"), "items": item_names(counts)}
+        for name, given, size in (("classes", classes, matrix.shape[1]), ("items", items, matrix.shape[0])):
+            names[name] = names[name] if given is None else as_names(given)
+            found = names[name] or ()
+            if found and (len(found) != size or len(set(found)) < size):
+                raise ValueError(f"{name} must hold {size} different names, but is {join_names(found)}.")
+        positions = None
+        if scale is not None and scale is not False:
+            levels = names["classes"] or tuple(range(matrix.shape[1]))
+            named, values = find_classes((), levels, False, Options(levels, scale))
+            position = dict(zip(named, values or (), strict=True))
+            positions = tuple(position[level] for level in levels)
+        return cls(counts=matrix.astype(np.int64), classes=names["classes"], items=names["items"], scale=positions)
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        kind: str | None = None,
+        *,
+        task: str | None = None,
+        worker: Any = None,
+        label: str | None = None,
+        time: str | None = None,
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        **options: Unpack[LabelOptions],
+    ) -> Self:
+        r"""Read the votes in a table or in an export of an annotation tool.
+
+        Tasks, workers and labels are the texts that stand in the file: "1.1" is not "1.10", "007" keeps its zeros, "NA"
+        is a name. Only an empty cell is missing.
+
+        Parameters
+        ----------
+        path : path
+            A file (CSV, TSV, JSON, JSON Lines, Parquet; compressed or not), a folder, a pattern or a zip archive.
+        kind : str, optional
+            "label-studio", "label-studio-min", "doccano", "argilla", "lists", "prodigy", "lewidi", "crowd-kit", "long"
+            or "wide". An export is recognised by its structure; other tables are long unless ``kind="wide"``.
+        task, worker, label, time : str, optional
+            Columns of a table, or fields of a record ("data.uid"); ``label`` is also the question of an export that has
+            several. A wide table takes a list of columns as ``worker``.
+        encoding, delimiter : str, optional
+            Of text files; found from the file by default.
+        **options
+            ``classes``, ``scale``, ``rename``, ``tidy``, ``empty``, ``unknown`` and ``dayfirst``, as in `from_table`.
+
+        Examples
+        --------
+        >>> path = Path(getfixture("tmp_path")) / "votes.csv"
+        >>> _ = path.write_text("item,rater,rating\na,1,good\na,2,bad\nb,1,good\n")
+        >>> votes = Annotations.read(path)
+        >>> votes.items, votes.origin
+        (('a', 'b'), 'votes.csv, read as long')
+        """
+        from credalset.votes.exports import read_votes
+
+        names = {"task": task, "worker": worker, "label": label, "time": time}
+        long, origin = read_votes(path, kind, names, encoding, delimiter)
+        options |= {"classes": texts(options.get("classes")), "scale": texts(options.get("scale"))}
+        return replace(cls.from_table(long, **options), origin=origin)
+
+    @property
+    def distributions(self) -> FloatArray:
+        """Share of votes per item and class, float64 of shape (n, K); refuses items without votes."""
+        totals = self.counts.sum(axis=1)
+        empty = np.flatnonzero(totals == 0)
+        if len(empty):
+            which = empty[:3] if self.items is None else [self.items[row] for row in empty[:3]]
+            raise ValueError(
+                f"{len(empty)} items have no votes (first: {join_names(which)}) and so no label distribution. Leave "
+                "them out: votes.drop_empty()."
+            )
+        shares: FloatArray = self.counts / totals[:, None]
+        return shares
+
+    @property
+    def n_votes(self) -> IntArray:
+        """Votes per item, shape (n,)."""
+        votes: IntArray = self.counts.sum(axis=1)
+        return votes
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.counts.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of items and classes, (n, K)."""
+        return len(self), self.n_classes
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, 2."""
+        return 2
+
+    @property
+    def table(self) -> dict[str, list[Any]]:
+        """The votes that count as a long table: columns task, worker, label and time, the last where it is known."""
+        if self.ballots is None:
+            raise ValueError("votes made from counts have no long table: who voted for what is not known.")
+        names = (self.items or range(len(self)), (*(self.workers or ()), None), self.classes or range(self.n_classes))
+        codes = self.ballots.codes.T.tolist()
+        columns = [[known[code] for code in column] for known, column in zip(names, codes, strict=True)]
+        found = dict(zip(("task", "worker", "label"), columns, strict=True))
+        return found if self.ballots.times is None else found | {"time": self.ballots.times.tolist()}
+
+    def agreement(self, *, level: float = 0.95, n_resamples: int = 1000, random_state: RandomState = 0) -> Agreement:
+        """Measure how much the annotators agree: overall, per class and, where they are known, per annotator.
+
+        Parameters
+        ----------
+        level, n_resamples, random_state
+            Confidence level of the intervals (percentiles over resampled items), number of resamples (0: no intervals)
+            and their seed.
+
+        Examples
+        --------
+        >>> votes = Annotations.from_counts([[3, 0], [2, 1], [0, 3], [0, 3]], classes=["no", "yes"])
+        >>> round(votes.agreement().alpha, 3)
+        0.686
+        """
+        return measure_agreement(self, level, n_resamples, random_state)
+
+    def drop_empty(self) -> Annotations:
+        """Leave out the items without votes."""
+        return self[self.counts.any(axis=1)]
+
+    def select(self, items: Iterable[Hashable]) -> Annotations:
+        """Take items by name, in the order given; all must be there. ``votes[...]`` takes them by position.
+
+        Examples
+        --------
+        >>> votes = Annotations.from_counts([[1, 1], [0, 3]], items=["a", "b"])
+        >>> votes.select(["b"]).counts
+        array([[0, 3]])
+        """
+        return self[find_rows(items, self.items)]
+
+    def align(self, items: Iterable[Hashable]) -> Annotations:
+        """Put the votes into the order of the items given: ``votes.align(X.index).counts`` has the rows of X.
+
+        Items without votes become rows of zeros, votes on other items are dropped; both are counted in `notes`.
+
+        Examples
+        --------
+        >>> votes = Annotations.from_counts([[1, 1], [0, 3]], items=["a", "b"])
+        >>> votes.align(["b", "c", "a"]).counts
+        array([[0, 3],
+               [0, 0],
+               [1, 1]])
+        """
+        wanted, known = as_names(items), set(self.items or ())
+        there = np.array([name in known for name in wanted], dtype=bool)
+        if not there.any():
+            here = join_names(self.items or (), 3)
+            raise ValueError(f"items ({join_names(wanted, 3)}) has none of the items that have votes ({here}).")
+        found = self.select(name for name in wanted if name in known)
+        notes = [f"{(~there).sum()} items without votes"] * (not there.all())
+        others = len(known - set(wanted))
+        notes += [f"votes on {others} other items dropped"] * bool(others)
+        counts = np.zeros((len(wanted), self.n_classes), dtype=np.int64)
+        counts[there] = found.counts
+        ballots = None if found.ballots is None else found.ballots.renumber(np.flatnonzero(there))
+        return replace(found, counts=counts, items=wanted, notes=(*self.notes, *notes), ballots=ballots)
+
+    def reorder(self, classes: Iterable[Hashable]) -> Annotations:
+        """Put the columns into the order of the classes given; further classes get columns of zeros.
+
+        Examples
+        --------
+        >>> Annotations.from_counts([[3, 1]], classes=["no", "yes"]).reorder(["yes", "maybe", "no"]).counts
+        array([[1, 0, 3]])
+        """
+        wanted, own = as_names(classes), self.classes or tuple(range(self.n_classes))
+        missing = [name for name in own if name not in set(wanted)]
+        if missing or len(set(wanted)) < len(wanted):
+            raise ValueError(f"classes must hold {join_names(own, 8)}, each once, but is {join_names(wanted, 8)}.")
+        if self.scale is not None and len(wanted) > len(own):
+            raise ValueError(f"classes must hold the levels of the scale, {join_names(own, 8)}, and no others.")
+        position = {name: k for k, name in enumerate(wanted)}
+        columns = np.array([position[name] for name in own], dtype=np.int64)
+        counts = np.zeros((len(self), len(wanted)), dtype=np.int64)
+        counts[:, columns] = self.counts
+        ballots = None if self.ballots is None else self.ballots.relabel(columns)
+        scale = take_names(self.scale, np.argsort(columns))
+        return replace(self, counts=counts, classes=wanted, ballots=ballots, scale=scale)
+
+    def to_frame(self, values: str = "counts") -> Any:
+        """Return a pandas frame: "counts" or "distributions" of items by classes, or "votes", one per row.
+
+        Examples
+        --------
+        >>> Annotations.from_counts([[3, 1], [0, 2]], classes=["no", "yes"], items=["a", "b"]).to_frame()
+              no  yes
+        item
+        a      3    1
+        b      0    2
+        """
+        check_choice(values, "values", ("counts", "distributions", "votes"))
+        pandas = need("pandas")
+        if values == "votes":
+            return pandas.DataFrame(self.table)
+        index = pandas.Index(list(self.items or range(len(self))), name="item", tupleize_cols=False)
+        columns = pandas.Index(list(self.classes or range(self.n_classes)), tupleize_cols=False)
+        return pandas.DataFrame(getattr(self, values), index, columns)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """Return the counts."""
+        return np.array(self.counts, dtype=dtype)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, key: Any) -> Annotations:
+        """Take items by position: an int, a slice, a boolean mask or an array of ints."""
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:  # as scikit-learn takes rows of arrays
+            key = key[0]
+        if not isinstance(key, slice):
+            key = np.asarray(key) if np.size(key) else np.zeros(0, dtype=np.int64)
+            if key.dtype.kind not in "biu":
+                raise TypeError(
+                    f"votes are indexed by position, but got {key!r}. Take items by name: votes.select(...)."
+                )
+        rows: IntArray = np.atleast_1d(np.arange(len(self))[key])
+        ballots = None if self.ballots is None else self.ballots.take(rows, len(self))
+        return replace(self, counts=self.counts[rows], items=take_names(self.items, rows), ballots=ballots)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Annotations):
+            return NotImplemented
+        alike = (self.classes, self.items, self.scale) == (other.classes, other.items, other.scale)
+        return alike and np.array_equal(self.counts, other.counts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        kind = "classes" if self.scale is None else "levels"
+        names = join_names(self.classes or range(self.n_classes), 6)
+        per_item = self.n_votes
+        text = f"{len(self)} items, {self.n_classes} {kind}: {names}; {per_item.sum()} votes"
+        if len(per_item):
+            low, high = per_item.min(), per_item.max()
+            text += f", {low} per item" if low == high else f", {low} to {high} per item"
+        return f"Annotations({text})"

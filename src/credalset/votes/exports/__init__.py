@@ -1,0 +1,79 @@
+"""Exports of annotation tools: one module per tool, each turns records into votes.
+
+A module has ``recognise(records)``, which tells by the structure of the first records whether they are its own, and
+``votes(export)``, which yields (task, worker, label) or (task, worker, label, time).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from credalset.votes.exports import argilla, doccano, label_studio, label_studio_min, lewidi, lists, prodigy
+from credalset.votes.exports.export import read_records, text_of
+from credalset.votes.tables import LongTable, long_table, melt
+
+#: modules by kind, in the order in which they are asked
+TOOLS: dict[str, Any] = {
+    "label-studio": label_studio,
+    "label-studio-min": label_studio_min,
+    "prodigy": prodigy,
+    "argilla": argilla,
+    "lewidi": lewidi,
+    "lists": lists,
+    "doccano": doccano,
+}
+KINDS = (*TOOLS, "crowd-kit", "long", "wide")
+SAMPLE = 200  # records by which a kind is recognised
+
+
+def read_votes(
+    path: str | Path,
+    kind: str | None,
+    names: dict[str, Any],
+    encoding: str | None = None,
+    delimiter: str | None = None,
+) -> tuple[LongTable, str]:
+    """Read a file of votes as a long table of texts; return it and what the file was read as.
+
+    Parameters
+    ----------
+    path : path
+        A file, a folder, a pattern or a zip archive.
+    kind : str, optional
+        One of `KINDS`; by default the tool whose structure the file has, else a long table.
+    names : dict
+        Columns or fields by role: task, worker, label, time; None where they are to be found.
+    encoding, delimiter : str, optional
+        Of text files.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, but is {kind!r}.")
+    export = read_records(path, names, encoding, delimiter)
+    records = [record for _, found in export.files for record in found]
+    if kind is None:
+        first = records[:SAMPLE]
+        kind = next((name for name, tool in TOOLS.items() if first and tool.recognise(first)), "long")
+    if kind == "wide":
+        table = melt(_columns(records), names["task"], names["worker"])
+        export.how.append(f"annotators {', '.join(map(repr, dict.fromkeys(table.worker or ())))}")
+    elif kind in ("long", "crowd-kit"):  # crowd-kit's columns are task, worker (or performer) and label
+        table = long_table(_columns(records), names)
+    else:
+        table = LongTable.collect(TOOLS[kind].votes(export))
+        table.classes, table.ordered = tuple(export.classes) or None, export.ordered
+        table.items, table.dropped = tuple(export.items), export.dropped
+        for role in ("worker", "label"):
+            if names[role] is not None and not any(getattr(table, role) or ()):
+                raise ValueError(f"{role}={names[role]!r} leads to nothing in {export.name}. Check the name.")
+    for column in (table.task, table.worker, table.label, table.time):
+        if column is not None:
+            column[:] = map(text_of, column)
+    table.items = None if table.items is None else tuple(map(text_of, table.items))
+    table.classes = None if table.classes is None else tuple(map(text_of, table.classes))
+    return table, ": ".join([f"{export.name}, read as {kind}", *([", ".join(export.how)] if export.how else [])])
+
+
+def _columns(records: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    names = dict.fromkeys(name for record in records for name in record)
+    return {name: [record.get(name) for record in records] for name in names}

@@ -1,0 +1,74 @@
+"""Argilla: records with lists of responses, as a Hugging Face dataset (Parquet, JSON) or as its own JSON.
+
+https://docs.argilla.io/latest/how_to_guides/import_export/
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+from credalset.exceptions import FileFormatError
+from credalset.votes.exports.export import Export, Record
+
+ENDING = ".responses"
+PARTS = {"user_id", "value"}
+CHOICES = ("label_selection", "multi_label_selection", "rating")  # types of questions whose options are labels
+
+
+def recognise(records: list[Record]) -> bool:
+    """Columns of responses, or responses with a user and a value."""
+    return any(True for record in records for _ in _questions(record))
+
+
+def votes(export: Export) -> Iterator[tuple[Any, ...]]:
+    """Yield a vote per submitted response; drafts and discarded ones are dropped, suggestions ignored."""
+    _declare(export)
+    for _, task, record in export.records("id", "external_id"):
+        for question, responses in _questions(record):
+            if not responses or not export.asks(question):
+                continue
+            for user, value, status in responses:
+                if any(isinstance(part, dict) for part in (value if isinstance(value, list) else [value])):
+                    raise FileFormatError(f"{export.name}: {question!r} asks for rankings or spans, not for labels.")
+                if status is not None and str(status).lower() != "submitted":
+                    export.dropped[str(status).lower()] += 1
+                else:
+                    yield task, user, value
+
+
+def _questions(record: Record) -> Iterator[tuple[str, list[tuple[Any, Any, Any]]]]:
+    """Yield each question and its responses (user, value, status), in whichever of the three layouts."""
+    nested = record.get("responses")
+    if isinstance(nested, dict) and "fields" in record:
+        for name, responses in nested.items():
+            yield name, [(one.get("user_id"), one.get("value"), one.get("status")) for one in responses or []]
+        return
+    for name, value in record.items():
+        if name.endswith(ENDING):
+            yield name.removesuffix(ENDING), _zipped(record.get(f"{name}.users"), value, record.get(f"{name}.status"))
+        elif isinstance(value, dict) and set(value) >= PARTS and isinstance(value["value"], list):
+            yield name, _zipped(value["user_id"], value["value"], value.get("status"))
+        elif isinstance(value, list) and value and all(isinstance(one, dict) and set(one) >= PARTS for one in value):
+            yield name, [(one["user_id"], one["value"], one.get("status")) for one in value]
+
+
+def _zipped(users: Any, values: Any, statuses: Any) -> list[tuple[Any, Any, Any]]:
+    return list(zip_longest(users or [], values or [], statuses or []))[: len(values or [])]
+
+
+def _declare(export: Export) -> None:
+    """Note the options of the question from the settings beside the data, where a folder holds them."""
+    settings = None if export.folder is None else export.folder / ".argilla" / "settings.json"
+    if settings is None or not settings.is_file():
+        return
+    try:
+        questions = [q for q in json.loads(settings.read_bytes())["questions"] if q["settings"]["type"] in CHOICES]
+        chosen = [q["settings"] for q in questions if export.given["label"] in (None, q["name"])]
+        if len(chosen) == 1:
+            export.declare(option["value"] for option in chosen[0]["options"])
+            export.ordered = chosen[0]["type"] == "rating"
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileFormatError(f"{settings} is not a settings file of Argilla ({error}). Remove it.") from None

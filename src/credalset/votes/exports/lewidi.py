@@ -1,0 +1,52 @@
+"""LeWiDi (Learning with Disagreements) JSON: an object of items, the second (2023) and third (2025) edition.
+
+https://le-wi-di.github.io/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from credalset.exceptions import FileFormatError
+from credalset.votes.counting import NUMBER
+from credalset.votes.exports.export import Export, Record
+
+
+def recognise(records: list[Record]) -> bool:
+    """Items with annotations, annotators and a soft label."""
+    return {"annotations", "annotators", "soft_label"} <= set(records[0])
+
+
+def votes(export: Export) -> Iterator[tuple[Any, ...]]:
+    """Yield a vote per annotation; the levels of the soft label stay, whether anybody chose them or not."""
+    levels: set[str] = set()
+    for _, task, item in export.records("id"):
+        soft = item["soft_label"] if isinstance(item.get("soft_label"), dict) else {}
+        known = [level(name) for name in soft]
+        export.declare(known)
+        levels.update(known)
+        several = any(isinstance(share, dict) for share in soft.values())
+        for worker, label in _annotations(item, task, export):
+            chosen = None if label in (None, "", "nan") else label  # "nan" is how these files write no annotation
+            if chosen is not None and several:
+                yield task, worker, [one.strip() for one in chosen.split(",")]
+            else:
+                yield task, worker, chosen and level(chosen)
+    export.ordered = all(map(NUMBER.fullmatch, levels)) and len(levels) > 2
+
+
+def level(text: str) -> str:
+    """Return a level; the soft labels of some items write 6 as 6.0."""
+    return text.removesuffix(".0")
+
+
+def _annotations(item: Record, task: Any, export: Export) -> list[tuple[Any, Any]]:
+    found = item.get("annotations")
+    if isinstance(found, dict):
+        return [(worker, None if label is None else str(label).strip()) for worker, label in found.items()]
+    labels = [label.strip() for label in str(found).split(",")] if found else []
+    workers = [worker.strip() for worker in str(item.get("annotators") or "").split(",")]
+    if labels and len(labels) != len(workers):
+        raise FileFormatError(f"{export.name}: item {task!r} has {len(labels)} annotations, {len(workers)} annotators.")
+    return list(zip(workers, labels, strict=False))

@@ -1,0 +1,336 @@
+"""Names of items and classes: matched where both sides have them, else positions count.
+
+``items`` and ``classes`` are tuples of names, or None. Public functions read names here, once; after that plain arrays
+travel. A pandas index that is a default ``RangeIndex``, and columns called 0, …, K − 1, are not names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._validation import as_counts, as_distributions, as_matrix
+
+Names = tuple[Any, ...]
+
+REMEDIES = {
+    "items": "Select the items that both have (votes.align(frame.index), frame.loc[list(votes.items)])",
+    "classes": "Give both the same classes",
+    "features": "Give both the same features",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Label distributions of n items over K classes, with the votes and names behind them where they are known.
+
+    Attributes
+    ----------
+    distributions : ndarray of shape (n, K)
+        Shares of votes, or distributions as they were given.
+    counts : ndarray of shape (n, K) or None
+        Votes, None if only distributions are known.
+    items, classes : tuple or None
+        Names of the rows and of the columns.
+    scale : tuple of K numbers or None
+        Position of each class on an ordinal scale, in column order.
+    """
+
+    distributions: FloatArray
+    counts: FloatArray | None = None
+    items: Names | None = None
+    classes: Names | None = None
+    scale: tuple[float, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.distributions)
+
+    def __getitem__(self, rows: Any) -> Labels:
+        counts = None if self.counts is None else self.counts[rows]
+        return replace(self, distributions=self.distributions[rows], counts=counts, items=take_names(self.items, rows))
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.distributions.shape[1])
+
+    def reorder(self, columns: IntArray) -> Labels:
+        """Take the columns in the order given."""
+        return replace(
+            self,
+            distributions=np.ascontiguousarray(self.distributions[:, columns]),
+            counts=None if self.counts is None else np.ascontiguousarray(self.counts[:, columns]),
+            classes=take_names(self.classes, columns),
+            scale=take_names(self.scale, columns),
+        )
+
+    def votes(self, name: str, user: str) -> FloatArray:
+        """Return the counts, refusing distributions: they do not tell how many votes they stand for."""
+        if self.counts is None:
+            raise ValueError(
+                f"{user} needs annotation counts, but {name} holds distributions, which do not tell the number of "
+                "votes. Pass the counts (whole numbers), or Annotations made from votes."
+            )
+        return self.counts
+
+    def require_scale_order(self, name: str = "labels") -> None:
+        """Refuse columns that are not in the order of their ordinal scale, for scores that use the order."""
+        if self.scale is not None and any(b <= a for a, b in pairwise(self.scale)):
+            scale = sorted(
+                zip(self.scale, self.classes or range(self.n_classes), strict=True), key=lambda pair: pair[0]
+            )
+            raise ValueError(
+                f"{name} are on the scale {join_names([level for _, level in scale], 8)}, but the columns are in the "
+                f"order {join_names(self.classes or (), 8)}. An ordinal score needs columns in the order of the scale: "
+                "reorder those of the predictions, prediction[list(votes.classes)]."
+            )
+
+
+def read_labels(
+    labels: Any,
+    *,
+    items: Iterable[Any] | None = None,
+    classes: Iterable[Any] | None = None,
+    n_classes: int | None = None,
+    name: str = "labels",
+    like: str = "prediction",
+    by_position: bool = True,
+) -> Labels:
+    """Read distributions, annotation counts or ``Annotations``, in the order of known items and classes.
+
+    Matched by name where both sides have names, else by position. A matrix of whole numbers holds counts; anything else
+    must sum to one row by row.
+
+    Parameters
+    ----------
+    labels : array of shape (n, K), data frame, Annotations or Labels
+        The labels. ``Labels`` are not validated again.
+    items, classes : iterable, optional
+        Names, in the order that rows and columns are put into.
+    n_classes : int, optional
+        Number of classes, where no names are known.
+    name, like : str
+        What messages call the labels, and what the names belong to.
+    by_position : bool
+        Whether labels with item names may be matched by position where ``items`` is None.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> counts = pd.DataFrame([[3, 1], [0, 4]], index=["t1", "t2"], columns=["no", "yes"])
+    >>> read_labels(counts, items=["t2", "t1"], classes=["yes", "no"]).counts
+    array([[4., 0.],
+           [1., 3.]])
+    """
+    wanted = None if classes is None else as_names(classes)
+    if wanted is not None:
+        n_classes = len(wanted)
+    found = labels if isinstance(labels, Labels) else _read(labels, name, n_classes)
+    if n_classes is not None and found.n_classes != n_classes and found.classes is None:
+        raise ValueError(f"{name} has {found.n_classes} classes (columns), but {like} has {n_classes}.")
+    if wanted is not None and not _is_unnamed(wanted):
+        columns = match_names(found.classes, wanted, "classes", name, like)
+        found = replace(found if columns is None else found.reorder(columns), classes=wanted)
+    elif n_classes is not None and found.n_classes != n_classes:
+        raise ValueError(f"{name} has {found.n_classes} classes ({join_names(found.classes or ())}), not {n_classes}.")
+    if items is None:
+        if not by_position and found.items is not None:
+            raise ValueError(
+                f"{name} has names of items (first: {join_names(found.items, 2)}) and {like} has none, so they cannot "
+                f"be matched. Pass {like} as a frame with these names as index, or {name} as an array in the order of "
+                f"{like}: votes.align(X.index).counts."
+            )
+        return found
+    keys = as_names(items)
+    rows = match_names(found.items, keys, "items", name, like)
+    if len(keys) != len(found):
+        raise ValueError(f"{name} has {len(found)} rows, but {like} has {len(keys)} items. Pass one row per item.")
+    return replace(found if rows is None else found[rows], items=keys)
+
+
+def _read(value: Any, name: str, n_classes: int | None) -> Labels:
+    own, named = item_names(value), class_names(value, name)
+    if isinstance(getattr(value, "distributions", None), np.ndarray):  # Annotations
+        counts = np.asarray(value.counts, dtype=np.float64) if getattr(value, "has_counts", True) else None
+        return Labels(value.distributions, counts, own, named, getattr(value, "scale", None))
+    matrix = as_matrix(value, name, n_classes=None if named is not None else n_classes)
+    if not (matrix == np.floor(matrix)).all():
+        return Labels(as_distributions(value, name, or_counts=True), None, own, named)
+    counts = as_counts(matrix, name)
+    return Labels(counts / counts.sum(axis=1, keepdims=True), counts, own, named)
+
+
+def item_names(value: Any) -> Names | None:
+    """Return the names of the items of a frame, a series, ``Annotations``, sets or labels; None if there are none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> item_names(pd.Series([1, 2], index=["t1", "t2"])), item_names(pd.Series([1, 2])), item_names([[0.5, 0.5]])
+    (('t1', 't2'), None, None)
+    """
+    own = getattr(value, "items", None)
+    if own is not None and not callable(own):
+        return as_names(own)
+    index = getattr(value, "index", None)
+    if index is None or callable(index) or (getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1):
+        return None
+    return as_names(index)
+
+
+def class_names(value: Any, name: str = "labels") -> Names | None:
+    """Return the names of the columns of a frame or table, of ``Annotations``, sets or labels; None if there are none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> class_names(pd.DataFrame([[0.5, 0.5]], columns=["no", "yes"])), class_names(pd.DataFrame([[0.5, 0.5]]))
+    (('no', 'yes'), None)
+    """
+    columns = getattr(value, "classes", None)
+    if not isinstance(columns, tuple):
+        is_arrow = hasattr(value, "column_names") and not hasattr(value, "iloc")
+        columns = value.column_names if is_arrow else getattr(value, "columns", None)
+    if columns is None or callable(columns):
+        return None
+    names = as_names(columns)
+    if len(set(names)) < len(names):
+        raise ValueError(f"{name} names a class twice: {join_names(names, 8)}. Give each class a name of its own.")
+    return None if _is_unnamed(names) else names
+
+
+def _is_unnamed(names: Names) -> bool:
+    """Whether names are 0, …, K − 1, as columns are called that nobody has named."""
+    return names == tuple(range(len(names)))
+
+
+def match_names(own: Names | None, wanted: Names | None, what: str, name: str, like: str) -> IntArray | None:
+    """Return the positions that bring ``own`` into the order of ``wanted``; None where positions count as they are.
+
+    Raises ``ValueError`` if the two do not hold the same names, or repeat names in different orders.
+    """
+    if own is None or wanted is None or own == wanted:
+        return None
+    position, known = {key: number for number, key in enumerate(own)}, set(wanted)
+    missing, more = [key for key in wanted if key not in position], [key for key in own if key not in known]
+    if missing or more:
+        lacks = [f"{name} has no {join_names(missing)}"] if missing else []
+        lacks += [f"{like} has no {join_names(more)}"] if more else []
+        raise ValueError(
+            f"{name} and {like} name different {what} ({len(missing) + len(more)} in all): {' and '.join(lacks)}. "
+            f"{REMEDIES[what]}, or pass arrays without names."
+        )
+    if len(own) != len(position) or len(wanted) != len(known):
+        raise ValueError(
+            f"{name} and {like} have the same {what} in different orders, and names that repeat. Bring both into one "
+            "order, or give each a name of its own."
+        )
+    return np.array([position[key] for key in wanted], dtype=np.int64)
+
+
+def order_columns(value: Any, classes: Names | None, name: str = "prediction", like: str = "labels") -> Any:
+    """Put the columns of predictions into the order of the classes, where both have names.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> order_columns(pd.DataFrame([[0.2, 0.8]], columns=["b", "a"]), ("a", "b"))
+         a    b
+    0  0.8  0.2
+    """
+    wanted = None if classes is None or _is_unnamed(classes) else classes
+    columns = match_names(class_names(value, name), wanted, "classes", name, like)
+    if columns is None:
+        return value
+    return value.iloc[:, columns] if hasattr(value, "iloc") else np.asarray(value)[:, columns]
+
+
+def per_item(values: Any, items: Iterable[Any] | None, name: str, like: str = "prediction") -> Any:
+    """Put a column with one value, or row, per item (groups, weights, costs) into the order of the items.
+
+    Matched by name where both have names, else by position. Values of further items are dropped, as in a lookup.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> per_item(pd.Series({"t2": "hard", "t1": "easy", "t3": "easy"}), ["t1", "t2"], "groups").tolist()
+    ['easy', 'hard']
+    """
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked values. Fill them in, or leave these items out.")
+    own = item_names(values)
+    if own is None or items is None:
+        return values
+    wanted = as_names(items)
+    if len(own) > len(wanted) and len(set(own)) == len(own):
+        position = {key: row for row, key in enumerate(own)}
+        missing = [key for key in wanted if key not in position]
+        if missing:
+            raise ValueError(f"{name} has no value for {len(missing)} items of {like} (first: {join_names(missing)}).")
+        rows: IntArray | None = np.array([position[key] for key in wanted], dtype=np.int64)
+    else:
+        rows = match_names(own, wanted, "items", name, like)
+    if rows is None:
+        return values
+    return values.iloc[rows] if hasattr(values, "iloc") else values[rows]
+
+
+def find_rows(wanted: Any, items: Names | None, name: str = "items") -> IntArray:
+    """Return the positions of items that are given by name, in the order given.
+
+    Examples
+    --------
+    >>> find_rows(["c", "a"], ("a", "b", "c"))
+    array([2, 0])
+    """
+    if items is None:
+        raise ValueError(f"{name} are given by name, but there are no names of items here. Use positions instead.")
+    if isinstance(wanted, str) or not isinstance(wanted, Iterable):
+        raise TypeError(f"{name} must be a list of names, but is {wanted!r}.")
+    position: dict[Any, int] = {}
+    for number, key in enumerate(items):
+        if position.setdefault(key, number) != number:
+            raise ValueError(f"the item {key!r} occurs twice here, so names do not tell items apart. Use positions.")
+    keys = as_names(wanted)
+    unknown = [key for key in keys if key not in position]
+    if unknown:
+        raise ValueError(
+            f"{name} has {len(unknown)} of {len(keys)} names that are not known (first: {join_names(unknown)}; known: "
+            f"{join_names(items, 3)}). Names count as they are: '7' is neither 7 nor '07'."
+        )
+    return np.array([position[key] for key in keys], dtype=np.int64)
+
+
+def take_names(names: Sequence[Any] | None, rows: Any) -> Names | None:
+    """Index names as an array is indexed: by an int, a slice, a mask or positions."""
+    return None if names is None else tuple(names[i] for i in np.atleast_1d(np.arange(len(names))[rows]))
+
+
+def as_names(names: Any) -> Names:
+    """Return names as a tuple of plain Python values: ``'a'``, not ``np.str_('a')``."""
+    is_dates = isinstance(names, np.ndarray) and names.dtype.kind in "mM"  # whose tolist makes numbers of dates
+    values = names.tolist() if hasattr(names, "tolist") and not is_dates else list(names)
+    return tuple(v.item() if isinstance(v, np.str_ | np.bool_ | np.integer | np.floating) else v for v in values)
+
+
+def name_array(names: Any) -> AnyArray:
+    """Return names as an array of objects, which holds them unchanged."""
+    plain = as_names(names)
+    return np.fromiter(plain, dtype=object, count=len(plain))
+
+
+def join_names(names: Iterable[Any], limit: int = 5) -> str:
+    """Write out a few names for a message.
+
+    Examples
+    --------
+    >>> join_names(["a", "b", "c"], 2)
+    "'a', 'b', …"
+    """
+    plain = as_names(names)
+    return ", ".join(map(repr, plain[:limit])) + (", …" if len(plain) > limit else "")

@@ -1,0 +1,399 @@
+"""Saving and loading: the same object comes back, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import credalset as cs
+from credalset import _files
+from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
+from credalset.io import store
+from credalset.io.store import ARRAYS, MANIFEST, MAX_MANIFEST
+from credalset.scores import KullbackLeibler, Normalized, TotalVariation, Wasserstein
+
+from .forging import DATA, assert_same, calibrate, classify
+
+TREES = [
+    "sklearn.ensemble._forest.RandomForestClassifier",
+    "sklearn.tree._classes.DecisionTreeClassifier",
+    "sklearn.tree._tree.Tree",
+]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    calibrate(classes=["cat", "dog", "eel"]).save(tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+# --- round trips ---
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        "tv",
+        "ws",
+        "kl",
+        "inner",
+        "brier",
+        "hellinger",
+        Wasserstein(positions=(0.0, 0.1, 7.5)),
+        Normalized("kl", 0.1),
+        Normalized(KullbackLeibler(base=np.e), offset=1e-300),
+    ],
+    ids=str,
+)
+def test_calibrations_and_their_sets(score: Any, tmp_path: Path) -> None:
+    calibration = calibrate(score)
+    calibration.save(tmp_path / "c")
+    loaded: Any = cs.load(tmp_path / "c")
+    assert_same(loaded, calibration)
+    sets = calibration.predict_set(DATA.distributions[40:], 0.2)
+    sets.save(tmp_path / "s")
+    again: Any = cs.load(tmp_path / "s")
+    assert again.lower().tobytes() == sets.lower().tobytes()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"noise": cs.AnnotatorSampling(0.01)},
+        {"noise": cs.BoundedNoise(0.1, 0.01), "groups": "predicted"},
+        {"groups": [("a", 1), ("b", 2)] * 20},
+        {"weights": np.linspace(0.5, 1.5, 40)},
+    ],
+    ids=str,
+)
+def test_thresholds_stay_the_same(options: Any, tmp_path: Path) -> None:
+    calibration = calibrate(**options)
+    calibration.save(tmp_path / "c")
+    new = {"groups": [("a", 1)] * 5} if isinstance(options.get("groups"), list) else {}
+    new |= {"weights": np.ones(5)} if "weights" in options else {}
+    expected = calibration.predict_set(DATA.distributions[:5], 0.3, **new).threshold
+    assert (
+        cs.load(tmp_path / "c").predict_set(DATA.distributions[:5], 0.3, **new).threshold.tolist() == expected.tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [["b", "a", "c"], [3, 1, 2], [0.5, 1.5, -2.0], [True, False, 2], ["", "naïve\n", "猫 🐈"], ["a", 1, 2.5]],
+    ids=repr,
+)
+def test_class_names_keep_value_type_and_order(classes: list[Any], tmp_path: Path) -> None:
+    calibration = calibrate(classes=classes)
+    calibration.save(str(tmp_path / "c"))
+    assert_same(cs.load(str(tmp_path / "c")), calibration)
+
+
+ESTIMATORS = {
+    "plain": LogisticRegression(),
+    "soft": cs.SoftLabelClassifier(LogisticRegression(C=0.3)),
+    "pipeline": make_pipeline(StandardScaler(), cs.SoftLabelClassifier()),
+    "inner pipeline": cs.SoftLabelClassifier(make_pipeline(StandardScaler(), LogisticRegression())),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_classifiers(name: str, tmp_path: Path) -> None:
+    classifier = classify(ESTIMATORS[name], Normalized("kl", 0.1), noise=cs.AnnotatorSampling(0.05))
+    classifier.save(tmp_path / "c")
+    loaded: Any = cs.load(tmp_path / "c")
+    assert (loaded.nonconformity, loaded.noise) == (classifier.nonconformity, classifier.noise)
+    assert loaded.predict_proba(DATA.X).tobytes() == classifier.predict_proba(DATA.X).tobytes()
+    assert loaded.predict(DATA.X).tolist() == classifier.predict(DATA.X).tolist()
+    assert_same(loaded.calibration_, classifier.calibration_)
+    assert loaded.predict_set(DATA.X, 0.3).upper().tobytes() == classifier.predict_set(DATA.X, 0.3).upper().tobytes()
+
+
+def test_classifiers_of_texts_and_of_folds(tmp_path: Path) -> None:
+    texts = ["good day", "bad day", "a day"] * 20
+    votes = [[3, 1], [1, 3], [2, 2]] * 20
+    model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression())
+    classifier = cs.ConformalCredalClassifier(model).cross_conformalize(texts, votes, 3, random_state=0)
+    classifier.save(tmp_path / "c")
+    loaded: Any = cs.load(tmp_path / "c")
+    assert len(loaded.estimators_) == 3
+    assert loaded.predict_set(texts).lower().tobytes() == classifier.predict_set(texts).lower().tobytes()
+
+
+def test_a_fitted_classifier_can_be_calibrated_later(tmp_path: Path) -> None:
+    cs.ConformalCredalClassifier(LogisticRegression()).fit(DATA.X[:45], np.tile(["no", "yes", "so"], 15)).save(
+        tmp_path / "c"
+    )
+    loaded: Any = cs.load(tmp_path / "c")
+    assert loaded.classes_.tolist() == ["no", "so", "yes"]
+    with pytest.raises(NotFittedError):
+        loaded.predict_set(DATA.X)
+    loaded.conformalize(DATA.X[45:], DATA.counts[45:])
+
+
+def test_a_stream_goes_on(tmp_path: Path) -> None:
+    stream = cs.Stream(calibrate(), 0.2)
+    stream.update(DATA.distributions[:9], DATA.counts[:9])
+    stream.save(tmp_path / "s")
+    loaded: Any = cs.load(tmp_path / "s")
+    both = [each.update(DATA.distributions[9:], DATA.counts[9:])[-1] for each in (stream, loaded)]
+    assert both[0] == both[1]
+
+
+def test_every_kind_of_value_comes_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(store.TYPES, "Everything", __name__)
+    thing = Everything(
+        Fraction(1, 10), (1, (2.5, "x", None)), -np.inf, {"a": np.arange(3), 2: True}, np.array(["u", "w"])
+    )
+    store.save(thing, tmp_path / "e")
+    back = store.load(tmp_path / "e")
+    assert repr(back) == repr(thing)
+    assert back.table["a"].dtype == np.arange(3).dtype
+
+
+@dataclass(frozen=True)
+class Everything:
+    level: Fraction
+    parts: tuple[Any, ...]
+    limit: float
+    table: dict[Any, Any]
+    names: np.ndarray
+
+
+@pytest.mark.parametrize("name", [name for name in store.TYPES if "Network" not in name and "Torch" not in name])
+def test_types_on_the_list_say_what_they_hold(name: str) -> None:
+    kind = store.find_type(name)
+    assert kind is not None
+    assert get_type_hints(kind.__init__ if hasattr(kind, "get_params") else getattr(kind, "_from_store", kind))
+
+
+def test_another_process_predicts_the_same(tmp_path: Path) -> None:
+    classifier = classify(RandomForestClassifier(5, random_state=0))
+    with pytest.warns(CredalSetWarning, match="trusted="):
+        classifier.save(tmp_path / "c")
+    np.save(tmp_path / "X.npy", DATA.X)
+    script = (
+        "import sys, numpy as np, credalset as cs\n"
+        f"sets = cs.load(sys.argv[1] + '/c', trusted={TREES!r}).predict_set(np.load(sys.argv[1] + '/X.npy'), 0.2)\n"
+        "np.savez(sys.argv[1] + '/out.npz', upper=sets.upper(), threshold=sets.threshold)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=60)
+    sets, out = classifier.predict_set(DATA.X, alpha=0.2), np.load(tmp_path / "out.npz")
+    assert out["upper"].tobytes() == sets.upper().tobytes()
+    assert out["threshold"].tobytes() == sets.threshold.tobytes()
+
+
+def test_estimators_beyond_the_short_list_must_be_trusted(tmp_path: Path) -> None:
+    with pytest.warns(CredalSetWarning):
+        classify(RandomForestClassifier(2, random_state=0)).save(tmp_path / "c")
+    for trusted in ((), TREES[:2]):
+        with pytest.raises(FileFormatError, match="trusted="):
+            cs.load(tmp_path / "c", trusted=trusted)
+    with pytest.raises(TypeError, match="trusted"):
+        cs.load(tmp_path / "c", trusted=TREES[0])
+
+
+def test_same_object_same_files(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        calibrate("ws").save(tmp_path / name)
+    for file in (MANIFEST, ARRAYS):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+# --- what cannot be saved ---
+
+
+class Unregistered(TotalVariation):
+    """A score that nobody registered."""
+
+
+class Locked:
+    """A predictor that no file format can hold."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return np.full((len(X), 3), 1 / 3)
+
+    def __init__(self) -> None:
+        self.rows = (row for row in [])
+
+
+def test_what_cannot_be_saved_leaves_nothing(tmp_path: Path) -> None:
+    odd = np.datetime64("2020-01-01")
+    for thing in (calibrate(Unregistered()), calibrate(Normalized(Unregistered())), calibrate(classes=["a", "b", odd])):
+        with pytest.raises(TypeError):
+            thing.save(tmp_path / "c")
+    with pytest.raises(ValueError, match="names and parameters"):
+        calibrate(classes=["a", "b", "c" * MAX_MANIFEST]).save(tmp_path / "c")
+    with pytest.raises(NotFittedError):
+        cs.ConformalCredalClassifier().save(tmp_path / "c")
+    locked = cs.ConformalCredalClassifier(Locked()).conformalize(DATA.X, DATA.counts)
+    with pytest.raises(TypeError, match=r"calibration_\.save"):
+        locked.save(tmp_path / "c")
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_extra(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    classifier = classify()
+    classifier.save(tmp_path / "c")
+    for name in ("skops", "skops.io"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for action in (lambda: classifier.save(tmp_path / "d"), lambda: cs.load(tmp_path / "c")):
+        with pytest.raises(MissingExtraError, match="skops"):
+            action()
+    assert isinstance(cs.load(saved), cs.Calibration), "a calibration alone needs no extra"
+
+
+# --- whole or not at all ---
+
+
+def test_saving_again_replaces(saved: Path) -> None:
+    classify().save(saved)
+    calibrate("ws").save(saved)
+    assert_same(cs.load(saved), calibrate("ws"))
+    assert entries(saved) == [ARRAYS, MANIFEST]
+    assert entries(saved.parent) == ["saved"]
+
+
+def test_an_empty_folder_and_missing_parents_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "a" / "b"):
+        calibrate().save(path)
+        assert isinstance(cs.load(path), cs.Calibration)
+
+
+def make_foreign(kind: str, path: Path) -> None:
+    if kind == "file":
+        path.write_text("precious")
+    elif kind == "symlink":
+        (path.parent / "elsewhere").mkdir()
+        path.symlink_to("elsewhere")
+    elif kind == "saved object with notes":
+        calibrate().save(path)
+        (path / "notes.txt").write_text("precious")
+    else:
+        path.mkdir()
+        (path / (MANIFEST if kind == "other manifest" else "thesis.txt")).write_text('{"name": "a web page"}')
+
+
+@pytest.mark.parametrize("kind", ["file", "symlink", "folder", "other manifest", "saved object with notes"])
+def test_foreign_things_are_not_replaced(kind: str, tmp_path: Path) -> None:
+    make_foreign(kind, tmp_path / "c")
+    before = [(p, p.read_bytes()) for p in sorted(tmp_path.rglob("*")) if p.is_file()]
+    with pytest.raises(FileExistsError, match="Choose another"):
+        calibrate("ws").save(tmp_path / "c")
+    assert [(p, p.read_bytes()) for p in sorted(tmp_path.rglob("*")) if p.is_file()] == before
+
+
+def save_and_die(thing: Any, path: Path, turn: int, fallback: bool) -> int:
+    """Save in a child process that kills itself at some step; return 0 if it came to the end."""
+    child = os.fork()
+    if child == 0:
+        turns = iter(range(100))
+
+        def dying(function: Any) -> Any:
+            def wrapped(*args: Any, **options: Any) -> Any:
+                if next(turns) == turn:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return function(*args, **options)
+
+            return wrapped
+
+        if fallback:
+            _files._exchange = lambda one, other: False
+        steps = [(os, "fsync"), (Path, "rename"), (_files, "_exchange"), (_files, "_remove"), (_files.shutil, "rmtree")]
+        for owner, name in steps:
+            setattr(owner, name, dying(getattr(owner, name)))
+        thing.save(path)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("fallback", [False, True], ids=["exchange", "two renames"])
+def test_killed_at_any_step_the_old_or_the_new_is_there(fallback: bool, saved: Path) -> None:
+    """Only between the two renames of systems without an exchange is a whole copy named; the next save sweeps."""
+    old, new = calibrate(classes=["cat", "dog", "eel"]), calibrate("ws")
+    outcomes = []
+    for turn in range(12):
+        code = save_and_die(new, saved, turn, fallback)
+        try:
+            outcomes.append(cs.load(saved).score.name)
+        except FileNotFoundError as error:
+            copy = str(error).split("whole copy is ")[1].split(": rename")[0]
+            assert cs.load(copy).score.name in ("kl", "ws")
+            outcomes.append("named")
+        old.save(saved)
+        assert_same(cs.load(saved), old)
+        assert entries(saved.parent) == ["saved"], "leftovers are swept"
+        if code == 0:
+            break
+    assert code == 0, "all steps were tried"
+    assert outcomes == sorted(outcomes, key=["kl", "named", "ws"].index)
+    assert set(outcomes) == ({"kl", "ws", "named"} if fallback else {"kl", "ws"})
+
+
+def test_writers_at_work_are_not_swept(tmp_path: Path) -> None:
+    with _files.staged(tmp_path / "f") as staging:
+        staging.write_bytes(b"first")
+        _files.write_file(tmp_path / "f", b"second")
+        assert (tmp_path / "f").read_bytes() == b"second"
+    assert (tmp_path / "f").read_bytes() == b"first"
+    assert entries(tmp_path) == ["f"]
+
+
+@pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_failure_leaves_the_old_and_no_litter(
+    error: BaseException, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {name: (saved / name).read_bytes() for name in entries(saved)}
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    for owner, name in ((os, "fsync"), (_files, "_exchange")):
+        monkeypatch.setattr(owner, name, fail)
+        with pytest.raises(type(error)):
+            calibrate("ws").save(saved)
+        monkeypatch.undo()
+        assert entries(saved.parent) == ["saved"]
+        assert {name: (saved / name).read_bytes() for name in entries(saved)} == before
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full here")
+    with pytest.raises(OSError, match=r"No space left.*result\.csv"), _files.staged(tmp_path / "result.csv"):
+        full.write_text("x" * 10)
+    assert not list(tmp_path.iterdir())
+
+
+def test_contents_reach_the_disk_before_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    fsync, replace, rename = os.fsync, Path.replace, Path.rename
+    monkeypatch.setattr(os, "fsync", lambda fd: steps.append("sync") or fsync(fd))
+    monkeypatch.setattr(Path, "replace", lambda a, b: steps.append("name") or replace(a, b))
+    monkeypatch.setattr(Path, "rename", lambda a, b: steps.append("name") or rename(a, b))
+    _files.write_file(tmp_path / "file", b"1")
+    _files.write_folder(tmp_path / "folder", {"one": b"1", "two": b"2"})
+    assert steps == ["sync", "name", "sync", "sync", "name"]

@@ -1,0 +1,201 @@
+"""Every answer of every score against members that the score alone has found.
+
+No member goes beyond an answer, and every answer is attained: to 1e-6 where the search is dense (three classes), to
+what a search finds beyond. Predictions are one-hot, tied, tiny, with zeros and ordinary; sets are points, tiny, of
+several sizes and huge.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from credalset.scores import Score
+from credalset.sets import CredalSet
+from credalset.sets.membership import contains_pairs
+from credalset.simplex import entropy_of_valid, sample_uniform
+from tests.sets.oracle import cone, improve, make_sets, members
+
+SHARES: list[float | str] = ["point", "tiny", 0.02, 0.3, 0.8, "huge"]
+sizes = pytest.mark.parametrize("share", SHARES, ids=str)
+EPS = 1e-6
+
+
+def utilities(n_classes: int) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    tied = np.r_[1.0, 1.0, np.zeros(n_classes - 2)]
+    return np.concatenate([rng.normal(size=(2, n_classes)), tied[None], np.eye(n_classes)[:1], -np.eye(n_classes)[:1]])
+
+
+def assert_members(sets: CredalSet, points: np.ndarray) -> None:
+    """Points are members up to rounding of the score."""
+    scores = sets.score.evaluate_rows(sets.prediction, points)
+    best = sets.score.evaluate_rows(sets.prediction, sets.score.best_fit(sets.prediction))
+    slack = EPS * np.maximum(sets.threshold - best, 0.0) + 1e-9 * (1.0 + np.abs(sets.threshold))
+    assert (scores <= sets.threshold + slack).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 6])
+@sizes
+def test_no_member_goes_beyond_an_answer(score: Score, share: float | str, n_classes: int) -> None:
+    sets = make_sets(score, n_classes, share)
+    found = members(sets, 720 if n_classes == 3 else 200)
+    lower, upper = sets.envelope()
+    assert (found >= lower[:, None] - EPS).all()
+    assert (found <= upper[:, None] + EPS).all()
+    bounds = sets.entropy_bounds()
+    entropy = entropy_of_valid(found)
+    assert (entropy >= bounds.lower[:, None] - EPS).all()
+    assert (entropy <= bounds.upper[:, None] + EPS).all()
+    for utility in utilities(n_classes):
+        value, member = sets.support(utility)
+        assert (found @ utility <= value[:, None] + EPS).all()
+        np.testing.assert_allclose(sets.lower_expectation(-utility), -value, atol=1e-12)
+        if not sets.geometry.is_outer:
+            assert_members(sets, member)
+            np.testing.assert_allclose(member @ utility, value, atol=EPS + 2 * sets.geometry.tolerance)
+
+
+@sizes
+def test_answers_over_three_classes_are_attained(score: Score, share: float | str) -> None:
+    sets = make_sets(score, 3, share)
+    if sets.geometry.is_outer:
+        pytest.skip("answers are those of a larger set")
+    found = members(sets, 1440)
+    lower, upper = sets.envelope()
+    # The best of many directions misses a curved extreme by the square of their distance, as does its slope.
+    np.testing.assert_allclose(found.min(axis=1), lower, atol=2e-4)
+    np.testing.assert_allclose(found.max(axis=1), upper, atol=2e-4)
+    entropy, bounds = entropy_of_valid(found), sets.entropy_bounds()
+    assert (entropy.min(axis=1) <= bounds.lower + bounds.lower_gap + 2e-3).all()
+    best = improve(sets, found[np.arange(len(sets)), entropy.argmax(axis=1)], entropy_of_valid)
+    assert (entropy_of_valid(best) >= bounds.upper - bounds.upper_gap - 2e-3).all()
+    for utility in utilities(3):
+        np.testing.assert_allclose((found @ utility).max(axis=1), sets.upper_expectation(utility), atol=1e-3)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_answers_over_six_classes_are_met_by_a_search(score: Score, share: float) -> None:
+    sets = make_sets(score, 6, share)
+    if sets.geometry.is_outer:
+        pytest.skip("answers are those of a larger set")
+    found, rows = members(sets, 300), np.arange(len(sets))
+    bounds, entropy = sets.entropy_bounds(), entropy_of_valid(found)
+    low = improve(sets, found[rows, entropy.argmin(axis=1)], lambda points: -entropy_of_valid(points))
+    high = improve(sets, found[rows, entropy.argmax(axis=1)], entropy_of_valid)
+    assert (entropy_of_valid(low) >= bounds.lower - EPS).all()
+    assert (entropy_of_valid(high) <= bounds.upper + EPS).all()
+    assert (entropy_of_valid(high) >= bounds.upper - bounds.upper_gap - 0.1).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@sizes
+def test_possible_modes(score: Score, share: float | str, n_classes: int) -> None:
+    sets = make_sets(score, n_classes, share)
+    kept = sets.decide("e-admissible")
+    found = members(sets)
+    for k in range(n_classes):
+        points = cone(n_classes, k)
+        scores = sets.score.evaluate_pairs(sets.prediction, points[None])
+        inside = (scores <= sets.threshold[:, None]).any(axis=1)
+        inside |= (found[..., k] >= found.max(axis=2)).any(axis=1)
+        assert (kept[:, k] >= inside).all()
+        if share in (0.02, 0.3, 0.8) and not sets.geometry.is_outer:
+            nearest = scores.min(axis=1)
+            best = sets.score.evaluate_rows(sets.prediction, sets.score.best_fit(sets.prediction))
+            slack = 0.05 * (sets.threshold - best) + 1e-6
+            assert (kept[:, k] <= (nearest <= sets.threshold + slack)).all()
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_rules_nest_and_agree_with_members(score: Score, share: float, n_classes: int) -> None:
+    sets = make_sets(score, n_classes, share)
+    utility = np.concatenate([np.eye(n_classes), np.full((1, n_classes), 0.45)])
+    for matrix in (None, utility):
+        e_admissible, maximal = sets.decide("e-admissible", matrix), sets.decide("maximal", matrix)
+        interval = sets.decide("interval-dominance", matrix)
+        assert (e_admissible <= maximal).all()
+        assert (maximal <= interval).all()
+        assert (sets.decide("gamma-maximin", matrix) <= interval).all()
+        assert (sets.decide("gamma-maximax", matrix) <= interval).all()
+        assert e_admissible.any(axis=1).all()
+    values = members(sets, 200) @ utility.T
+    best = (values >= values.max(axis=2, keepdims=True)).any(axis=1)
+    assert (e_admissible >= best).all()
+    if not sets.geometry.is_outer:
+        pool = np.concatenate(
+            [members(sets, 400), np.broadcast_to(sample_uniform(4000, n_classes, 0), (9, 4000, n_classes))], axis=1
+        )
+        held = contains_pairs(sets, pool)
+        worth = pool @ utility.T
+        near = (worth >= worth.max(axis=2, keepdims=True) - 0.05) & held[..., None]
+        assert (e_admissible <= near.any(axis=1)).all()
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.8])
+def test_volume_over_three_classes(score: Score, share: float) -> None:
+    sets = make_sets(score, 3, share)
+    value, error = sets.volume(return_error=True, n_rays=4000)
+    pool = sample_uniform(200_000, 3, 1)
+    held = sets.contains(pool, broadcast=True).mean(axis=1)
+    noise = np.sqrt(held * (1.0 - held) / len(pool)) + 1e-5
+    assert (np.abs(value - held) <= 5.0 * np.hypot(noise, error)).all()
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_volume_over_five_classes(score: Score, share: float) -> None:
+    sets = make_sets(score, 5, share)
+    value, error = sets.volume(return_error=True)
+    pool = sample_uniform(100_000, 5, 1)
+    held = sets.contains(pool, broadcast=True).mean(axis=1)
+    noise = np.sqrt(held * (1.0 - held) / len(pool)) + 1e-5
+    assert (np.abs(value - held) <= 5.0 * np.hypot(noise, error)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@sizes
+def test_draws_are_members(score: Score, share: float | str, n_classes: int) -> None:
+    sets = make_sets(score, n_classes, share)
+    draws = sets.sample(20, random_state=0)
+    assert draws.shape == (len(sets), 20, n_classes)
+    np.testing.assert_allclose(draws.sum(axis=2), 1.0, atol=1e-9)
+    for i in range(20):
+        assert_members(sets, draws[:, i])
+
+
+def test_draws_are_uniform(score: Score) -> None:
+    sets = make_sets(score, 3, 0.3)
+    draws = sets.sample(2000, random_state=0)
+    pool = sample_uniform(100_000, 3, 1)
+    held = sets.contains(pool, broadcast=True)
+    for i in range(len(sets)):
+        inside = pool[held[i]]
+        if len(inside) > 1000:
+            spread = inside.std(axis=0) / np.sqrt(1000.0) + 1e-9
+            assert (np.abs(draws[i].mean(axis=0) - inside.mean(axis=0)) < 5.0 * spread).all()
+
+
+def test_answers_do_not_depend_on_the_batch(score: Score) -> None:
+    sets = make_sets(score, 4, 0.3)
+    alone = [sets[i] for i in range(len(sets))]
+    np.testing.assert_allclose(np.concatenate([one.lower() for one in alone]), sets.lower(), atol=1e-12)
+    np.testing.assert_array_equal(np.concatenate([one.decide() for one in alone]), sets.decide())
+    np.testing.assert_allclose([one.entropy_bounds().upper[0] for one in alone], sets.entropy_bounds().upper, atol=1e-9)
+
+
+def test_whole_simplices_and_selections(score: Score) -> None:
+    sets = make_sets(score, 3, 0.3)
+    mixed = score.region(sets.prediction, np.where(np.arange(len(sets)) % 2 == 0, np.inf, sets.threshold))
+    whole = slice(0, None, 2)
+    lower, upper = mixed.envelope()
+    assert (lower[whole] == 0.0).all()
+    assert (upper[whole] == 1.0).all()
+    bounds = mixed.entropy_bounds("K")
+    assert (bounds.lower[whole] == 0.0).all()
+    assert (bounds.upper[whole] == 1.0).all()
+    assert (mixed.volume()[whole] == 1.0).all()
+    assert mixed.decide()[whole].all()
+    np.testing.assert_allclose(mixed.upper_expectation([3.0, 1.0, 2.0])[whole], 3.0)
+    np.testing.assert_array_equal(mixed.lower()[1::2], sets.lower()[1::2])
+    np.testing.assert_array_equal(mixed.vertices(0), np.eye(3))

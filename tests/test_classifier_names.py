@@ -1,0 +1,112 @@
+"""Labels meet features by name where both have names, by position where neither has, and never by guessing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier, StackingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import credalset as cs
+from credalset import ConformalCredalClassifier, SoftLabelClassifier
+
+DATA = cs.datasets.make_synthetic(300, n_classes=3, n_votes=50, random_state=0)
+ITEMS = [f"t{i}" for i in range(300)]
+X = pd.DataFrame(DATA.X, index=ITEMS)
+VOTES = cs.Annotations.from_counts(DATA.counts, classes=["a", "b", "c"], items=ITEMS)
+ORDER = np.random.default_rng(1).permutation(300)
+SHUFFLED = VOTES[ORDER]
+OURS = [SoftLabelClassifier, ConformalCredalClassifier]
+
+
+def error(model: Any) -> float:
+    return float(np.abs(model.predict_proba(DATA.X) - DATA.distributions).sum(axis=1).mean() / 2)
+
+
+class InnerModel(TransformerMixin, BaseEstimator):
+    """Replaces features by what a model of its own predicts, which it trains on rows in an order of its own."""
+
+    def fit(self, X: Any, y: Any) -> InnerModel:
+        rows = np.random.default_rng(0).permutation(len(X))
+        self.model_ = SoftLabelClassifier().fit(np.asarray(X)[rows], y.iloc[rows] if hasattr(y, "iloc") else y[rows])
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        return np.asarray(self.model_.predict_proba(np.asarray(X)))
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_model_inside_a_pipeline_keeps_the_order_of_its_own_rows(named: bool) -> None:
+    features, labels = (X, VOTES) if named else (pd.DataFrame(DATA.X), pd.DataFrame(DATA.counts))
+    pipeline = make_pipeline(InnerModel(), StandardScaler())
+    if named:
+        with pytest.raises(ValueError, match="Y has names"):
+            pipeline.fit(features, labels)
+        labels = labels.select(X.index).counts
+    assert error(pipeline.fit(features, labels)[0].model_) < 0.05
+
+
+@pytest.mark.parametrize("make", OURS)
+def test_names_count_where_both_sides_have_them(make: Any) -> None:
+    model = make(make_pipeline(StandardScaler(), LogisticRegression()))
+    expected = clone(model).fit(X, DATA.counts).predict_proba(X)
+    for labels in (SHUFFLED, pd.DataFrame(DATA.counts, index=ITEMS).iloc[ORDER]):
+        np.testing.assert_allclose(model.fit(X, labels).predict_proba(X), expected, rtol=1e-12)
+        assert model.score(X, labels) == pytest.approx(model.score(X, DATA.counts), rel=1e-12)
+
+
+@pytest.mark.parametrize("make", OURS)
+@pytest.mark.parametrize("labels", [SHUFFLED, SHUFFLED.to_frame()], ids=["votes", "frame"])
+def test_names_that_only_the_labels_have_are_refused(make: Any, labels: Any) -> None:
+    model = make(LogisticRegression())
+    for features in (DATA.X, X.reset_index(drop=True)):
+        with pytest.raises(ValueError, match="Y has names"):
+            model.fit(features, labels)
+    with pytest.raises(ValueError, match="Y has names"):
+        make_pipeline(StandardScaler(), model).fit(X, labels)
+    with pytest.raises(ValueError, match="Y has names"):
+        model.fit(X, VOTES).score(DATA.X, labels)
+    remedied = make_pipeline(StandardScaler(), model).fit(X, SHUFFLED.select(X.index).counts)
+    assert error(remedied) < 0.05
+
+
+@pytest.mark.parametrize("make", OURS)
+def test_unnamed_labels_go_by_position(make: Any) -> None:
+    model = make(LogisticRegression())
+    expected = clone(model).fit(DATA.X, DATA.counts).predict_proba(DATA.X)
+    for features in (DATA.X, X):
+        for labels in (DATA.counts, pd.DataFrame(DATA.counts), cs.Annotations.from_counts(DATA.counts)):
+            np.testing.assert_allclose(model.fit(features, labels).predict_proba(features), expected, rtol=1e-12)
+    series = pd.Series(DATA.counts.argmax(axis=1))
+    assert (cross_val_score(model, DATA.X, series, cv=3) > -1.0).all(), "subsets of a default index name nothing"
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [
+        BaggingClassifier(SoftLabelClassifier(), 2, random_state=0),
+        CalibratedClassifierCV(SoftLabelClassifier(), cv=2),
+        StackingClassifier([("soft", SoftLabelClassifier())], cv=2),
+    ],
+    ids=lambda outer: type(outer).__name__,
+)
+def test_meta_estimators_get_what_the_votes_in_order_give(outer: Any) -> None:
+    """With votes aligned first, as the message advises, meta-estimators that index rows cannot misalign them."""
+    labels = SHUFFLED.select(X.index).counts.argmax(axis=1)
+    assert (outer.fit(X, labels).predict(X) == DATA.counts.argmax(axis=1)).mean() > 0.8
+
+
+def test_parallel_searches_match_names() -> None:
+    model = SoftLabelClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
+    expected = cross_val_score(model, X, DATA.counts, cv=2)
+    np.testing.assert_allclose(cross_val_score(model, X, VOTES, cv=2, n_jobs=2), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="name different items"):
+        cross_val_score(model, X, SHUFFLED, cv=2, error_score="raise")

@@ -149,14 +149,6 @@ def test_rows_without_names_are_positions() -> None:
         assert np.array_equal(cs.conformalize(prediction, labels).scores, expected)
 
 
-def test_numbers_as_names() -> None:
-    """A frame's own numbers count where the other side has the same; rows that nobody numbered may mean either."""
-    numbered, prediction = COUNTS.reset_index(drop=True), PREDICTION.reset_index(drop=True)
-    expected = cs.conformalize(prediction, numbered).scores
-    assert np.array_equal(cs.conformalize(prediction, numbered.iloc[ORDER]).scores, expected)
-    assert np.array_equal(cs.conformalize(prediction.iloc[ORDER], numbered).scores, expected)
-
-
 def test_names_that_repeat() -> None:
     twice = COUNTS.set_axis([f"item {i // 2}" for i in range(120)])
     prediction = PREDICTION.set_axis(twice.index)

@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 from credalset._splits import part_size, with_rows
 from credalset.calibration import conformalize
 from credalset.classifier.reuse import warn_of_training
-from credalset.evaluation import CONSTANT, Constant, Evaluation, evaluate
+from credalset.evaluation import Evaluation, evaluate
 from credalset.predictors.protocol import predict_for, takes_predictions_of
 from credalset.scores import Score, get_score
 
@@ -30,7 +30,6 @@ def compare_scores(
     calibration_size: float | int,
     random_state: int | None,
     volume: bool | None,
-    constant: bool,
 ) -> Evaluation:
     """Calibrate and evaluate each score on a random split of the items; see `ConformalCredalClassifier.compare`."""
     if isinstance(scores, str | Score):
@@ -60,11 +59,9 @@ def compare_scores(
     for score, name in zip(chosen, _names(chosen), strict=True):
         prediction = predict_for(score, classifier.estimator_, X_calib)
         calibration = conformalize(prediction, labels[calib], score, noise=classifier.noise)
-        known = Constant.from_labels(score, labels[calib], calibration.noise) if constant else None
         asked: Any = predict_for(score, classifier.estimator_, X_test)
-        rows = evaluate(calibration, asked, labels[test], alpha, volume=volume, constant=known)
-        table += [row | {"score": name} for row in rows]
-        table.constant += [row | {"score": name + CONSTANT} for row in rows.constant]
+        rows = evaluate(calibration, asked, labels[test], alpha, volume=volume)
+        table.extend_as(name, rows)
     return table
 
 

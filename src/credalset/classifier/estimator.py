@@ -26,8 +26,7 @@ from credalset.classifier.folds import fit_folds
 from credalset.classifier.guesses import ATTRIBUTES, PARAMETERS
 from credalset.classifier.reuse import names_of, warn_of_training, with_seen
 from credalset.classifier.safety import all_or_nothing, check_made_with
-from credalset.evaluation import Constant, Evaluation, evaluate
-from credalset.exceptions import warn
+from credalset.evaluation import Evaluation, evaluate
 from credalset.predictors.labels import accepts_sparse, knows_features, note_features, read_labels
 from credalset.predictors.protocol import (
     fit_learner,
@@ -70,8 +69,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         The estimators of the folds, after ``cross_conformalize`` and instead of ``estimator_``.
     calibration_ : Calibration or CrossCalibration
         The calibrated score, after ``conformalize`` or ``cross_conformalize``.
-    constant_ : Constant or None
-        The constant prediction on the same items, which ``evaluate`` compares with.
     classes_ : ndarray of shape (K,)
         Class names in column order.
     text_name_in_ : str or None
@@ -121,7 +118,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         self.classes_ = labels.class_names()
         name_classes(self.estimator_, self.classes_)
         # A new model needs a new calibration: a stale one would carry a guarantee that no longer holds.
-        self._forget("calibration_", "constant_", "estimators_")
+        self._forget("calibration_", "estimators_")
         return self
 
     @all_or_nothing
@@ -159,7 +156,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         self.classes_ = labels.class_names()
         made = conformalize(prediction, labels, score, noise=self.noise, groups=groups, weights=weights)
         self.calibration_: Calibration | CrossCalibration = with_seen(self, made, X, labels)
-        self.constant_ = Constant.from_labels(score, labels, self.calibration_.noise, groups, weights)
         return self
 
     calibrate = conformalize  # the name of the command
@@ -219,7 +215,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         made = cross_conformalize(prediction, labels, codes, score, noise=self.noise, groups=groups, weights=weights)
         self._forget("_seen")
         self.calibration_ = with_seen(self, made, X, labels)
-        self.constant_ = Constant.from_labels(score, labels, self.calibration_.noise, groups, weights)
         return self
 
     @all_or_nothing
@@ -281,7 +276,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         weights: Any = None,
         *,
         volume: bool | None = None,
-        constant: bool = True,
     ) -> Evaluation:
         """Compare promised and observed coverage on labelled items, and say how much the sets leave open.
 
@@ -295,10 +289,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             Those of the test items, if the calibration has them.
         volume : bool, optional
             Whether to compute the mean volume of the sets; up to 20 classes by default, beyond which it takes long.
-        constant : bool
-            Whether to evaluate the constant prediction too, the mean label distribution of the calibration items. Its
-            rows, ``rows.constant``, are the last of the table: a model whose sets are about as wide as these hardly
-            tells items apart.
 
         Returns
         -------
@@ -313,11 +303,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             is the mean where it differs from item to item, ``empty`` the number of empty sets, ``n`` that of items.
             With groups, ``rows.groups`` has the coverage of each.
         """
-        prediction, labels = self._predict(X), self._labels(Y, X)
-        if again := self._calibrated().reuse(names_of(X, labels)):
-            warn(again)
-        known = self.constant_ if constant and hasattr(self, "constant_") else None
-        return evaluate(self._calibrated(), prediction, labels, alpha, groups, weights, volume, known)
+        return evaluate(self, X, Y, alpha, groups, weights, volume)
 
     def compare(
         self,
@@ -329,7 +315,6 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         calibration_size: float | int = 0.5,
         random_state: int | None = 0,
         volume: bool | None = None,
-        constant: bool = True,
     ) -> Evaluation:
         """Calibrate several scores on the fitted model, and measure their sets: one table to choose from.
 
@@ -348,7 +333,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
             Share or number of items to calibrate on.
         random_state : int or None
             Seed of the split.
-        volume, constant
+        volume
             As in ``evaluate``.
 
         Returns
@@ -367,7 +352,7 @@ class ConformalCredalClassifier(Hinting, Guessing, SoftScoring, ClassifierMixin,
         >>> [row["verdict"] for row in rows]
         ['kept', 'kept', 'kept']
         """
-        return compare_scores(self, X, Y, scores, alpha, calibration_size, random_state, volume, constant)
+        return compare_scores(self, X, Y, scores, alpha, calibration_size, random_state, volume)
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a directory without pickle; read it with `credalset.load`."""

@@ -50,7 +50,6 @@ FITTED: dict[str, Any] = {
     "estimator_": Any,
     "estimators_": tuple[Any, ...],
     "calibration_": Any,
-    "constant_": Any,
     "_seen": np.ndarray,
 }
 LISTS = ("loss_curve_", "validation_curve_", "estimators_")

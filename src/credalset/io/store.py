@@ -62,7 +62,6 @@ TYPES = {
     "AnnotatorSampling": "credalset.calibration",
     "UnbiasedVotes": "credalset.calibration",
     "FewVotes": "credalset.calibration",
-    "Constant": "credalset.evaluation",
     "ConformalCredalClassifier": "credalset.classifier",
     "SoftLabelClassifier": "credalset.predictors",
     "FirstOrderNetwork": "credalset.predictors",

@@ -12,6 +12,7 @@ from typing import Any
 from credalset.annotations.readers.files import find_files, guard
 from credalset.annotations.readers.source import Source
 from credalset.exceptions import FileFormatError
+from credalset.votes.tables import is_missing
 
 Record = dict[str, Any]
 # Numbers stay the texts that stand in the file; NaN is no label.
@@ -96,9 +97,9 @@ def dig(record: Any, path: str) -> Any:
 
 
 def text_of(value: Any) -> Any:
-    """Return a value as the text that stands in the file; None stays None, a list is a list of texts."""
-    if value is None or isinstance(value, str):
-        return value
+    """Return a value as the text that stands in the file; None where it is empty, a list of texts for a list."""
+    if isinstance(value, str) or is_missing(value):
+        return value if isinstance(value, str) and value else None
     if isinstance(value, bool):
         return "true" if value else "false"
     return [text_of(one) for one in value] if isinstance(value, list | tuple) else str(value)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from credalset.slices import MAX_KEYS, OTHERS, slice_coverage, worst_slice
+from credalset.evaluation.slices import MAX_KEYS, OTHERS, slice_coverage, worst_slice
 
 
 def test_slices_by_hand() -> None:

@@ -1,8 +1,8 @@
-"""Coverage where it may differ: slice by slice, and in the worst slice that an honest search finds.
+"""Coverage by slice, and the slice with the worst coverage that an honest search finds.
 
-Coverage is promised on average. Slices show where it is more or less; none of them breaks the promise by itself. All
-functions take ``covered``, one boolean per item, as from ``sets.contains(Y)``, and features of the items by name. Do
-not pass features that were read off the labels, such as the winning vote: they find what is rare, not what is wrong.
+Coverage is guaranteed on average; slices show where it is higher or lower. All functions take ``covered``, one boolean
+per item as from ``sets.contains(Y)``, and features of the items by name. Do not pass features that were read off the
+labels, such as the winning vote: they find what is rare, not what is wrong.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from credalset._estimate import Estimate, proportion
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
-from credalset.metrics import Estimate, proportion
-from credalset.metrics.containment import bin_starts
-
-__all__ = ["Slice", "WorstSlice", "slice_coverage", "worst_slice"]
 
 MAX_KEYS = 12  # values of a feature that get a slice each; the rarest others share one
 OTHERS = "all others"
@@ -32,7 +29,7 @@ class Slice:
     feature, value : str
         What they have in common.
     coverage : Estimate
-        Share covered with its exact binomial interval, for this calibration.
+        Share covered, with its exact binomial interval.
     members : ndarray of N bool
         The items.
     """
@@ -45,18 +42,18 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class WorstSlice:
-    """The slice in which coverage looked worst on one half of the items, measured on the other half.
+    """The slice with the worst coverage on one half of the items, measured on the other half.
 
     Attributes
     ----------
     conditions : tuple of (feature, value)
         One or two conditions that its items meet.
     found : Estimate
-        Coverage on the half that was searched: too low on purpose, as the worst of many was picked.
+        Coverage on the half that was searched: biased downwards, as the worst of many slices was picked.
     measured : Estimate
-        Coverage on the other half, which took no part in the search: unbiased, with a valid interval.
+        Coverage on the other half: unbiased, with a valid interval.
     n_candidates : int
-        How many slices were compared.
+        Number of slices that were compared.
     members : ndarray of N bool
         Its items in both halves.
     """
@@ -78,13 +75,12 @@ def slice_coverage(
     covered : array of N bool
         Whether each item's distribution is in its set.
     features : mapping from names to arrays of shape (N,)
-        Text, booleans and whole numbers of few values give one slice per value, the twelve most frequent ones and all
+        Text, booleans and whole numbers of few values give one slice per value: the twelve most frequent ones, and all
         others together. Other numbers are cut into bins of equal counts; NaN is a slice of its own.
     n_bins : int
         Bins of a numeric feature.
     level : float
-        Confidence level of each interval. With many slices some intervals miss by chance; divide 1 − level by their
-        number for intervals that hold all together.
+        Confidence level of each interval. For intervals that hold together, divide 1 − level by the number of slices.
 
     Examples
     --------
@@ -98,7 +94,7 @@ def slice_coverage(
     return [
         Slice(name, value, proportion(int(hits[members].sum()), int(members.sum()), level), members)
         for name, column in columns.items()
-        for value, members in _parts(column, bins)
+        for value, members in (_bins(column, bins) if _is_numeric(column, bins) else _keys(column))
     ]
 
 
@@ -115,9 +111,9 @@ def worst_slice(
 
     Candidates are the values of each feature, every range between its quantiles if it is numeric, and every pair of
     those of two features, as long as they hold a share ``min_share`` of the half. With a miss rate r overall, the slice
-    is taken whose m misses among n items chance explains least: the smallest probability of m or more under
-    Binomial(n, r). The worst of many looks worse than it is, so only the number measured on the other half counts
-    (Cauchois, Gupta, Duchi: *Knowing what you know*, JMLR 2021, search slabs the same way).
+    is taken whose m misses among n items have the smallest probability P(X ≥ m) under Binomial(n, r). As the worst of
+    many looks worse than it is, only the number measured on the other half counts (Cauchois, Gupta, Duchi: *Knowing
+    what you know*, JMLR 2021, search slabs the same way).
 
     Parameters
     ----------
@@ -128,7 +124,7 @@ def worst_slice(
     n_bins : int
         Bins between whose edges ranges of a numeric feature are searched.
     random_state : int, Generator or None
-        Which items are searched and which measured.
+        Decides which items are searched and which are measured.
 
     Returns
     -------
@@ -144,24 +140,28 @@ def worst_slice(
     """
     hits, columns = _check(covered, features)
     share = as_probability(min_share, "min_share")
+    bins = as_positive_int(n_bins, "n_bins")
     half = as_generator(random_state).permutation(len(hits)) < (len(hits) + 1) // 2
-    names, masks = _candidates(columns, half, as_positive_int(n_bins, "n_bins"))
-    if not names or hits[half].all() or not hits[half].any():
+    found = [
+        (name, value, members)
+        for name, column in columns.items()
+        for value, members in (_ranges(column, half, bins) if _is_numeric(column, bins) else _keys(column))
+    ]
+    if not found or hits[half].all() or not hits[half].any():
         return None
+    names, masks = [part[:2] for part in found], np.array([part[2] for part in found])
     pair, n_candidates = _least_likely(masks[:, half], ~hits[half], [name for name, _ in names], share)
     if n_candidates == 0:
         return None
     members = masks[pair[0]] & masks[pair[1]]
-    found, measured = (
-        proportion(int(hits[members & part].sum()), int((members & part).sum()), level) for part in (half, ~half)
-    )
-    return WorstSlice(tuple(names[i] for i in dict.fromkeys(pair)), found, measured, n_candidates, members)
+    seen = [proportion(int(hits[members & part].sum()), int((members & part).sum()), level) for part in (half, ~half)]
+    return WorstSlice(tuple(names[i] for i in dict.fromkeys(pair)), seen[0], seen[1], n_candidates, members)
 
 
 def _least_likely(
     masks: BoolArray, missed: BoolArray, features: list[str], share: float
 ) -> tuple[tuple[int, int], int]:
-    """Return the pair of slices (S, n) whose misses chance explains least, and how many pairs there are.
+    """Return the pair of slices (S, n) whose misses are least likely, and how many pairs there are.
 
     A slice paired with itself stands alone; other pairs are of different features.
     """
@@ -184,15 +184,13 @@ def _check(covered: ArrayLike, features: Mapping[str, ArrayLike]) -> tuple[BoolA
     hits = np.asarray(covered)
     if hits.dtype != bool or hits.ndim != 1:
         raise TypeError("covered must hold one boolean per item, as sets.contains(Y) gives.")
-    columns = {}
-    for name, values in features.items():
-        column = np.asarray(values)
+    columns = {str(name): np.asarray(values) for name, values in features.items()}
+    for name, column in columns.items():
         if column.shape != hits.shape:
             raise ValueError(
                 f"features[{name!r}] must hold one value for each of the {len(hits)} items, "
                 f"but has shape {column.shape}."
             )
-        columns[str(name)] = column
     return hits, columns
 
 
@@ -200,23 +198,8 @@ def _is_numeric(column: AnyArray, n_bins: int) -> bool:
     return column.dtype.kind == "f" or (column.dtype.kind in "iu" and len(np.unique(column)) > max(n_bins, 4))
 
 
-def _parts(column: AnyArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
-    """Values of a feature and the items that have them."""
-    if not _is_numeric(column, n_bins):
-        yield from _keys(column)
-        return
-    known = column == column
-    edges = _edges(column[known], n_bins)
-    place = np.searchsorted(edges, column, side="right")
-    for b in range(len(edges) + 1):
-        members = known & (place == b)
-        if members.any():
-            yield _span(float(column[members].min()), float(column[members].max())), members
-    if not known.all():
-        yield "not known", ~known
-
-
 def _keys(column: AnyArray) -> Iterator[tuple[str, BoolArray]]:
+    """Values of a feature and the items that have them."""
     texts = np.array([str(value) for value in column.tolist()], dtype=object)
     values, counts = np.unique(texts, return_counts=True)
     if len(values) > MAX_KEYS + 1:
@@ -229,25 +212,28 @@ def _keys(column: AnyArray) -> Iterator[tuple[str, BoolArray]]:
 
 
 def _edges(values: AnyArray, n_bins: int) -> FloatArray:
-    """Smallest values of all bins but the first."""
-    return np.asarray(bin_starts(values, n_bins)[1:], dtype=np.float64)
+    """Smallest values of all bins of equal counts but the first; equal values are in one bin."""
+    n = len(values)
+    starts = np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, max(n, 1))]
+    return np.unique(starts)[1:].astype(np.float64)
 
 
-def _candidates(
-    columns: Mapping[str, AnyArray], half: BoolArray, n_bins: int
-) -> tuple[list[tuple[str, str]], BoolArray]:
-    """Slices by one feature, with edges that only the half searched decides: names, and masks (S, N) of all items."""
-    names: list[tuple[str, str]] = []
-    masks: list[BoolArray] = []
-    for feature, column in columns.items():
-        found = _ranges(column, half, n_bins) if _is_numeric(column, n_bins) else _keys(column)
-        for value, members in found:
-            names.append((feature, value))
-            masks.append(members)
-    return names, np.array(masks, dtype=bool).reshape(len(masks), len(half))
+def _bins(column: AnyArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
+    """Bins of equal counts and the items in them."""
+    known = column == column
+    edges = _edges(column[known], n_bins)
+    place = np.searchsorted(edges, column, side="right")
+    for b in range(len(edges) + 1):
+        members = known & (place == b)
+        if members.any():
+            low, high = float(column[members].min()), float(column[members].max())
+            yield f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}", members
+    if not known.all():
+        yield "not known", ~known
 
 
 def _ranges(column: AnyArray, half: BoolArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
+    """Ranges between edges that only the half searched decides."""
     known = column == column
     edges = _edges(column[half & known], n_bins)
     place = np.where(known, np.searchsorted(edges, column, side="right"), -1)
@@ -262,7 +248,3 @@ def _ranges(column: AnyArray, half: BoolArray, n_bins: int) -> Iterator[tuple[st
             else:
                 text = f"from {edges[low - 1]:.4g} to below {edges[high]:.4g}"
             yield text, (place >= low) & (place <= high)
-
-
-def _span(low: float, high: float) -> str:
-    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"

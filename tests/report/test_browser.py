@@ -14,8 +14,8 @@ import pytest
 
 import credalset as cs
 from credalset.reporting import Report, example_report
-from tests.reporting.conftest import Visit
-from tests.reporting.pages import HOSTILE, NASTY, data_of, make, page
+from tests.report.conftest import Visit
+from tests.report.pages import HOSTILE, NASTY, data_of, make, page
 
 Open = Callable[..., Visit]
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
@@ -97,7 +97,7 @@ def test_filters_and_search(visit: Open) -> None:
     both = sum(a == 2 and g == chat for a, g in zip(data["action"], data["group"], strict=True))
     assert status(one).startswith(f"{both} item")
     one.page.get_by_role("button", name="Clear all filters").click()
-    assert status(one).startswith("300 items, what needs work first")
+    assert status(one).startswith("300 items, in the order of work")
     one.page.fill("#search", "M00607")
     assert status(one) == "1 item of 300 fit the filters."
     one.page.fill("#search", "my money back")
@@ -199,6 +199,7 @@ def test_by_keyboard_alone(visit: Open) -> None:
         assert one.page.evaluate(
             "document.activeElement === document.body || !!document.activeElement.closest('#item')"
         )
+    heading.focus()
     keyboard.press("ArrowRight")
     keyboard.press("Escape")
     assert not one.page.locator("#item").is_visible()
@@ -264,7 +265,7 @@ def test_a_brush_selects_what_lies_under_it(visit: Open) -> None:
     assert one.page.locator("#sets path").count() == min(len(inside), 60)
     assert float(one.page.locator("#map-brush").get_attribute("width")) > 50
     one.page.locator("#map-clear").click()
-    assert status(one).startswith("300 items, what needs work first")
+    assert status(one).startswith("300 items, in the order of work")
     assert one.page.locator("#map-brush").get_attribute("width") == "0"
     assert one.page.locator("#sets path").count() == 4
     assert one.page.locator("#map-clear").is_hidden()

@@ -1,4 +1,4 @@
-"""Vector pictures of the page, as SVG: small enough for a phone, coloured by the page's style sheet.
+"""Vector figures of the report as SVG, coloured by the style sheet of the page.
 
 Each function returns markup that is safe to insert: numbers are formatted here, and every text is escaped.
 """
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from credalset._estimate import Estimate
 from credalset._typing import AnyArray, FloatArray
-from credalset.metrics import Estimate
-from credalset.reporting.coverage import CurvePoint
-from credalset.sets.outline import to_plane
-from credalset.sets.queue import ACTIONS, Queue, QueueRules
-from credalset.verdict import Verdict, percent
+from credalset.evaluation.verdict import Verdict, percent
+from credalset.reporting.items import shorten
+from credalset.sets.outline import grid_lines, to_plane
+from credalset.sets.queue import ACTIONS, Queue
 
 WIDTH = 360
 #: shapes of the actions, so that colour is not needed to tell them apart: cross, triangle, square, dot
@@ -27,11 +27,13 @@ MARKS = {
     "ambiguous": "m-2-2h4v4h-4z",
     "settled": "h0",
 }
+SIDE, CORNER_X, CORNER_Y = 300.0, 30.0, 284.0  # of the triangle: side and lower left corner
+STEPS = 4  # of an outline per unit of the paper, which is about a pixel
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Axes of a picture: where a range of numbers lies on the paper."""
+    """Axes of a figure: where a range of numbers lies on the paper."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -67,10 +69,8 @@ class Frame:
             parts.append(f'<path class="grid" d="M{self.left:.1f} {y:.1f}H{right:.1f}"/>')
             parts.append(text(self.left - 6, y + 4, f"{tick:g}", "tick", "end"))
         parts.append(text(self.left + self.width / 2, bottom + 32, x_label, "axis"))
-        parts.append(
-            f'<g transform="translate(11 {self.top + self.height / 2:.1f}) rotate(-90)">'
-            f"{text(0, 0, y_label, 'axis')}</g>"
-        )
+        middle = self.top + self.height / 2
+        parts.append(f'<g transform="translate(11 {middle:.1f}) rotate(-90)">{text(0, 0, y_label, "axis")}</g>')
         return "".join(parts)
 
 
@@ -79,11 +79,11 @@ def text(x: float, y: float, words: str, kind: str, anchor: str = "middle") -> s
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def picture(body: str, height: float, label: str, *, width: float = WIDTH, name: str = "") -> str:
-    """Wrap the parts of a picture; its label is what a screen reader says."""
+def picture(body: str, height: float, label: str, *, name: str = "") -> str:
+    """Wrap the parts of a figure; its label is what a screen reader says."""
     identity = f' id="{name}"' if name else ""
     return (
-        f'<svg{identity} class="picture" viewBox="0 0 {width:g} {height:g}" role="img" '
+        f'<svg{identity} class="picture" viewBox="0 0 {WIDTH} {height:g}" role="img" '
         f'aria-label="{escape(label, quote=True)}">{body}</svg>'
     )
 
@@ -103,70 +103,62 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def gauge(verdict: Verdict) -> str:
-    """Promised and observed coverage on one line, with what chance allows."""
-    seen = verdict.observed
-    promised = None if verdict.promise is None else verdict.promise.coverage
-    known = [seen.low] + ([] if promised is None else [promised]) + list(verdict.band or ())
-    low = max(0.0, np.floor(20 * (min(known) - 0.015)) / 20)
+    """Guaranteed and observed coverage on one line, with the band that chance allows."""
+    seen, guaranteed = verdict.observed, verdict.guaranteed
+    band = verdict.band if verdict.valid is not None else None
+    known = [seen.low] + ([] if guaranteed is None else [guaranteed]) + list(band or ())
+    low = max(0.0, float(np.floor(20 * (min(known) - 0.015)) / 20))
     frame = Frame((low, 1.0), (0.0, 1.0), left=16, width=WIDTH - 32, top=24, height=36)
-    middle, bottom = frame.up(0.5), frame.top + frame.height
+    bottom = frame.top + frame.height
     parts = [f'<path class="line" d="M{frame.at(low, 0.5)}H{frame.across(1.0):.1f}"/>']
     for tick in ticks(low, 1.0, 6):
         parts.append(text(frame.across(tick), bottom + 30, percent(tick), "tick"))
         parts.append(f'<path class="grid" d="M{frame.across(tick):.1f} {bottom + 12:.1f}v5"/>')
-    if verdict.band is not None:
-        left, right = (frame.across(end) for end in verdict.band)
-        parts.append(
-            f'<rect class="band" x="{left:.1f}" y="{frame.top}" width="{max(right - left, 1.5):.1f}" '
-            f'height="{frame.height}" rx="3"/>'
-        )
-    if promised is not None:
-        x = frame.across(promised)
+    if band is not None:
+        left, right = (frame.across(end) for end in band)
+        size = f'width="{max(right - left, 1.5):.1f}" height="{frame.height}" rx="3"'
+        parts.append(f'<rect class="band" x="{left:.1f}" y="{frame.top}" {size}/>')
+    if guaranteed is not None:
+        x = frame.across(guaranteed)
         parts.append(f'<path class="promised" d="M{x:.1f} {frame.top - 4:.1f}V{bottom + 4:.1f}"/>')
-        parts.append(_note(frame, x, frame.top - 9, f"promised {percent(promised)}", "note"))
-    if seen.n:
-        parts.append(f'<path class="whisker" d="M{frame.at(seen.low, 0.5)}H{frame.across(seen.high):.1f}"/>')
-        parts.append(f'<circle class="observed" cx="{frame.across(seen):.1f}" cy="{middle:.1f}" r="6"/>')
-        parts.append(_note(frame, frame.across(seen), bottom + 50, f"observed {percent(seen)}", "note strong"))
+        parts.append(_note(frame, x, frame.top - 9, f"guaranteed {percent(guaranteed)}", "note"))
+    parts.append(f'<path class="whisker" d="M{frame.at(seen.low, 0.5)}H{frame.across(seen.high):.1f}"/>')
+    parts.append(f'<circle class="observed" cx="{frame.across(seen):.1f}" cy="{frame.up(0.5):.1f}" r="6"/>')
+    parts.append(_note(frame, frame.across(seen), bottom + 50, f"observed {percent(seen)}", "note strong"))
     return picture("".join(parts), bottom + 58, verdict.sentence)
 
 
 def _note(frame: Frame, x: float, y: float, words: str, kind: str) -> str:
     """Write words near a place, kept on the paper."""
     half = 3.4 * len(words)
-    x = min(max(x, frame.left - 12 + half), frame.left + frame.width + 12 - half)
-    return text(x, y, words, kind)
+    return text(min(max(x, frame.left - 12 + half), frame.left + frame.width + 12 - half), y, words, kind)
 
 
-def curve(points: Sequence[CurvePoint], alpha: float | None) -> str:
-    """Observed coverage against the level, with what chance allows and what is promised."""
-    ends = [point.observed for point in points] + [end for point in points for end in point.band or ()]
-    low = max(0.0, np.floor(10 * min(0.5, *map(float, ends))) / 10)
+def curve(points: Sequence[tuple[float, Estimate, tuple[float, float] | None]], alpha: float | None) -> str:
+    """Observed coverage against the level, with the band that chance allows and 1 − α."""
+    ends = [float(seen) for _, seen, _ in points] + [end for _, _, band in points for end in band or ()]
+    low = max(0.0, float(np.floor(10 * min(0.5, *ends)) / 10))
     frame = Frame((0.0, 0.5), (low, 1.0))
     parts = [frame.axes("miscoverage rate α", "coverage", ticks(0, 0.5), ticks(low, 1.0))]
-    banded = [point for point in points if point.band is not None]
+    banded = [(level, band) for level, _, band in points if band is not None]
     if banded:
-        upper = [frame.at(point.alpha, point.band[1]) for point in banded if point.band]
-        lower = [frame.at(point.alpha, point.band[0]) for point in banded if point.band]
+        upper = [frame.at(level, band[1]) for level, band in banded]
+        lower = [frame.at(level, band[0]) for level, band in banded]
         parts.append(f'<path class="band" d="M{"L".join(upper + lower[::-1])}z"/>')
     parts.append(f'<path class="promised" d="M{frame.at(0, 1)}L{frame.at(0.5, 0.5)}"/>')
-    line = "L".join(frame.at(point.alpha, point.observed) for point in points)
-    parts.append(f'<path class="curve" d="M{line}"/>')
-    for point in points:
-        own = alpha is not None and abs(point.alpha - alpha) < 1e-9
-        parts.append(
-            f'<circle class="observed" cx="{frame.across(point.alpha):.1f}" cy="{frame.up(point.observed):.1f}" '
-            f'r="{5 if own else 2}"/>'
-        )
-    return picture("".join(parts), 284, "Observed coverage against the miscoverage rate, beside the promised 1 − α")
+    parts.append(f'<path class="curve" d="M{"L".join(frame.at(level, seen) for level, seen, _ in points)}"/>')
+    for level, seen, _ in points:
+        place = f'cx="{frame.across(level):.1f}" cy="{frame.up(seen):.1f}" r="{5 if level == alpha else 2}"'
+        parts.append(f'<circle class="observed" {place}/>')
+    return picture("".join(parts), 284, "Observed coverage against the miscoverage rate α, beside 1 − α")
 
 
-def interval(seen: Estimate, promised: float | None, least: float) -> str:
-    """One row of a table of coverages: interval, value and promise on a line from ``least`` to 1."""
+def interval(seen: Estimate, guaranteed: float | None, least: float) -> str:
+    """One row of a table of coverages: interval, value and guarantee on a line from ``least`` to 1."""
     frame = Frame((least, 1.0), (0.0, 1.0), left=4, width=152, top=1, height=16)
     parts = [f'<path class="line" d="M{frame.at(least, 0.5)}H{frame.across(1.0):.1f}"/>']
-    if promised is not None and promised >= least:
-        parts.append(f'<path class="promised" d="M{frame.across(promised):.1f} 1V17"/>')
+    if guaranteed is not None and guaranteed >= least:
+        parts.append(f'<path class="promised" d="M{frame.across(guaranteed):.1f} 1V17"/>')
     start = frame.across(max(seen.low, least))
     parts.append(f'<path class="whisker" d="M{start:.1f} 9H{frame.across(seen.high):.1f}"/>')
     if seen >= least:  # which NaN is not
@@ -174,10 +166,10 @@ def interval(seen: Estimate, promised: float | None, least: float) -> str:
     return f'<svg class="interval" viewBox="0 0 160 18" aria-hidden="true">{"".join(parts)}</svg>'
 
 
-def map_frame(queue: Queue, rules: QueueRules) -> Frame:
+def map_frame(queue: Queue) -> Frame:
     """Choose axes of the map that hold every item and both rules."""
     ends = []
-    for values, rule in ((queue.aleatoric, rules.ambiguous), (queue.epistemic, rules.unknown)):
+    for values, rule in ((queue.aleatoric, queue.rules.ambiguous), (queue.epistemic, queue.rules.unknown)):
         largest = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
         ends.append(float(np.clip(np.ceil(10 * max(largest + 0.02, rule + 0.08)) / 10, 0.2, 1.0)))
     return Frame((0.0, ends[0]), (0.0, ends[1]), height=256.0)
@@ -215,11 +207,6 @@ def uncertainty_map(frame: Frame, queue: Queue, rows: AnyArray) -> str:
     return picture("".join(parts), 310, label, name="map-picture")
 
 
-#: of the triangle: side and lower left corner
-SIDE, CORNER_X, CORNER_Y = 300.0, 30.0, 284.0
-STEPS = 4  # of an outline per unit of the paper, which is about a pixel
-
-
 def on_triangle(points: FloatArray) -> FloatArray:
     """Place distributions (…, 3) on the paper, (…, 2)."""
     return to_plane(points) * np.array([SIDE, -SIDE]) + np.array([CORNER_X, CORNER_Y])
@@ -237,28 +224,18 @@ def outline_path(loops: Sequence[FloatArray]) -> str:
     return "".join(parts)
 
 
-def triangle_base(classes: Sequence[str]) -> str:
-    """The triangle with a light grid and the names of its corners."""
-    parts = []
-    for level in (0.25, 0.5, 0.75):
-        for k in range(3):
-            ends = np.zeros((2, 3))
-            ends[:, k] = level
-            ends[0, (k + 1) % 3] = ends[1, (k + 2) % 3] = 1 - level
-            (x0, y0), (x1, y1) = on_triangle(ends)
-            parts.append(f'<path class="grid" d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}"/>')
-    corners = on_triangle(np.eye(3))
-    parts.append('<path class="frame" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + 'z"/>')
-    for (x, y), name, dx, dy, anchor in zip(
-        corners, classes, (-26, 26, 0), (18, 18, -8), ("start", "end", "middle"), strict=True
-    ):
-        parts.append(text(x + dx, y + dy, shorten(name, 20 if dy > 0 else 40), "axis", anchor))
-    return "".join(parts)
-
-
 def triangle(classes: Sequence[str], center: FloatArray, queue: Queue, rows: AnyArray, paths: Sequence[str]) -> str:
     """All predictions in the triangle, and the exact sets of a few items."""
-    parts = [triangle_base(classes), _marks(queue, rows, on_triangle(center), "mark faint")]
+    parts = [
+        f'<path class="grid" d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}"/>'
+        for (x0, y0), (x1, y1) in on_triangle(grid_lines())
+    ]
+    corners = on_triangle(np.eye(3))
+    parts.append('<path class="frame" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + 'z"/>')
+    sides = zip(corners, classes, (-26, 26, 0), (18, 18, -8), ("start", "end", "middle"), strict=True)
+    for (x, y), name, dx, dy, anchor in sides:
+        parts.append(text(x + dx, y + dy, shorten(name, 20 if dy > 0 else 40), "axis", anchor))
+    parts.append(_marks(queue, rows, on_triangle(center), "mark faint"))
     shapes = "".join(f'<path class="set" d="{path}"/>' for path in paths if path)
     parts.append(f'<g id="sets" transform="scale({1 / STEPS:g})">{shapes}</g>')
     return picture("".join(parts), 306, "Triangle of the three classes: predictions as marks, exact sets outlined")
@@ -269,17 +246,16 @@ def bars(
     lower: FloatArray,
     upper: FloatArray,
     center: FloatArray,
-    share: FloatArray | None,
+    share: FloatArray,
     *,
     label: str,
     most: int = 12,
     name: str = "",
 ) -> str:
-    """Envelopes of classes with the prediction and the share of votes, the likeliest classes first if they are many."""
+    """Envelopes of classes with the prediction and the share of votes; of many classes the likeliest ones."""
     rows = np.arange(len(classes))
-    worth = np.nan_to_num(upper) + (np.nan_to_num(share) if share is not None else 0.0)
     if len(rows) > most:
-        rows = np.sort(np.argsort(-worth, kind="stable")[:most])
+        rows = np.sort(np.argsort(-np.nan_to_num(upper) - np.nan_to_num(share), kind="stable")[:most])
     left = 14.0 + 6.5 * min(16, max(len(name) for name in classes))
     frame = Frame((0.0, 1.0), (0.0, 1.0), left=left, width=WIDTH - left - 14, top=6, height=26.0 * len(rows))
     bottom = frame.top + frame.height
@@ -291,27 +267,14 @@ def bars(
     for place, k in enumerate(rows.tolist()):
         y = frame.top + 26.0 * place + 13
         parts.append(text(left - 8, y + 4, shorten(classes[k], 16), "label", "end"))
-        if share is not None and np.isfinite(share[k]):
+        if np.isfinite(share[k]):
             end = frame.across(float(share[k]))
             parts.append(f'<rect class="votes" x="{left}" y="{y + 2:.1f}" width="{end - left:.1f}" height="8"/>')
         if np.isfinite(lower[k]):
             a, b = frame.across(float(lower[k])), frame.across(float(upper[k]))
-            parts.append(
-                f'<rect class="envelope" x="{a:.1f}" y="{y - 8:.1f}" width="{max(b - a, 1):.1f}" height="8" rx="2"/>'
-            )
+            size = f'width="{max(b - a, 1):.1f}" height="8" rx="2"'
+            parts.append(f'<rect class="envelope" x="{a:.1f}" y="{y - 8:.1f}" {size}/>')
         parts.append(f'<circle class="prediction" cx="{frame.across(float(center[k])):.1f}" cy="{y - 4:.1f}" r="3"/>')
-    more = len(classes) - len(rows)
-    if more:
-        parts.append(text(left - 8, bottom + 15, f"+ {more} more", "tick", "end"))
+    if len(classes) > len(rows):
+        parts.append(text(left - 8, bottom + 15, f"+ {len(classes) - len(rows)} more", "tick", "end"))
     return picture("".join(parts), bottom + 22, label, name=name)
-
-
-def shorten(words: str, most: int) -> str:
-    """Cut a long name.
-
-    Examples
-    --------
-    >>> shorten("contradiction", 8)
-    'contrad…'
-    """
-    return words if len(words) <= most else words[: most - 1] + "…"

@@ -50,7 +50,7 @@ def test_a_model_inside_a_pipeline_keeps_the_order_of_its_own_rows(named: bool) 
     if named:
         with pytest.raises(ValueError, match="Y has names"):
             pipeline.fit(features, labels)
-        labels = labels.select(X.index).counts
+        labels = labels.align(X.index).counts
     assert error(pipeline.fit(features, labels)[0].model_) < 0.05
 
 
@@ -74,7 +74,7 @@ def test_names_that_only_the_labels_have_are_refused(make: Any, labels: Any) -> 
         make_pipeline(StandardScaler(), model).fit(X, labels)
     with pytest.raises(ValueError, match="Y has names"):
         model.fit(X, VOTES).score(DATA.X, labels)
-    remedied = make_pipeline(StandardScaler(), model).fit(X, SHUFFLED.select(X.index).counts)
+    remedied = make_pipeline(StandardScaler(), model).fit(X, SHUFFLED.align(X.index).counts)
     assert error(remedied) < 0.05
 
 
@@ -100,7 +100,7 @@ def test_unnamed_labels_go_by_position(make: Any) -> None:
 )
 def test_meta_estimators_get_what_the_votes_in_order_give(outer: Any) -> None:
     """With votes aligned first, as the message advises, meta-estimators that index rows cannot misalign them."""
-    labels = SHUFFLED.select(X.index).counts.argmax(axis=1)
+    labels = SHUFFLED.align(X.index).counts.argmax(axis=1)
     assert (outer.fit(X, labels).predict(X) == DATA.counts.argmax(axis=1)).mean() > 0.8
 
 

@@ -62,23 +62,6 @@ def test_features_that_thresholds_follow() -> None:
     assert same(mixed.thresholds(P, 0.2, groups=cs.Conditional(features)[SHUFFLED]), expected)
 
 
-def test_groups_of_a_classifier() -> None:
-    clf = cs.ConformalCredalClassifier(cs.SoftLabelClassifier(), "tv").fit(P, VOTES)
-    results = []
-    for groups in (GROUPS, GROUPS.iloc[SHUFFLED]):
-        clf.conformalize(P, VOTES, groups=groups)
-        constant = clf.constant_
-        assert constant is not None
-        rows = clf.evaluate(P, VOTES, alpha=0.2, groups=groups)
-        results.append(
-            (clf.predict_set(P, 0.2, groups=groups).threshold, rows[0]["band_low"], rows.constant[0]["width"])
-        )
-    assert same(results[0][0], results[1][0])
-    assert results[0][1:] == results[1][1:]
-    both = [clf.fit_conformalize(P, VOTES, 0.5, 0, groups=g).calibration_ for g in (GROUPS, GROUPS.iloc[SHUFFLED])]
-    assert same(both[0].thresholds(P, 0.3, groups=GROUPS), both[1].thresholds(P, 0.3, groups=GROUPS))
-
-
 def test_truths_and_votes_in_pictures() -> None:
     figure = pytest.importorskip("matplotlib.figure").Figure
     sets = cs.conformalize(P, VOTES, "tv").predict_set(P, 0.2)[:3]

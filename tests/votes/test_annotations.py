@@ -397,6 +397,8 @@ def test_records() -> None:
     assert Annotations.from_records(FRAME.to_dict("records")).counts.tolist() == COUNTS
     assert Annotations.from_records({"t1": ["cat", "dog", "cat"], "t2": ["dog", "dog"]}).counts.tolist() == COUNTS
     assert Annotations.from_records({"t1": {"cat": 2, "dog": 1}, "t2": {"dog": 2}}).counts.tolist() == COUNTS
+    unused = Annotations.from_records({"t1": {"dog": 0, "cat": 2}})
+    assert (unused.classes, unused.counts.tolist()) == (("dog", "cat"), [[0, 2]]), "labels nobody chose are classes"
     for odd in ({"t": 3}, {"t": "cat"}, {"t": {"cat": 1.5}}, {"t": {"cat": -1}}):
         with pytest.raises((TypeError, ValueError), match=r"records\['t'\]"):
             Annotations.from_records(odd)
@@ -470,7 +472,7 @@ def test_align_puts_votes_into_the_order_of_a_frame() -> None:
     assert (aligned.scale, aligned.workers) == (SCALED.scale, SCALED.workers)
     assert aligned.table["task"] == ["c", "c", "a", "a", "c", "c"]
     assert aligned.table["time"] == [5, 6, 1, 2, 5, 6]
-    with pytest.raises(ValueError, match=r"items \(1, 2\) has none"):
+    with pytest.raises(ValueError, match=r"items \(1, 2\) are not among"):
         SCALED.align([1, 2])
 
 

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from credalset.classifier import ConformalCredalClassifier
     from credalset.crowd import DirichletCrowd, VotingPolicy
     from credalset.evaluation import evaluate
+    from credalset.io.scorer import Scorer
     from credalset.io.store import load
     from credalset.predictors import SoftLabelClassifier
     from credalset.reporting import report
-    from credalset.tables import Scorer
 
 # scikit-learn takes a while to import; whoever only has arrays does not wait for it.
 _LAZY = {
@@ -58,7 +58,7 @@ _LAZY = {
     "VotingPolicy": "credalset.crowd",
     "train_conformalize_test_split": "credalset._splits",
     "SoftLabelClassifier": "credalset.predictors",
-    "Scorer": "credalset.tables",
+    "Scorer": "credalset.io.scorer",
     "evaluate": "credalset.evaluation",
     "load": "credalset.io.store",
     "report": "credalset.reporting",

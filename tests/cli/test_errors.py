@@ -46,7 +46,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "ragged": (content(b"task,no,perhaps,yes\nt0,1,0\n"), ""),
     "not text": (content(bytes(range(256)) * 4), ""),
     "truncated Parquet": (content(b"PAR1\x00\x01"), ""),
-    "an id twice": (cell("task", "t000"), "task"),
+    "an id twice": (cell("task", "t160"), "task"),
 }
 PREDICTIONS = FAULTS | {
     "a class missing": (frame(lambda f: f.drop(columns="yes")), "yes"),
@@ -70,8 +70,8 @@ VOTES: dict[str, tuple[Change, str]] = {
 def test_bad_predictions(command: str, fault: str, files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     change, word = PREDICTIONS[fault]
-    if command == "predict" and fault == "an id twice":
-        pytest.skip("one set per row, whatever rows are called")
+    if command == "predict" and fault in ("an id twice", "header only"):
+        pytest.skip("one set per row, however many there are and whatever they are called")
     change(files / "test.csv")
     words = {
         "calibrate": ["calibrate", "test.csv", "votes.csv", "-o", "result", *TABLE],

@@ -109,7 +109,7 @@ def test_the_check_fails_where_coverage_does(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     test = pd.read_csv("test.csv")
     test.assign(task=test.task.to_numpy()[::-1]).to_csv("shuffled.csv", index=False)
-    assert "too little" in run("check", "made", "shuffled.csv", "votes.csv", code=1).out
+    assert "undercovers" in run("check", "made", "shuffled.csv", "votes.csv", code=1).out
 
 
 def test_a_page(files: Path, run: Run) -> None:

@@ -15,7 +15,7 @@ def run() -> None:
     try:
         from credalset.cli.app import main
     except ModuleNotFoundError as error:
-        if error.name not in {"typer", "click", "rich"}:
+        if error.name not in {"typer", "rich"}:
             raise
         sys.exit(f"The credalset command needs the package {error.name!r}: pip install 'credalset[cli]'")
     signal.signal(signal.SIGINT, signal.default_int_handler)

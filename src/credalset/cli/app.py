@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import click
 import typer
 
 from credalset._version import __version__
@@ -27,6 +26,8 @@ from credalset.cli.shared import note, say
 from credalset.exceptions import ClusterError, CredalSetWarning
 
 WRONG_USE, CLUSTER_FAILED = 2, 3
+# click, or the copy of it that newer releases of typer bring along
+ClickException: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
 
 app = typer.Typer(
     name="credalset", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=True
@@ -56,10 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.showwarning = _show_warning
         try:
             return int(app(arguments, standalone_mode=False) or 0)
-        except click.ClickException as error:
+        except ClickException as error:
             error.show()
             return WRONG_USE
-        except (KeyboardInterrupt, click.Abort):
+        except (KeyboardInterrupt, typer.Abort):
             return _fail("interrupted; no file was left half-written.", INTERRUPTED)
         except BrokenPipeError:  # whoever read our output has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -51,7 +51,7 @@ def check(
     pair = read_pair(reading, votes, model)
     result = evaluate(model, pair.inputs, pair.votes, split_numbers(alpha, "alpha"), **pair.extra)
     if as_json:
-        print_json("check", **result.to_json())
+        print_json("check", passed=result.passed, rows=list(result), groups=list(result.groups))
     else:
         typer.echo(result)
     if not result.passed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from credalset._progress import progress
@@ -52,8 +53,12 @@ def fit(
         note(f"{pair.inputs.name!r} holds texts: the learner gets their TF-IDF weights.")
         estimator = for_texts(estimator)
     clf = ConformalCredalClassifier(estimator, score or suited)
-    with progress(f"Training {learner} on {len(pair.items)} items", None):
-        clf.fit_conformalize(pair.inputs, pair.votes, calibration_size, random_state=random_state, **pair.extra)
+    order = np.random.default_rng(random_state).permutation(len(pair.items))
+    aside, train = np.split(order, [round(calibration_size * len(order))])
+    options = {role: column[aside] for role, column in pair.extra.items()}
+    with progress(f"Training {learner} on {len(train)} items", None):
+        clf.fit(pair.inputs.iloc[train], pair.votes[train])
+    clf.conformalize(pair.inputs.iloc[aside], pair.votes[aside], **options)
     clf.save(out)
     say(f"{clf.calibration_!r}\nWrote {out}")
 

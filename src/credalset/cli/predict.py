@@ -63,20 +63,10 @@ def predict(
     is_folder = out != "-" and (out.endswith("/") or Path(out).is_dir())
     schema = None if new == "-" else read_table(new).schema
     id = id if id is not None else "task" if schema is None else find_id(schema.names)
-    scorer = Scorer(
-        calibration if is_folder else model,
-        alpha,
-        split(ask) or (),
-        id,
-        split(columns),
-        logits,
-        groups,
-        weights,
-        split(keep) or (),
-        strict,
-        split(trusted) or (),
-        votes=None if votes is None else VOTES,
-    )
+    options: dict[str, Any] = {"alpha": alpha, "ask": split(ask) or (), "id": id, "columns": split(columns)}
+    options |= {"groups": groups, "weights": weights, "keep": split(keep) or (), "trusted": split(trusted) or ()}
+    options |= {"votes": None if votes is None else VOTES, "logits": logits, "strict": strict}
+    scorer = Scorer(calibration if is_folder else model, **options)
     if not is_folder:
         if workers or scheduler or resume:
             raise ValueError("--workers, --scheduler and --resume write a folder of Parquet: -o sets/")

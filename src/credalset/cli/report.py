@@ -27,7 +27,7 @@ from credalset.cli.shared import (
     read_pair,
     say,
 )
-from credalset.report import report as write_report
+from credalset.reporting import report as write_report
 
 
 def report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping
@@ -51,7 +52,19 @@ def note(sentence: str) -> None:
 
 def print_json(kind: str, **values: Any) -> None:
     """Print a JSON object that says what it is and which version of its schema it follows."""
-    typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "kind": kind, **values}, indent=2, allow_nan=False))
+    typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "kind": kind, **_plain(values)}, indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """Return plain Python values; JSON has no NaN and no infinity, null stands for them."""
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def split(names: str | None) -> list[str] | None:

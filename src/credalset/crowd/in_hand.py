@@ -95,6 +95,27 @@ class CrowdCalibration:
         return self.calibrations[0].score
 
     @property
+    def classes(self) -> Names | None:
+        """Names of the classes."""
+        return self.crowd.classes_
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return self.calibrations[0].n_classes
+
+    @property
+    def items(self) -> Names | None:
+        """Names of the calibration items and of those that the crowd was fitted to."""
+        names = [*(self.crowd.items_ or ()), *(self.calibrations[0].items or ())]
+        return tuple(dict.fromkeys(names)) or None
+
+    @property
+    def groups(self) -> Any:
+        """The groups that were calibrated, None without groups."""
+        return self.calibrations[0].groups
+
+    @property
     def guarantee(self) -> CrowdGuarantee:
         """What predicted sets contain, for whom, and what is assumed."""
         if self.method == "imputed":

@@ -12,13 +12,13 @@ from credalset.exceptions import need, warn
 from credalset.io.columns import as_texts
 from credalset.io.files import format_of
 from credalset.io.tables import Table, table_writer
+from credalset.votes.names import SCALE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from credalset.votes import Annotations
 
-SCALE = b"credalset.scale"  # where Parquet keeps the levels of an ordinal scale, in their order
 
 
 def write_votes(votes: Annotations, path: str) -> None:

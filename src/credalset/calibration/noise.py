@@ -310,8 +310,8 @@ class BoundedNoise(Noise):
     def guarantee(self) -> Guarantee:
         """Cover the true distribution, if votes are as near as stated."""
         given = ", also among those whose votes are covered" if self.rule == "paper" else ""
-        near = f"votes move the score by at most {self.epsilon:g}, but for a share {self.delta:g} of the items{given}"
-        return Guarantee("true", votes=near)
+        share = f"a share {self.delta:g} of the items (of each group, and after the shift, where there are any)"
+        return Guarantee("true", votes=f"votes move the score by at most {self.epsilon:g}, but for {share}{given}")
 
     @property
     def spent(self) -> Fraction:  # type: ignore[override]

@@ -155,7 +155,7 @@ def test_interrupted_at_any_moment(after: float, files: Path) -> None:
     time.sleep(after)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
-    assert process.returncode in (130, 0)
+    assert process.returncode in (130, -signal.SIGINT, 0)  # before Python is up, the signal ends it
     assert "Traceback" not in said
     assert not [path for path in files.iterdir() if path.name.startswith(".")]
 

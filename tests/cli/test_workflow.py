@@ -123,10 +123,12 @@ def test_a_page(files: Path, run: Run) -> None:
 
 
 def test_votes_in_hand(files: Path, run: Run, data: Any, items: list[str]) -> None:
-    """Three votes narrow the sets; what is unsettled goes to a list of tasks."""
-    few = np.random.default_rng(0).multivariate_hypergeometric(data.counts[N].astype(int), 3, size=1)
+    """Three votes narrow the sets of a poor model; what is unsettled goes to a list of tasks."""
+    for name in ("calibration.csv", "test.csv"):
+        table = pd.read_csv(name)
+        table[CLASSES] = 0.3 * table[CLASSES] + 0.7 / 3
+        table.to_csv(name, index=False)
     some = np.array([np.random.default_rng(i).multivariate_hypergeometric(c, 3) for i, c in enumerate(data.counts[N:])])
-    assert few.sum() == 3
     long_table(items[N:], some).to_csv("so-far.csv", index=False)
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,3", *TABLE)
     run("predict", "made", "test.csv", "-o", "none.csv", "--ask", "width")

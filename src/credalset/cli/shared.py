@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -52,7 +53,9 @@ def note(sentence: str) -> None:
 
 def print_json(kind: str, **values: Any) -> None:
     """Print a JSON object that says what it is and which version of its schema it follows."""
-    typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "kind": kind, **_plain(values)}, indent=2, allow_nan=False))
+    typer.echo(
+        json.dumps({"schema_version": SCHEMA_VERSION, "kind": kind, **_plain(values)}, indent=2, allow_nan=False)
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -156,9 +159,9 @@ def read_pair(
     matched = match(reading.items(model, features=features), found, by_class=by_class, keep_unvoted=keep_unvoted)
     for sentence in matched.notes:
         note(sentence)
-    table, extra = matched.table, dict(matched.table.extra)
+    table, extra = matched.table, dict[str, Any](matched.table.extra)
     if "groups" in extra and model is not None:
-        extra["groups"] = as_calibrated(extra["groups"], calibration_of(model))
+        extra["groups"] = np.array(as_calibrated(extra["groups"], calibration_of(model)), dtype=object)
     return Pair(table.features(), matched.votes, table.items, extra)
 
 

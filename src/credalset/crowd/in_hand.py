@@ -20,7 +20,7 @@ from credalset.crowd.policy import VotingPolicy
 from credalset.crowd.posterior import Posterior, predict_blocks
 from credalset.scores import Score
 from credalset.sets import CredalSet
-from credalset.votes.names import join_names
+from credalset.votes.names import Names, join_names
 
 DRAWS = 20  # imputed distributions per item
 LARGEST_IMPUTED = 20_000_000  # items × draws × classes

@@ -185,7 +185,8 @@ class Scorer:
     def score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Return the answers for a batch, and how many of its rows were left out as a value is missing."""
         reading = self._reading(batch.schema)
-        needed = [*reading.columns, *(name for name in (self.id, self.groups, self.weights, self.votes) if name is not None)]
+        roles = (self.id, self.groups, self.weights, self.votes)
+        needed = [*reading.columns, *(name for name in roles if name is not None)]
         whole = has_values(batch, needed)
         if whole is not None:
             if self.strict:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from credalset.votes import Annotations
 
 
-
 def write_votes(votes: Annotations, path: str) -> None:
     """Write votes as a long table: task, worker, label, and time where it is known."""
     pa = need("pyarrow", "Writing tables")
@@ -42,7 +41,8 @@ def _texts(column: list[Any]) -> list[str | None]:
 
 def with_votes(table: Table, votes: Annotations, id: str, classes: Any, name: str) -> Table:
     """Add a column with the counts of each item, a list in the order of the classes; items without votes have zeros."""
-    pa = need("pyarrow", "Reading tables")
+    import pyarrow as pa
+
     if name in table.schema.names:
         raise ValueError(f"the predictions have a column {name!r} already. Rename it.")
     if classes is None:
@@ -55,7 +55,7 @@ def with_votes(table: Table, votes: Annotations, id: str, classes: Any, name: st
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in table.batches:
             items = as_texts(batch.column(batch.schema.get_field_index(id)))
-            chosen = counts[[row.get(item, -1) for item in items]]
+            chosen = counts[[row.get(item or "", -1) for item in items]]
             offsets = np.arange(len(chosen) + 1, dtype=np.int32) * chosen.shape[1]
             lists = pa.ListArray.from_arrays(offsets, chosen.ravel())
             yield pa.RecordBatch.from_arrays([*batch.columns, lists], schema=schema)

@@ -24,8 +24,7 @@ from scores import print_table
 
 import credalset as cs
 from credalset.calibration.conditional import conditional_quantiles
-from credalset.datasets import load_chaosnli, load_cifar10h
-from credalset.datasets.download import DataNotFoundError
+from credalset.datasets import DataNotFoundError, load_chaosnli, load_cifar10h
 from credalset.predictors import SoftLabelClassifier
 
 ALPHA = 0.1
@@ -36,9 +35,9 @@ def tasks(folder: str | None) -> dict[str, tuple[Any, Any, dict[str, Any]]]:
     """Features, counts and kinds of the items, by data set; all but synthetic ones are split anew for each seed."""
     found: dict[str, tuple[Any, Any, dict[str, Any]]] = {}
     try:
-        nli = load_chaosnli("roberta", folder, download=False)
+        nli = load_chaosnli("roberta", folder)
         found["ChaosNLI"] = (nli.features, nli.counts, {"MNLI": np.asarray(nli.source) == "mnli_m"})
-        cifar = load_cifar10h(folder, download=False)
+        cifar = load_cifar10h(folder)
         found["CIFAR-10H"] = (cifar.logits, cifar.counts, {})
     except DataNotFoundError as error:
         print(f"Left out for lack of data: {error}\n")

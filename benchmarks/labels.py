@@ -25,8 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for those who import this file
 from scores import print_table
 
 import credalset as cs
-from credalset.datasets import load_chaosnli, load_cifar10h, make_synthetic
-from credalset.datasets.download import DataNotFoundError
+from credalset.datasets import DataNotFoundError, load_chaosnli, load_cifar10h, make_synthetic
 from credalset.exceptions import CredalSetWarning
 from credalset.labels import LabelSets, annotator_labels, majority_labels
 from credalset.predictors import SoftLabelClassifier
@@ -52,9 +51,9 @@ def tasks(folder: str | None) -> dict[str, Maker]:
     """Features, counts and sizes of the parts (training, calibration, test), by data set and seed."""
     found: dict[str, Maker] = {}
     try:
-        nli = load_chaosnli("roberta", folder, download=False)
+        nli = load_chaosnli("roberta", folder)
         found["ChaosNLI"] = lambda seed: (nli.features, nli.counts, (len(nli) - 1500, 500, 1000))
-        cifar = load_cifar10h(folder, download=False)
+        cifar = load_cifar10h(folder)
         found["CIFAR-10H"] = lambda seed: (cifar.logits, cifar.counts, (3000, 1000, 6000))
     except DataNotFoundError as error:
         print(f"Left out for lack of data: {error}\n")

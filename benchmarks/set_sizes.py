@@ -31,17 +31,13 @@ from scores import print_table
 
 import credalset as cs
 from credalset.calibration.levels import conformal_rank
-from credalset.datasets import load_chaosnli, load_cifar10h, make_synthetic
-from credalset.datasets.download import DataNotFoundError
+from credalset.datasets import DataNotFoundError, load_chaosnli, load_cifar10h, make_synthetic
 from credalset.exceptions import CredalSetWarning
 from credalset.predictors import (
     DirichletMixtureNetwork,
     FirstOrderNetwork,
     IntervalNetwork,
-    PrecisionHead,
-    PrototypeNetwork,
     SecondOrderNetwork,
-    fit_many,
 )
 from credalset.scores import (
     InnerProduct,
@@ -49,7 +45,6 @@ from credalset.scores import (
     KullbackLeibler,
     NegativeLogDensity,
     Normalized,
-    Prototypes,
     RelativeLikelihood,
     Score,
     TotalVariation,
@@ -68,20 +63,16 @@ BARS = {
         *[("mixture", alpha, "volume", bar) for alpha, bar in ((0.1, 0.75), (0.2, 0.65), (0.25, 0.65))],
     ],
     "CIFAR-10H": [
-        *[(name, 0.1, "width", 0.68) for name in ("intervals", "prototypes")],
-        *[(name, 0.1, "epistemic", 0.72) for name in ("intervals", "prototypes")],
-        *[(name, 0.1, "labels", 0.68) for name in ("intervals", "prototypes")],
-        *[(name, 0.1, "decided", 2.0) for name in ("intervals", "prototypes")],
-        *[(name, 0.2, "width", 0.65) for name in ("intervals", "prototypes")],
+        ("intervals", 0.1, "width", 0.68),
+        ("intervals", 0.1, "epistemic", 0.72),
+        ("intervals", 0.1, "labels", 0.68),
+        ("intervals", 0.1, "decided", 2.0),
+        ("intervals", 0.2, "width", 0.65),
     ],
 }
 BAND = 1e-3  # chance that all the coverages of a table stay outside their bands though all is well, before sharing out
 N_RAYS = 256
 MAX_ESTIMATED = 60  # sets per seed and level whose volume is estimated, where there is no exact one
-#: what `PrototypeNetwork` is told for the narrowest sets
-NARROW: dict[str, Any] = {"width": 20.0, "labels": 4.0, "floor": 1e-6, "n_networks": 3}
-#: and for small volumes
-EIGHT: dict[str, Any] = {"n_components": 8, "offsets": True, "floor": 1e-5, "max_precision": 300.0}
 MAX_MEASURED = 400  # sets per seed and level that are asked for the other measures
 
 
@@ -125,13 +116,13 @@ def split(X: Any, counts: Any, sizes: Sequence[int], seed: int, truth: Any = Non
 def tasks(folder: str | None) -> list[Task]:
     found = []
     try:
-        nli = load_chaosnli("roberta", folder, download=False)
+        nli = load_chaosnli("roberta", folder)
         sizes = (len(nli) - 1000, 500, 500)
         mean = softmax(np.asarray(nli.features, dtype=float).reshape(-1, 3, 3), axis=2).mean(axis=1)  # of three models
         found.append(
             Task("ChaosNLI, RoBERTa logits", lambda seed: split(nli.features, nli.counts, sizes, seed, given=mean))
         )
-        cifar = load_cifar10h(folder, download=False)
+        cifar = load_cifar10h(folder)
         sure = softmax(np.asarray(cifar.logits, dtype=float), axis=1)
         found.append(
             Task(
@@ -168,24 +159,9 @@ def scores(offset: float) -> dict[str, tuple[str, Score]]:
         "mixture": ("mixture", NegativeLogDensity()),
         "mixture, counts": ("counts", NegativeLogDensity()),
         "intervals": ("intervals", Intervals()),
-        "prototypes": ("narrow", Prototypes(offsets=False)),
-        "prototypes, likelihood only": ("one", Prototypes(offsets=False)),
-        "prototypes, offsets": ("one", Prototypes()),
-        "2 prototypes": ("two", Prototypes()),
-        "8 prototypes": ("eight", Prototypes()),
         **{f"softmax: {name}": ("softmax", score) for name, score in first.items()},
         **{f"softmax: {name} / H": ("softmax", Normalized(score, 0.1)) for name, score in first.items()},
-        "softmax: learned scale": ("head", Normalized(KullbackLeibler(), scale="predicted")),
     }
-
-
-@dataclass(frozen=True)
-class Given:
-    """A trained classifier whose predictions are its items."""
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return the items."""
-        return X
 
 
 def learn(task: Task, parts: Sequence[Part], quick: bool, wanted: set[str]) -> dict[str, list[tuple[Any, Any]]]:
@@ -197,10 +173,6 @@ def learn(task: Task, parts: Sequence[Part], quick: bool, wanted: set[str]) -> d
         "mixture": lambda seed: DirichletMixtureNetwork(random_state=seed, **few),
         "counts": lambda seed: DirichletMixtureNetwork(likelihood="counts", random_state=seed, **few),
         "intervals": lambda seed: IntervalNetwork(random_state=seed, **few),
-        "narrow": lambda seed: PrototypeNetwork(random_state=seed, **NARROW, **few),
-        "one": lambda seed: PrototypeNetwork(offsets=True, random_state=seed, **few),
-        "two": lambda seed: PrototypeNetwork(n_components=2, offsets=True, random_state=seed, **few),
-        "eight": lambda seed: PrototypeNetwork(random_state=seed, **EIGHT, **few),
     }
     methods = {"first": "predict_proba", "second": "predict_concentration", "mixture": "predict_density"}
     methods |= {"counts": "predict_density", "intervals": "predict_intervals"}
@@ -208,18 +180,12 @@ def learn(task: Task, parts: Sequence[Part], quick: bool, wanted: set[str]) -> d
     for name, make in kinds.items():
         if name not in wanted:
             continue
-        networks = fit_many([make(seed) for seed in range(len(parts))], [(p.X[0], p.counts[0]) for p in parts])
-        predict = [getattr(network, methods.get(name, "predict_prototypes")) for network in networks]
+        networks = [make(seed).fit(part.X[0], part.counts[0]) for seed, part in enumerate(parts)]
+        predict = [getattr(network, methods[name]) for network in networks]
         predictions[name] = [(f(p.X[1]), f(p.X[2])) for f, p in zip(predict, parts, strict=True)]
     given = [(part.softmax, part.counts[0]) for part in parts if part.softmax is not None]
     if given and "softmax" in wanted:
         predictions["softmax"] = [(rows[1], rows[2]) for rows, _ in given]
-    if given and "head" in wanted:
-        heads = [PrecisionHead(Given(), beta=0.3, floor=NARROW["floor"]).fit(rows[0], y) for rows, y in given]
-        predictions["head"] = [
-            (head.predict_prototypes(rows[1]), head.predict_prototypes(rows[2]))
-            for head, (rows, _) in zip(heads, given, strict=True)
-        ]
     return predictions
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from credalset.datasets import ChaosNLI, load_chaosnli
-from credalset.datasets.chaosnli import FEATURE_FILES
-from credalset.datasets.download import data_folder
+from credalset.datasets.chaosnli import FEATURES
 from reproduction.batch import Batch, by_seeds, fingerprint, plain_name
 from reproduction.runs import COMMON, QUICK, TRAINED, Task, parts_of, shown_items
 
@@ -23,8 +23,8 @@ def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any
     Features are standardised on the training items. There are many MiniLM features, and they carry little information:
     a network memorises the training items within ten epochs, so it is not trained longer.
     """
-    folder = data_folder(data_dir)
-    inputs = [name for name, (file, _) in FEATURE_FILES.items() if (folder / file).is_file()] or [*FEATURE_FILES][:1]
+    folder = Path(data_dir or os.environ.get("CREDALSET_DATA") or "")
+    inputs = [name for name, (file, _) in FEATURES.items() if (folder / file).is_file()] or [*FEATURES][:1]
     loaded = {name: load(name, data_dir) for name in inputs}
     data = {name: fingerprint(one.features, one.distributions) for name, one in loaded.items()}
     full = {"quick": quick, "data": data, "alphas": [0.05, 0.1, 0.2, 0.25, 0.3], "n_test": 500, "n_calibration": 500}

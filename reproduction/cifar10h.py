@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 
 from credalset.datasets import CIFAR10H, load_cifar10h
-from credalset.datasets import cifar10h as votes
-from credalset.datasets.cifar10h import MODEL
-from credalset.datasets.download import ENVIRONMENT, DataNotFoundError, data_folder
 from reproduction.batch import Batch, by_seeds, fingerprint
 from reproduction.runs import COMMON, QUICK, TRAINED, Task, parts_of
 
@@ -36,15 +33,7 @@ def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
 
 @lru_cache(maxsize=1)
 def load(data_dir: Path | None) -> CIFAR10H:
-    """Load the votes and the logits, or say where the logits belong; votes alone are not worth fetching."""
-    folder = data_folder(data_dir)
-    if not (folder / MODEL).is_file():
-        raise DataNotFoundError(
-            "the experiments on CIFAR-10H need the votes and a classifier's logits, which have no public source: put "
-            f"{MODEL}, with the arrays counts (the votes, from {votes.URL}), logits, features and labels of the test "
-            f"images, into {folder}, or name the folder that has it with data_dir or the environment variable "
-            f"{ENVIRONMENT}."
-        )
+    """Load the votes and the logits."""
     return load_cifar10h(data_dir)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration
-from credalset.metrics.size import mean_sizes, volume_sample
+from credalset.metrics import evenly, has_exact_volumes, mean_sizes
 from credalset.scores import Normalized, Score, get_score
 from credalset.sets.credal_set import PAIRS_PER_BLOCK, CredalSet
 from credalset.simplex import grid
@@ -96,7 +96,8 @@ def grid_shares(sets: CredalSet, thresholds: Sequence[float]) -> list[float]:
 
 
 def _volume(sets: CredalSet, max_sets: int, n_rays: int) -> Row:
-    chosen, is_exact = volume_sample(sets, max_sets)
+    is_exact = has_exact_volumes(sets)
+    chosen = sets if is_exact else evenly(sets, max_sets)
     volumes = np.asarray(chosen.volume(n_rays=n_rays))
     error = 0.0 if is_exact else float(volumes.std(ddof=1) / math.sqrt(len(volumes)))
     return {"volume": float(volumes.mean()), "volume_error": error}

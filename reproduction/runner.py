@@ -20,7 +20,7 @@ from reproduction.store import Store
 
 Report = Callable[[Batch, bool], None]
 Finished = tuple[list[Batch], list[Outcome]]
-SEEDS_AT_ONCE = 5  # few enough to lose little when killed, enough for `fit_many` to pay
+SEEDS_AT_ONCE = 5  # few enough to lose little when killed, enough to keep the overhead of a batch small
 
 
 def run_all(

@@ -59,12 +59,13 @@ WITH_FEW_VOTES = (*TRAINED, "mixture-counts")
 
 def run_tasks(batches: Sequence[Sequence[Task]], options: dict[str, Any]) -> list[Outcome]:
     """Train the tasks of all batches together, then predict and measure; each batch gets its share of the time."""
-    from credalset.predictors.torch.training import one_thread
+    import torch
 
     learner, training = LEARNERS[options["learner"]], Outcome()
     outcomes = []
     # On one thread sums add up in the same order on every machine, and processes do not crowd each other.
-    with one_thread(), warnings.catch_warnings():
+    torch.set_num_threads(1)
+    with warnings.catch_warnings():
         # Infinite thresholds and empty sets are columns of the result, no need to warn of them as well.
         warnings.simplefilter("ignore", CredalSetWarning)
         with training.timed("training"):
@@ -100,7 +101,7 @@ def _fit(learner: Learner, tasks: Sequence[Task], epochs: int) -> list[Any]:
     networks = [kind(**params, random_state=task.head["seed"]) for task in tasks]
     is_of_counts = learner.params.get("likelihood") == "counts"
     targets = [task.train.counts if is_of_counts else task.train.labels for task in tasks]
-    return predictors.fit_many(networks, [(t.train.inputs, y) for t, y in zip(tasks, targets, strict=True)])
+    return [n.fit(t.train.inputs, y) for n, t, y in zip(networks, tasks, targets, strict=True)]
 
 
 def _measure_task(outcome: Outcome, learner: Learner, task: Task, network: Any, options: dict[str, Any]) -> None:

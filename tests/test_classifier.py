@@ -1,11 +1,19 @@
+"""The classifier: three steps, any estimator, names of classes, failures that change nothing."""
+
 from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import coo_matrix
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
@@ -116,9 +124,9 @@ def test_scores_and_estimators_of_different_order() -> None:
 
 def test_steps_out_of_order() -> None:
     clf = ConformalCredalClassifier(LogisticRegression())
-    with pytest.raises(NotFittedError, match=r"has no fitted estimator\. Call fit first"):
+    with pytest.raises(NotFittedError, match="no fitted estimator"):
         clf.conformalize(DATA.X, DATA.counts)
-    with pytest.raises(NotFittedError, match=r"not calibrated yet\. Call conformalize"):
+    with pytest.raises(NotFittedError, match="not calibrated"):
         clf.fit(DATA.X, DATA.counts).predict_set(DATA.X)
     calibrated = fitted()
     calibrated.fit(DATA.X[TRAIN], DATA.counts[TRAIN])
@@ -146,9 +154,9 @@ def test_class_names_and_their_order() -> None:
         clf.conformalize(DATA.X[CALIB], frame.rename(columns={"yes": "perhaps"})[CALIB])
     assert clf.calibration_.classes == tuple(names)
     assert set(clf.predict(DATA.X)) <= set(names)
-    assert clf.predict_set(DATA.X[:2]).to_dict().keys() >= {"prediction_no", "prediction_yes"}
+    assert clf.predict_set(DATA.X[:2]).classes == tuple(names)
     with pytest.raises(ValueError, match="2 classes"):
-        clf.conformalize(DATA.X[CALIB], DATA.counts[CALIB][:, :2])
+        clf.conformalize(DATA.X[CALIB], DATA.counts[CALIB][:, :2] + 1)
 
 
 def test_plain_labels_are_single_votes() -> None:
@@ -159,25 +167,8 @@ def test_plain_labels_are_single_votes() -> None:
         .conformalize(DATA.X[CALIB], labels[CALIB])
     )
     assert (clf.predict(DATA.X[TEST]) == labels[TEST]).mean() > 0.7
-    with pytest.raises(ValueError, match="contains the label 'z'"):
+    with pytest.raises(ValueError, match="label 'z'"):
         clf.conformalize(DATA.X[:2], ["a", "z"])
-
-
-def test_fit_conformalize_splits_once() -> None:
-    clf = ConformalCredalClassifier(LogisticRegression(), "kl").fit_conformalize(
-        DATA.X, DATA.counts, 0.25, random_state=3
-    )
-    assert len(clf.calibration_) == 225
-    again = ConformalCredalClassifier(LogisticRegression(), "kl").fit_conformalize(
-        DATA.X, DATA.counts, 0.25, random_state=3
-    )
-    assert np.array_equal(clf.calibration_.scores, again.calibration_.scores)
-    named = cs.Annotations.from_counts(DATA.counts, classes=["a", "b", "c"])
-    assert ConformalCredalClassifier(LogisticRegression()).fit_conformalize(DATA.X, named).classes_.tolist() == [
-        "a",
-        "b",
-        "c",
-    ]
 
 
 def test_evaluate_rows() -> None:
@@ -215,30 +206,104 @@ def test_split_sizes_and_errors() -> None:
     assert len(np.unique(together, axis=0)) == 775
     order = {tuple(x): c for x, c in zip(DATA.X, DATA.counts, strict=True)}
     assert all((order[tuple(x)] == y).all() for x, y in zip(parts.X_test, parts.Y_test, strict=True))
-    for sizes, message in [
-        ({"train_size": 800, "conformalize_size": 100, "test_size": 1}, "add up to 901 items"),
-        ({"train_size": 0, "conformalize_size": 100, "test_size": 1}, "train_size must be at least 1"),
-        ({"train_size": 1.5, "conformalize_size": 0.1, "test_size": 1}, "train_size as a share"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            cs.train_conformalize_test_split(DATA.X, DATA.counts, **sizes)
+    for sizes, name in [((800, 100, 1), "add up to 901"), ((0, 100, 1), "train_size"), ((1.5, 0.1, 1), "train_size")]:
+        named = dict(zip(("train_size", "conformalize_size", "test_size"), sizes, strict=True))
+        with pytest.raises(ValueError, match=name):
+            cs.train_conformalize_test_split(DATA.X, DATA.counts, **named)
     with pytest.raises(ValueError, match="X has 900 items, but Y has 10"):
-        cs.train_conformalize_test_split(DATA.X, DATA.counts[:10], train_size=1, conformalize_size=1, test_size=1)
-    votes = cs.Annotations.from_counts(DATA.counts)
-    parts = cs.train_conformalize_test_split(DATA.X, votes, train_size=0.4, conformalize_size=0.3, test_size=0.3)
+        cs.train_conformalize_test_split(DATA.X, DATA.counts[:10])
+
+
+def test_splits_match_names() -> None:
+    names = [f"t{i}" for i in range(900)]
+    frame, votes = pd.DataFrame(DATA.X, index=names), cs.Annotations.from_counts(DATA.counts, items=names)
+    parts = cs.train_conformalize_test_split(frame, votes[::-1], random_state=0)
     assert isinstance(parts.Y_test, cs.Annotations)
-
-
-def test_fit_conformalize_checks_lengths_and_takes_any_sparse_format() -> None:
-    from scipy.sparse import coo_matrix
-
-    with pytest.raises(ValueError, match="X has 900 items, but Y has 100"):
-        ConformalCredalClassifier(LogisticRegression()).fit_conformalize(DATA.X, DATA.counts[:100])
-    clf = ConformalCredalClassifier(LogisticRegression()).fit_conformalize(coo_matrix(DATA.X), DATA.counts)
-    assert len(clf.calibration_) == 225
+    assert parts.Y_train.items == tuple(parts.X_train.index)
 
 
 def test_a_changed_score_needs_a_new_calibration() -> None:
     clf = fitted(LogisticRegression(), score="kl").set_params(nonconformity="tv")
     with pytest.raises(NotFittedError, match="the calibration was made with KullbackLeibler"):
         clf.predict_set(DATA.X[TEST])
+
+
+# --- a failure changes nothing ---
+
+
+def state(clf: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(clf).items() if name not in clf.get_params(deep=False)}
+
+
+def assert_unchanged(clf: Any, call: Callable[[], Any], message: str) -> None:
+    before, expected = state(clf), clf.predict_set(DATA.X[TEST], 0.2).threshold
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+    assert state(clf).keys() == before.keys()
+    assert all(state(clf)[name] is before[name] for name in before)
+    assert np.array_equal(clf.predict_set(DATA.X[TEST], 0.2).threshold, expected)
+
+
+def test_failures_leave_what_was_fitted_before() -> None:
+    clf = fitted(LogisticRegression())
+    broken = np.column_stack([DATA.X, DATA.X])
+    broken[3, 4] = np.nan
+    X, Y = DATA.X[CALIB], DATA.counts[CALIB]
+    assert_unchanged(clf, lambda: clf.fit(broken, DATA.counts), "NaN")
+    assert_unchanged(clf, lambda: clf.cross_conformalize(broken, DATA.counts), "NaN")
+    assert_unchanged(clf, lambda: clf.conformalize(broken[:, :10], DATA.counts), "NaN")
+    assert_unchanged(clf, lambda: clf.conformalize(X, Y[:, :2] + 1), "2 classes")
+    assert_unchanged(clf, lambda: clf.conformalize(X, Y, weights=np.ones(3)), "weights")
+    assert_unchanged(clf, lambda: clf.conformalize(X, Y, groups=[0] * 299), "groups")
+    assert_unchanged(clf, lambda: clf.conformalize(X, Y - 1), "negative")
+
+
+def test_a_failed_conformalize_adopts_no_estimator() -> None:
+    clf = ConformalCredalClassifier(SoftLabelClassifier().fit(DATA.X, DATA.counts))
+    with pytest.raises(ValueError, match="Y has 2 classes"):
+        clf.conformalize(DATA.X, DATA.counts[:, :2] + 1)
+    assert state(clf) == {}
+    clf.conformalize(DATA.X[CALIB], DATA.counts[CALIB])
+    with pytest.raises(ValueError, match="features"):
+        clf.predict_set(DATA.X[TEST, :3])
+    assert len(clf.predict_set(DATA.X[TEST])) == 300
+
+
+# --- texts, sparse features, items used before ---
+
+
+def test_models_of_texts() -> None:
+    texts = pd.Series([("good " * c[0] + "bad " * c[1] + "so " * c[2]) for c in DATA.counts], name="message")
+    clf = ConformalCredalClassifier(make_pipeline(CountVectorizer(), LogisticRegression()))
+    clf.fit(texts[TRAIN], DATA.counts[TRAIN]).conformalize(texts[CALIB], DATA.counts[CALIB])
+    assert clf.text_name_in_ == "message"
+    assert len(clf.predict_set(list(texts[TEST]))) == 300
+    with pytest.raises(TypeError, match="cannot read X"):
+        clf.predict_set(DATA.X[TEST])
+    with pytest.raises(ValueError, match="one column of texts"):
+        clf.predict_set(texts[TEST].to_frame())
+    clf.set_params(estimator=LogisticRegression()).fit(DATA.X, DATA.counts)
+    assert not hasattr(clf, "text_name_in_")
+    with pytest.raises(ValueError, match="X holds texts"):
+        clf.predict_proba(texts)
+
+
+def test_sparse_features() -> None:
+    clf = ConformalCredalClassifier(LogisticRegression()).fit(coo_matrix(DATA.X[TRAIN]), DATA.counts[TRAIN])
+    clf.conformalize(coo_matrix(DATA.X[CALIB]), DATA.counts[CALIB])
+    expected = fitted(LogisticRegression(), "kl").predict_set(DATA.X[TEST])
+    assert clf.predict_set(coo_matrix(DATA.X[TEST])).threshold == pytest.approx(expected.threshold, rel=1e-3)
+
+
+def test_items_of_fit_are_remembered_by_name() -> None:
+    frame = pd.DataFrame(DATA.X, index=[f"t{i}" for i in range(900)])
+    clf = ConformalCredalClassifier(LogisticRegression()).fit(frame[TRAIN], DATA.counts[TRAIN])
+    assert clf.items_ == tuple(frame.index[TRAIN])
+    with pytest.warns(cs.CredalSetWarning, match="10 of 300 items were used in fit"):
+        clf.conformalize(frame[290:590], DATA.counts[290:590])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", cs.CredalSetWarning)
+        clf.conformalize(frame[CALIB], DATA.counts[CALIB])
+    verdicts = [clf.evaluate(frame[part], DATA.counts[part], 0.2)[0]["verdict"] for part in (TRAIN, CALIB, TEST)]
+    assert verdicts == ["not tested", "not tested", "valid"]
+    assert fitted().items_ is None

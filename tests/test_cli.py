@@ -41,7 +41,7 @@ def demo(out: Path, *options: str) -> str:
 def rows_of_the_table(output: str) -> list[list[str]]:
     lines = output.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("score"))
-    end = next(i for i, line in enumerate(lines) if line.startswith("If the promise"))
+    end = next(i for i, line in enumerate(lines) if line.startswith("If the guarantee"))
     return [line[6:].split() for line in lines[start + 2 : end] if line.strip()]
 
 
@@ -61,14 +61,13 @@ def test_demo_as_a_newcomer_runs_it(newcomer: tuple[subprocess.CompletedProcess[
     assert (done.returncode, done.stderr) == (0, "")
     rows = rows_of_the_table(done.stdout)
     assert len(rows) == 3 * len(SCORES)
-    for alpha, promised, observed, band, verdict, width, labels in rows:
+    for alpha, observed, band, verdict, width, constant, labels in rows:
         low, high = map(float, band.split("-"))
-        assert float(promised) == pytest.approx(1 - float(alpha))
         assert low <= float(observed) <= high
-        assert low < float(promised) < high
-        assert verdict == "kept"
-        assert 0 < float(width) < 2
-        assert 1 <= float(labels) <= 3
+        assert low < 1 - float(alpha) < high
+        assert verdict == "valid"
+        assert 0 < float(width) < float(constant) < 2
+        assert 0 < float(labels) <= 3
     assert f"Open the page in a browser: {(out / 'report.html').as_uri()}" in done.stdout
     assert "credalset report by-kl new-predicted.parquet votes.csv" in (out / "report.html").read_text()
     for command in ("import", "agree", "fit", "calibrate", "predict", "check", "report"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credalset.sets.outline import area, from_plane, outline, outlines, to_plane
 from credalset.scores import (
     Hellinger,
     InnerProduct,
@@ -17,6 +16,7 @@ from credalset.scores import (
     Wasserstein,
 )
 from credalset.sets import CredalSet
+from credalset.sets.outline import area, from_plane, outline, outlines, to_plane
 
 CASES = [
     (TotalVariation(), 0.2),

@@ -14,16 +14,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Prediction, RandomState
+from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray, Prediction, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.calibration.base import ThresholdCalibration, read_items
-from credalset.calibration.noise import COVERED, ROUNDING, Fit, Guarantee, NoNoise, Quantile
+from credalset.calibration.noise import COVERED, ROUNDING, Columns, Fit, Guarantee, NoNoise, Quantile
 from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import need
 from credalset.scores import Score, get_score
 from credalset.sets.columns import label_lists, write_csv
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import as_names, item_names, join_names, name_array, per_item, read_labels
+from credalset.votes.names import as_names, item_names, join_names, per_item, read_labels, take_names
 
 __all__ = ["LabelCalibration", "LabelSets", "annotator_labels", "conformalize", "majority_labels"]
 
@@ -41,7 +41,7 @@ class LabelSets:
         Whether each label is in the set.
     classes : tuple or None
         Names of the classes in column order, when they are known.
-    items : ndarray of shape (N,) or None
+    items : tuple or None
         Names of the items, when they are known.
 
     Examples
@@ -59,7 +59,7 @@ class LabelSets:
 
     members: BoolArray
     classes: tuple[Any, ...] | None = None
-    items: AnyArray | None = None
+    items: tuple[Any, ...] | None = None
 
     def __len__(self) -> int:
         """Number of sets."""
@@ -68,7 +68,7 @@ class LabelSets:
     def __getitem__(self, rows: Any) -> LabelSets:
         """Return some of the sets; one set is a batch of one."""
         which: Any = [rows] if isinstance(rows, int | np.integer) else rows
-        return replace(self, members=self.members[which], items=None if self.items is None else self.items[which])
+        return replace(self, members=self.members[which], items=take_names(self.items, which))
 
     @property
     def n_classes(self) -> int:
@@ -180,7 +180,7 @@ calibration sets. Assumptions: items are exchangeable.
 
     def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: Any) -> LabelSets:
         members = self.score.label_scores(checked) <= thresholds[:, None]
-        return LabelSets(members, self.classes, None if items is None else name_array(items))
+        return LabelSets(members, self.classes, items)
 
     def p_values(self, prediction: ArrayLike, *, groups: Any = None, weights: Any = None) -> FloatArray:
         r"""Return the p-value of each label, (N, K): a label is in the set at level α if its p-value exceeds α.
@@ -282,10 +282,10 @@ def conformalize(
         shares = as_generator(random_state).multinomial(n_draws, shares / shares.sum(axis=1, keepdims=True)) / n_draws
     scores = np.where(shares > 0.0, scores, 0.0)
 
-    def fit(rows: Any, ratios: FloatArray | None, features: FloatArray | None) -> Fit:
+    def fit(rows: Any, own: Columns) -> Fit:
         """A new item brings the weight of one item, at an infinite score: its label is not known."""
-        each = shares[rows] if ratios is None else shares[rows] * ratios[:, None]
-        repeated = None if features is None else np.repeat(features, shares.shape[1], axis=0)
+        each = shares[rows] if own.weights is None else shares[rows] * own.weights[:, None]
+        repeated = None if own.features is None else np.repeat(own.features, shares.shape[1], axis=0)
         return Quantile(scores[rows].ravel(), NoNoise(), each.ravel(), repeated)
 
     fitted = Thresholds.build(options, chosen, checked, fit)

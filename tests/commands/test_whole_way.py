@@ -181,7 +181,7 @@ def test_the_check_fails_where_coverage_does(tmp_path: Path) -> None:
     pd.DataFrame(rows, columns=["task", "worker", "label"]).to_parquet(tmp_path / "votes.parquet")
     run(tmp_path, "calibrate", "good.csv", "votes.parquet", "-o", "made")
     said = run_afresh(tmp_path, "check", "made", "shuffled.csv", "votes.parquet", code=1)
-    assert "short: The sets fall short of their promise." in said
+    assert "The sets cover too little" in said
 
 
 def test_a_page_from_files(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
 
 import credalset as cs  # noqa: E402
 from credalset.exceptions import FileFormatError  # noqa: E402
@@ -23,7 +22,6 @@ from credalset.predictors import (  # noqa: E402
     FirstOrderNetwork,
     IntervalNetwork,
     SecondOrderNetwork,
-    TorchPredictor,
 )
 
 from .forging import DATA, classify, forge, forge_arrays  # noqa: E402
@@ -31,21 +29,12 @@ from .forging import DATA, classify, forge, forge_arrays  # noqa: E402
 SMALL: dict[str, Any] = {"epochs": 2, "batch_size": 32, "random_state": 0}
 
 
-def module() -> nn.Sequential:
-    return nn.Sequential(nn.Linear(10, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 3))
-
-
 ESTIMATORS: dict[str, tuple[Any, str]] = {
     "first order": (FirstOrderNetwork((5, 4), **SMALL), "kl"),
     "second order": (SecondOrderNetwork((5,), link="softplus", **SMALL), "so"),
-    "three mixtures": (DirichletMixtureNetwork((5,), n_components=2, n_networks=3, **SMALL), "density"),
+    "mixtures": (DirichletMixtureNetwork((5,), n_components=2, **SMALL), "density"),
     "intervals": (IntervalNetwork((5,), **SMALL), "intervals"),
     "pipeline": (make_pipeline(StandardScaler(), FirstOrderNetwork((), **SMALL)), "tv"),
-    "own module": (TorchPredictor(module(), "first", "logits", **SMALL), "ws"),
-    "pipeline with own module": (
-        make_pipeline(StandardScaler(), TorchPredictor(module(), "second", "exp", **SMALL)),
-        "so",
-    ),
 }
 
 
@@ -53,53 +42,25 @@ ESTIMATORS: dict[str, tuple[Any, str]] = {
 def test_classifiers(name: str, tmp_path: Path) -> None:
     classifier = classify(*ESTIMATORS[name])
     classifier.save(tmp_path / "c")
-    own = module() if "own" in name else None
-    loaded: Any = cs.load(tmp_path / "c", module=own)
+    loaded: Any = cs.load(tmp_path / "c")
     assert loaded.predict_proba(DATA.X).tobytes() == classifier.predict_proba(DATA.X).tobytes()
     assert loaded.predict_set(DATA.X, 0.2).lower().tobytes() == classifier.predict_set(DATA.X, 0.2).lower().tobytes()
-    with pytest.raises(ValueError, match="module"):
-        cs.load(tmp_path / "c", module=None if "own" in name else module())
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    FirstOrderNetwork((5, 4), warm_start=True, **SMALL).fit(DATA.X, DATA.counts).save(tmp_path / "n")
+    FirstOrderNetwork((5, 4), **SMALL).fit(DATA.X, DATA.counts).save(tmp_path / "n")
     return tmp_path / "n"
 
 
-def test_a_warm_start_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    own = FirstOrderNetwork((5,), warm_start=True, **SMALL).fit(DATA.X, DATA.counts)
+def test_networks(tmp_path: Path) -> None:
+    own = FirstOrderNetwork((5,), **SMALL).fit(DATA.X, DATA.counts)
     own.save(tmp_path / "n")
     loaded: Any = cs.load(tmp_path / "n")
     assert loaded.get_params() == own.get_params()
     assert loaded.loss_curve_ == own.loss_curve_
-    both = [model.fit(DATA.X, DATA.counts).predict_proba(DATA.X) for model in (own, loaded)]
-    assert np.array_equal(*both)
     with pytest.raises(NotFittedError):
         FirstOrderNetwork().save(tmp_path / "unfitted")
-
-
-def test_half_precision_and_tied_weights(tmp_path: Path) -> None:
-    def tied() -> Any:
-        twin = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)).to(torch.bfloat16)
-        twin[1].weight = twin[0].weight
-        return twin
-
-    own = tied()
-    TorchPredictor(own, "first", "logits", prefit=True).save(tmp_path / "c")
-    loaded: Any = cs.load(tmp_path / "c", module=tied())
-    assert torch.equal(loaded.module[1].weight, own[0].weight)
-
-
-def test_modules_that_do_not_fit(tmp_path: Path) -> None:
-    TorchPredictor(module(), "first", "logits", **SMALL).fit(DATA.X, DATA.counts).save(tmp_path / "n")
-    for wrong in (
-        nn.Sequential(nn.Linear(10, 4)),
-        nn.Sequential(nn.Linear(10, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3)),
-        module().double(),
-    ):
-        with pytest.raises(FileFormatError):
-            cs.load(tmp_path / "n", module=wrong)
 
 
 def test_forged_weights_are_refused(saved: Path) -> None:
@@ -121,13 +82,12 @@ WRONG: dict[str, list[Any]] = {
     "hidden": [None, True, 5, "x", [10**12, 10**12], [10**400, 1], [-1], ["x"]],
     "device": ["x", "", 3, None, "cuda:-7", "meta:x"],
     "early_stopping": [1, "yes", None, []],
-    "warm_start": [0, "no", None],
+    "verbose": [0, "no", None],
     "epochs": [-1, 1.5, "x", None, True],
     "batch_size": [0, -3, "8", True],
     "learning_rate": [-1.0, "x", None],
     "random_state": [-1, 1.5, "x"],
     "dropout": [2.0, "x", None],
-    "activation": [3, "no such"],
 }
 
 

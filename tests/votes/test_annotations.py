@@ -397,6 +397,8 @@ def test_records() -> None:
     assert Annotations.from_records(FRAME.to_dict("records")).counts.tolist() == COUNTS
     assert Annotations.from_records({"t1": ["cat", "dog", "cat"], "t2": ["dog", "dog"]}).counts.tolist() == COUNTS
     assert Annotations.from_records({"t1": {"cat": 2, "dog": 1}, "t2": {"dog": 2}}).counts.tolist() == COUNTS
+    unused = Annotations.from_records({"t1": {"dog": 0, "cat": 2}})
+    assert (unused.classes, unused.counts.tolist()) == (("dog", "cat"), [[0, 2]]), "labels nobody chose are classes"
     for odd in ({"t": 3}, {"t": "cat"}, {"t": {"cat": 1.5}}, {"t": {"cat": -1}}):
         with pytest.raises((TypeError, ValueError), match=r"records\['t'\]"):
             Annotations.from_records(odd)
@@ -470,7 +472,7 @@ def test_align_puts_votes_into_the_order_of_a_frame() -> None:
     assert (aligned.scale, aligned.workers) == (SCALED.scale, SCALED.workers)
     assert aligned.table["task"] == ["c", "c", "a", "a", "c", "c"]
     assert aligned.table["time"] == [5, 6, 1, 2, 5, 6]
-    with pytest.raises(ValueError, match=r"items \(1, 2\) has none"):
+    with pytest.raises(ValueError, match=r"items \(1, 2\) are not among"):
         SCALED.align([1, 2])
 
 
@@ -527,10 +529,10 @@ def test_repr() -> None:
 
 def test_matching_with_predictions_keeps_scale_and_workers() -> None:
     """HOUSE: match dropped scale, workers and origin."""
-    from credalset.tables.matching import NumberTable, match
+    from credalset.io.match import ItemTable, match
 
     votes = replace(SCALED, origin="votes.csv, read as long")
-    table = NumberTable(("b", "a", "z"), np.full((3, 3), 1 / 3), ("m", "h", "l"), {})
+    table = ItemTable(("b", "a", "z"), np.full((3, 3), 1 / 3), ("m", "h", "l"), {})
     for keep in (False, True):
         found = match(table, votes, keep_unvoted=keep).votes
         assert found.scale == (1.0, 2.0, 0.0)

@@ -75,7 +75,7 @@ def test_names_that_do_not_match_are_refused_with_the_remedy() -> None:
         read_labels(COUNTS, classes=["no", "yes", "perhaps"], name="Y", like="X")
     with pytest.raises(ValueError, match=r"Y has 2 rows, but X has 3 items"):
         read_labels(COUNTS.to_numpy(), items=["a", "b", "c"], name="Y", like="X")
-    with pytest.raises(ValueError, match=r"Y has 3 classes"):
+    with pytest.raises(ValueError, match="Y has 3 classes"):
         read_labels(COUNTS, n_classes=4, name="Y")
 
 
@@ -92,6 +92,13 @@ def test_labels_with_names_beside_features_without() -> None:
         read_labels(COUNTS, name="Y", like="X", by_position=False)
     assert len(read_labels(COUNTS.to_numpy(), by_position=False)) == 2
     assert len(read_labels(COUNTS, items=["t2", "t1"], by_position=False)) == 2
+
+
+def test_rows_numbered_in_another_order_beside_rows_without_names() -> None:
+    numbered = COUNTS.reset_index(drop=True)
+    for labels, items in ((numbered.iloc[::-1], None), (numbered, (1, 0))):
+        with pytest.warns(cs.CredalSetWarning, match="Y and X are matched by position"):
+            read_labels(labels, items=items, name="Y", like="X")
 
 
 def test_counts_and_distributions_are_told_apart_by_whole_numbers() -> None:

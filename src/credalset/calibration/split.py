@@ -11,12 +11,12 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset.calibration.base import ThresholdCalibration, as_level, read_items
 from credalset.calibration.levels import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
-from credalset.calibration.noise import Noise, NoNoise
+from credalset.calibration.noise import Columns, Fit, Noise, NoNoise
 from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import warn
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import item_names, name_array, per_item
+from credalset.votes.names import item_names, per_item
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,7 +176,7 @@ def name_sets(sets: CredalSet, classes: tuple[Any, ...] | None, items: tuple[Any
             f"{n_empty} of {len(sets)} credal sets are empty: no distribution scores below the threshold for these "
             "predictions. The coverage guarantee still holds on average; sets.is_empty() tells which they are."
         )
-    return replace(sets, classes=classes, items=None if items is None else name_array(items))
+    return replace(sets, classes=classes, items=items)
 
 
 def conformalize(
@@ -241,7 +241,7 @@ def fit_thresholds(score: Score, prediction: Prediction, labels: Any, options: O
     """Fit the noise model to valid items, each group by itself."""
     options.noise.check_score(score, prediction)
 
-    def fit(rows: Any, weights: FloatArray | None, features: FloatArray | None) -> Any:
-        return options.noise.fit(score, prediction[rows], labels[rows], weights, features)
+    def fit(rows: Any, columns: Columns) -> Fit:
+        return options.noise.fit(score, prediction[rows], labels[rows], columns)
 
     return Thresholds.build(options, score, prediction, fit)

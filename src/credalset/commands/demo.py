@@ -18,7 +18,7 @@ from rich.console import Console
 
 from credalset._text import table_text
 from credalset.commands import shared
-from credalset.commands.check import HEADINGS, cells
+from credalset.commands.check import COLUMNS, cells
 from credalset.datasets import Messages, make_messages
 
 ALPHAS = (0.05, 0.1, 0.2)
@@ -89,11 +89,11 @@ def _go(say: Console, alpha: float) -> None:
     _heading(say, "3. Predict", "a credal set for each new message: what cannot be ruled out.")
     _run(say, "predict", made, new, "-o", "sets.parquet", "--alpha", f"{alpha:g}", "--keep", "text")
 
-    _heading(say, "4. Check", "whether the promise holds on new messages, and how wide sets are.")
+    _heading(say, "4. Check", "whether coverage holds on new messages, and how wide sets are.")
     levels = [word for level in ALPHAS for word in ("--alpha", f"{level:g}")]
     found = [_run(say, "check", f"by-{s}", new, "votes.csv", *levels, "--json") for s in SCORES]
     say.print(f"\n{_table(list(map(json.loads, found)))}\n")
-    say.print("If the promise holds, observed coverage lies in its band 99 times in a hundred.")
+    say.print("If the guarantee holds, observed coverage lies in its band 99 times in a hundred.")
     say.print("Width, and labels that can be the most probable one, are means: less is better.")
 
     _heading(say, "5. Report", "what to tell others, on one page.")
@@ -174,6 +174,6 @@ def _write(path: str, columns: dict[str, Any]) -> None:
 def _table(checked: Sequence[dict[str, Any]]) -> str:
     lines: list[list[str]] = []
     for score, result in zip(SCORES, checked, strict=True):
-        lines += [[""] * len(HEADINGS)] if lines else []
+        lines += [[""] * len(COLUMNS)] if lines else []
         lines += [["" if i else score, *cells(row)[:-1]] for i, row in enumerate(result["rows"])]
-    return table_text(["score", *HEADINGS[:-1]], lines, left=1)
+    return table_text(["score", *(name.split("_")[0] for name in COLUMNS[:-1])], lines, left=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from credalset._progress import progress
@@ -15,7 +16,6 @@ from credalset.commands.shared import ShowPython
 NETWORKS = {
     "paper": ("FirstOrderNetwork", "kl"),
     "mixture": ("DirichletMixtureNetwork", "density"),
-    "prototypes": ("PrototypeNetwork", "prototypes"),
     "intervals": ("IntervalNetwork", "intervals"),
 }
 
@@ -37,6 +37,7 @@ def fit(
     show_python: ShowPython = False,
 ) -> None:
     """Train a model on votes, and calibrate it on items kept aside."""
+    from credalset._splits import part_size, take
     from credalset.classifier import ConformalCredalClassifier  # with scikit-learn, for which others need not wait
 
     pair = Pair(features, table, votes)
@@ -49,7 +50,7 @@ def fit(
             f"estimator, score = make_learner({learner!r}, {seed})",
             "estimator = for_texts(estimator) if both.table.values.ndim == 1 else estimator",
             f"clf = cs.ConformalCredalClassifier(estimator, {'score' if score is None else repr(score)})",
-            f"clf.fit_conformalize({pair.asked}, both.votes, {size}{pair.arguments()}).save({out!r})",
+            f"# split the items ({size}), then clf.fit(X, Y).conformalize(X, Y).save({out!r})",
         )
         return
     shared.check_output(out, folder=True)
@@ -60,7 +61,12 @@ def fit(
     votes.note_order(score or suited, matched.votes.classes)
     clf = ConformalCredalClassifier(estimator, score or suited)
     with progress(f"Training {learner} on {len(matched.table)} items", None):
-        clf.fit_conformalize(asked, matched.votes, calibration_size, random_state=seed, **carried)
+        n = len(matched.votes)
+        order = np.random.default_rng(seed).permutation(n)
+        calib, train = np.split(order, [part_size(calibration_size, n, "calibration_size")])
+        own = {name: take(value, calib) for name, value in carried.items()}
+        clf.fit(take(asked, train), matched.votes[train])
+        clf.conformalize(take(asked, calib), matched.votes[calib], **own)
     clf.save(out)
     shared.stderr().print(f"{clf.calibration_!r}\nWrote {out}")
 

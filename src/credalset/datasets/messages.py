@@ -83,9 +83,7 @@ class Messages:
 
     def votes(self) -> dict[str, list[str]]:
         """Return the votes as a long table: columns task, worker and label, one row per vote."""
-        tasks = np.repeat(np.array(self.items), self.labels.shape[1])
-        columns = (tasks, self.workers.ravel(), self.labels.ravel())
-        return {name: column.tolist() for name, column in zip(("task", "worker", "label"), columns, strict=True)}
+        return long_table(self.items, self.workers, self.labels)
 
 
 def make_messages(n_items: int = 1500, *, n_votes: int = 30, random_state: RandomState = None) -> Messages:
@@ -122,9 +120,7 @@ def make_messages(n_items: int = 1500, *, n_votes: int = 30, random_state: Rando
     channels = np.where(generator.random(n) < 0.6, *CHANNELS)
     tone = np.where(channels == "mail", TONE["mail"], TONE["chat"])[:, None] * generator.standard_normal((n, 3))
     truth = softmax((weights[order] * is_said[..., None]).sum(axis=1) + tone, axis=1)
-    chosen = (generator.random((n, m, 1)) > truth.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
-    pool = np.tile(np.arange(max(N_WORKERS, m)), (n, 1))
-    workers = np.char.add("w", np.char.zfill(generator.permuted(pool, axis=1)[:, :m].astype(str), 2))
+    chosen, workers = draw_votes(truth, m, N_WORKERS, generator)
     return Messages(
         items=tuple(f"m{i:05d}" for i in range(n)),
         texts=tuple(" ".join(PHRASES[k][0] for k in row[said]) for row, said in zip(order, is_said, strict=True)),
@@ -133,3 +129,20 @@ def make_messages(n_items: int = 1500, *, n_votes: int = 30, random_state: Rando
         labels=np.array(CLASSES)[chosen],
         distributions=truth,
     )
+
+
+def draw_votes(
+    distributions: FloatArray, n_votes: int, n_workers: int, generator: np.random.Generator
+) -> tuple[IntArray, AnyArray]:
+    """Draw votes from distributions (N, K), by different workers for each item: classes and workers, (N, m) each."""
+    n = len(distributions)
+    chosen = (generator.random((n, n_votes, 1)) > distributions.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
+    pool = np.tile(np.arange(max(n_workers, n_votes)), (n, 1))
+    workers = np.char.add("w", np.char.zfill(generator.permuted(pool, axis=1)[:, :n_votes].astype(str), 2))
+    return chosen, workers
+
+
+def long_table(items: tuple[str, ...], workers: AnyArray, labels: AnyArray) -> dict[str, list[str]]:
+    """Return votes (N, m) as a long table with columns task, worker and label."""
+    columns = np.repeat(np.array(items), labels.shape[1]), workers.ravel(), labels.ravel()
+    return {name: column.tolist() for name, column in zip(("task", "worker", "label"), columns, strict=True)}

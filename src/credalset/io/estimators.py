@@ -36,7 +36,7 @@ SAFE_TYPES = {
     "sklearn.feature_extraction.text.TfidfVectorizer",
     "credalset.predictors.soft_label.SoftLabelClassifier",
 }
-PREDICTS = ("predict_proba", "predict_concentration", "predict_density", "predict_prototypes", "predict_intervals")
+PREDICTS = ("predict_proba", "predict_concentration", "predict_density", "predict_intervals")
 #: what fitting leaves on estimators of ours, and of which type
 FITTED: dict[str, Any] = {
     "classes_": np.ndarray,
@@ -50,8 +50,7 @@ FITTED: dict[str, Any] = {
     "estimator_": Any,
     "estimators_": tuple[Any, ...],
     "calibration_": Any,
-    "constant_": Any,
-    "_seen": np.ndarray,
+    "items_": tuple[Any, ...] | None,
 }
 LISTS = ("loss_curve_", "validation_curve_", "estimators_")
 
@@ -97,8 +96,7 @@ def _encode_own(estimator: Any, where: str, writer: Writer) -> dict[str, Any]:
         params["random_state"] = None  # a generator in place of a seed is forgotten
     if "device" in params:
         params["device"] = str(params["device"])
-    module = params.pop("module", None)
-    module = vars(estimator).get("module_", module if params.get("prefit") else None)
+    module = vars(estimator).get("module_")
     if module is None and not fitted:
         from sklearn.exceptions import NotFittedError
 
@@ -124,11 +122,6 @@ def _decode_own(node: dict[str, Any], reader: Reader) -> Any:
     params = {key: reader.decode(value) for key, value in node["params"].items()}
     fitted = {key: reader.decode(value) for key, value in node["fitted"].items()}
     weights = reader.decode(node["weights"])
-    if "module" in kind._get_param_names() and reader.module is None:
-        raise ValueError(
-            "module is missing: what was saved are the weights of a module of your own. Pass an object of the same "
-            "class to load them into: credalset.load(path, module=...)."
-        )
     _check_own(kind, params, fitted)
     fitted |= {key: list(fitted[key]) for key in LISTS if key in fitted}
     inner = [fitted[key] for key in ("base_", "estimator_") if key in fitted] + list(fitted.get("estimators_", ()))
@@ -137,7 +130,7 @@ def _decode_own(node: dict[str, Any], reader: Reader) -> Any:
         if weights is not None:
             from credalset.io.networks import build_network
 
-            return build_network(kind, params, fitted, weights, reader)
+            return build_network(kind, params, fitted, weights)
         own = {key: inner[0] for key in ("base", "estimator") if inner and key in kind._get_param_names()}
         estimator = kind(**params, **own)
         vars(estimator).update(fitted)
@@ -149,7 +142,7 @@ def _decode_own(node: dict[str, Any], reader: Reader) -> Any:
 def _check_own(kind: Any, params: dict[str, Any], fitted: dict[str, Any]) -> None:
     hints = get_type_hints(kind if dataclasses.is_dataclass(kind) else kind.__init__)
     names = set(kind._get_param_names())
-    is_complete = set(params) <= names <= {*params, "module", "base", "estimator"}
+    is_complete = set(params) <= names <= {*params, "base", "estimator"}
     require(is_complete and set(fitted) <= set(FITTED), f"does not have the parameters of a {kind.__name__}.")
     for key, value in params.items():
         check_field(key, value, hints.get(key, Any), kind.__name__)

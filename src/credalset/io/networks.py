@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from credalset._typing import AnyArray
-from credalset.io.store import Reader, require
+from credalset.io.store import require
 
 
 def state_arrays(module: nn.Module) -> dict[str, AnyArray]:
-    """Return a module's weights and buffers; half precision that NumPy does not know as whole numbers."""
-    state = module.state_dict()
-    odd = [name for name, value in state.items() if not isinstance(value, Tensor)]
-    if odd:
-        raise TypeError(f"the module keeps {odd[0]!r}, which is not a tensor, among its weights and cannot be saved.")
-    values = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-    return {n: (v.view(torch.int16) if v.dtype is torch.bfloat16 else v).numpy() for n, v in values.items()}
+    """Return a module's weights."""
+    return {name: value.detach().cpu().contiguous().numpy() for name, value in module.state_dict().items()}
 
 
-def build_network(
-    kind: Any, params: dict[str, Any], fitted: dict[str, Any], arrays: dict[str, AnyArray], reader: Reader
-) -> Any:
+def build_network(kind: Any, params: dict[str, Any], fitted: dict[str, Any], arrays: dict[str, AnyArray]) -> Any:
     """Build an estimator around the weights that were saved; shapes are compared before anything is allocated."""
-    own: dict[str, Any] = {}
-    is_any_module = "module" in kind._get_param_names()
-    if is_any_module:
-        own = {"module": copy.deepcopy(reader.module)}
-        reader.used_module = True
-    estimator = kind(**params, **own)
+    estimator = kind(**params)
     check_device(params.get("device", "cpu"))
     estimator._check_options()
-    estimator._head()
-    if is_any_module:
-        network = own["module"]
-    else:
-        n_classes, n_features = len(fitted.get("classes_", ())), fitted.get("n_features_in_", 0)
-        require(n_classes >= 2 and n_features >= 1, "does not say which classes and features its network has.")
-        is_complete = len(estimator.hidden) < len(arrays) <= 1000
-        require(is_complete, f"does not have the weights of {len(estimator.hidden)} hidden layers.")
-        with torch.device("meta"):
-            network = estimator._empty_module(n_features, n_classes)
+    n_classes, n_features = len(fitted.get("classes_", ())), fitted.get("n_features_in_", 0)
+    require(n_classes >= 2 and n_features >= 1, "does not say which classes and features its network has.")
+    is_complete = len(estimator.hidden) < len(arrays) <= 1000
+    require(is_complete, f"does not have the weights of {len(estimator.hidden)} hidden layers.")
+    with torch.device("meta"):
+        network = estimator._build_module(n_features, n_classes)
     network.load_state_dict(_checked_weights(network.state_dict(), arrays), assign=True)
-    if not params.get("prefit"):
-        fitted = fitted | {"module_": network.eval()}
-    vars(estimator).update(fitted)
+    vars(estimator).update(fitted | {"module_": network.eval()})
     return estimator
 
 
@@ -63,8 +44,6 @@ def _checked_weights(expected: dict[str, Tensor], arrays: dict[str, AnyArray]) -
     found: dict[str, Tensor] = {}
     for name, own in expected.items():
         tensor = torch.from_numpy(arrays[name])
-        if own.dtype is torch.bfloat16 and tensor.dtype is torch.int16:
-            tensor = tensor.view(torch.bfloat16)
         is_same = (tensor.shape, tensor.dtype) == (own.shape, own.dtype)
         require(is_same, f"contradicts itself: {name!r} is {tuple(tensor.shape)} instead of {tuple(own.shape)}.")
         is_finite = not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())

@@ -23,7 +23,7 @@ from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -32,9 +32,6 @@ from credalset._typing import AnyArray
 from credalset._version import __version__
 from credalset.exceptions import FileFormatError
 from credalset.io.versions import check_versions, installed_versions, read_versions
-
-if TYPE_CHECKING:
-    from torch import nn
 
 FORMAT, FORMAT_VERSION = "credalset", 2
 MANIFEST, ARRAYS = "manifest.json", "arrays.npz"
@@ -62,15 +59,16 @@ TYPES = {
     "AnnotatorSampling": "credalset.calibration",
     "UnbiasedVotes": "credalset.calibration",
     "FewVotes": "credalset.calibration",
-    "Constant": "credalset.evaluation",
+    "CrowdLaw": "credalset.crowd.law",
+    "DirichletCrowd": "credalset.crowd",
+    "VotingPolicy": "credalset.crowd",
+    "CrowdCalibration": "credalset.crowd",
     "ConformalCredalClassifier": "credalset.classifier",
     "SoftLabelClassifier": "credalset.predictors",
     "FirstOrderNetwork": "credalset.predictors",
     "SecondOrderNetwork": "credalset.predictors",
     "IntervalNetwork": "credalset.predictors",
     "DirichletMixtureNetwork": "credalset.predictors",
-    "PrototypeNetwork": "credalset.predictors",
-    "TorchPredictor": "credalset.predictors",
 }
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 _NUMBERS = "biuf"  # kinds of arrays
@@ -105,7 +103,7 @@ def save(thing: Any, path: str | Path) -> None:
     write_folder(target, {**files, MANIFEST: text})
 
 
-def load(path: str | Path, *, trusted: Sequence[str] = (), module: nn.Module | None = None) -> Any:
+def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
     """Load what the ``save`` of a calibration, a stream, sets, a classifier or a network wrote.
 
     Files without an estimator, such as calibrations, may come from strangers: loading executes nothing and refuses what
@@ -119,9 +117,6 @@ def load(path: str | Path, *, trusted: Sequence[str] = (), module: nn.Module | N
     trusted : sequence of str
         Full names of further estimator types that may be built while loading. Loading refuses any other type and names
         it. An altered file can crash or take over Python through such types: list them only for files that you trust.
-    module : nn.Module, optional
-        For a `TorchPredictor`: an object of the class that was saved, which takes over the saved weights. Code is not
-        saved, so credalset cannot build it.
 
     Returns
     -------
@@ -148,12 +143,10 @@ def load(path: str | Path, *, trusted: Sequence[str] = (), module: nn.Module | N
     try:
         files = {name: _read_checked(folder, name, entry) for name, entry in manifest["files"].items()}
         arrays = _unpack_arrays(files.pop(ARRAYS)) if ARRAYS in files else {}
-        reader = Reader(arrays, files, tuple(trusted), module)
+        reader = Reader(arrays, files, tuple(trusted))
         loaded = reader.decode(manifest["object"])
         left = [*reader.arrays, *reader.files]
         require(not left, f"holds {left[:1]}, which does not belong to it.")
-        if module is not None and not reader.used_module:
-            raise ValueError("module was given, but no TorchPredictor was saved here. Load it without module.")
     except FileFormatError as error:
         raise FileFormatError(f"{folder} {error}{remark}") from error.__cause__
     return loaded
@@ -207,7 +200,7 @@ class Writer:
 
     def _encode_object(self, value: Any, where: str) -> Any:
         kind = type(value)
-        if hasattr(value, "get_params"):
+        if hasattr(value, "get_params") and not hasattr(value, "_to_store"):
             from credalset.io.estimators import encode_estimator
 
             return encode_estimator(value, where, self)
@@ -226,11 +219,8 @@ class Writer:
 class Reader:
     """Put objects together again from JSON values, arrays and files, of which each belongs to one place."""
 
-    def __init__(
-        self, arrays: dict[str, AnyArray], files: dict[str, bytes], trusted: Sequence[str] = (), module: Any = None
-    ) -> None:
-        self.arrays, self.files, self.trusted, self.module = arrays, files, trusted, module
-        self.used_module = False
+    def __init__(self, arrays: dict[str, AnyArray], files: dict[str, bytes], trusted: Sequence[str] = ()) -> None:
+        self.arrays, self.files, self.trusted = arrays, files, trusted
         self._depth = 0
 
     def decode(self, node: Any) -> Any:

@@ -1,16 +1,12 @@
-"""Pictures of credal sets and of results (extra ``plot``); the only folder that imports matplotlib.
+"""Plots of credal sets and of results (extra ``plot``); the only folder that imports matplotlib.
 
 Every function takes axes and returns them: without ``ax`` it opens a pyplot figure of its own, with ``ax`` it touches
-nothing else. Colours are those of Okabe and Ito, which people with any colour vision can distinguish; shapes
-say the same.
+nothing else. Colours are those of Okabe and Ito, which people with any colour vision can tell apart; truth, votes and
+predictions differ in shape as well.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from credalset._guesses import IN_PLOTTING
-from credalset._guessing import missing_name
 from credalset.exceptions import MissingExtraError
 
 try:
@@ -18,24 +14,8 @@ try:
 except ImportError:
     raise MissingExtraError("Plotting", "matplotlib", "plot") from None
 
-from credalset.plotting.grids import ternary_grid
-from credalset.plotting.intervals import envelopes
-from credalset.plotting.repetitions import violins
-from credalset.plotting.triangle import dirichlet_contours, ternary
-from credalset.plotting.uncertainty import entropy_intervals, uncertainty_map
+from credalset.plotting.charts import envelopes, violins
+from credalset.plotting.triangle import dirichlet_contours, ternary, ternary_grid
+from credalset.plotting.uncertainty import uncertainty_map
 
-if not TYPE_CHECKING:  # type checkers go by the names that there are
-
-    def __getattr__(name: str) -> Any:
-        raise missing_name(__name__, name, __all__, IN_PLOTTING)
-
-
-__all__ = [
-    "dirichlet_contours",
-    "entropy_intervals",
-    "envelopes",
-    "ternary",
-    "ternary_grid",
-    "uncertainty_map",
-    "violins",
-]
+__all__ = ["dirichlet_contours", "envelopes", "ternary", "ternary_grid", "uncertainty_map", "violins"]

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import PathPatch, Polygon
 from matplotlib.path import Path
 
-from credalset._guessing import explained
-from credalset._typing import ArrayLike, FloatArray
+from credalset._typing import AnyArray, ArrayLike, FloatArray
+from credalset._validation import check_choice
 from credalset.plotting import style
-from credalset.plotting.fitting import break_names, points_of
-from credalset.scores import NegativeLogDensity, RelativeLikelihood
+from credalset.scores import RelativeLikelihood
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.outline import CORNERS, area, density_level_sets, outline, to_plane
+from credalset.sets.outline import CORNERS, area, grid_lines, outline, outlines, to_plane
 
 SIMPLEX = "simplex"  # marks the triangle among the patches of axes, so that it is drawn once
 FLAT = 1e-7  # fraction of the triangle below which a set is drawn as the point or the line it is
 HEIGHT = float(CORNERS[2, 1])
-MARGIN = 0.03  # around the triangle
-GAP = 4.0  # points between the triangle and a legend
-MANY = 200  # sets beyond which their predictions are not marked
-LEVELS = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95)
+MAX_PREDICTIONS = 200  # sets beyond which their predictions are not marked
+CELL_LABEL = 6.5  # points; class names in a cell of a grid
+TOLERANCE = 2e-4  # of the outlines, in sides of the triangle
 
 
-@explained
 def ternary(
     sets: CredalSet,
     *,
@@ -48,10 +47,10 @@ def ternary(
         One set, or several that are drawn over each other from the largest to the smallest. Empty ones are counted, or
         listed in the legend if they have labels.
     truth, votes : array of shape (3,) or (n, 3), optional
-        Distributions or counts to mark: the ground truth (orange squares) and noisy labels (blue triangles).
+        Distributions or counts to mark: the ground truth (orange squares) and votes (blue triangles).
     prediction : bool
         Whether to mark the predicted distributions, or the modes of predicted Dirichlets (black circles; crosses for
-        empty sets). Beyond 200 sets they would hide the picture and are left out.
+        empty sets). Beyond 200 sets they are left out.
     classes : sequence of three names, optional
         Names at the corners (left, right, top); those the sets know, or 0, 1, 2.
     labels : sequence of str, optional
@@ -59,7 +58,7 @@ def ternary(
     title : str, optional
         Title above the triangle.
     legend : bool
-        Whether to add a legend.
+        Whether to add a legend below.
     ax : matplotlib axes, optional
         Where to draw; axes that hold a triangle already are drawn over.
 
@@ -73,20 +72,20 @@ def ternary(
     ['credal set', 'prediction', 'truth']
     """
     style.check_sets(sets, n_classes=3)
-    corners, names = style.class_names(classes, sets), style.check_names(labels, "labels", len(sets), "sets")
-    marks = style.given_marks(lambda points, name: style.check_points(points, name, sets), truth, votes)
-    if prediction and len(sets) <= MANY:
+    corners, names = style.class_names(classes, sets), style.check_names(labels, "labels", len(sets))
+    marks = style.given_marks(sets, truth, votes)
+    if prediction and len(sets) <= MAX_PREDICTIONS:
         marks = [*_predictions(sets), *marks]
     is_new = ax is None
-    ax = style.axes_or_new(ax, height=3.0)
+    ax = style.axes_or_new(ax, height=2.9)
     draw_simplex(ax, corners)
-    entries = draw_sets(ax, sets, names)
+    entries = _draw_sets(ax, sets, names)
     for points, name, look in marks:
         ax.plot(*to_plane(points).T, label=name, **style.mark(look))
     if title is not None:
         ax.set_title(title, fontsize=style.SMALL, pad=style.SMALL + 6)
     if legend:
-        legend_beside(ax, entries, is_new=is_new)
+        style.add_legend(ax, is_new=is_new, below=True, first=entries)
     return ax
 
 
@@ -96,52 +95,19 @@ def _predictions(sets: CredalSet) -> list[style.Mark]:
     if empty.all():
         return [(np.unique(sets.center, axis=0), "prediction", style.PREDICTION)]
     there = np.unique(sets.center[~empty], axis=0)
-    shown = [(there, "prediction", style.PREDICTION)]
+    shown: list[style.Mark] = [(there, "prediction", style.PREDICTION)]
     gone = [row for row in np.unique(sets.center[empty], axis=0) if not (row == there).all(axis=1).any()]
-    if gone:
-        shown.append((np.array(gone), "prediction, empty set", style.CROSSED))
-    return shown
-
-
-def legend_beside(ax: Axes, first: Sequence[str], *, is_new: bool) -> None:
-    """Add a legend in the upper right corner; where it would cover the triangle, that makes room."""
-    handles, labels = style.legend_entries(ax, first)
-    figure = ax.get_figure(root=True)
-    if not labels or figure is None:
-        return
-    width, height = points_of(ax)
-    labels = break_names(labels, 0.6 * width)
-    place: dict[str, Any] = {"loc": "upper right", "ncols": int(np.ceil(10.5 * len(labels) / height))}
-    wide, high = points_of(style.draw_legend(ax, handles, labels, bbox_to_anchor=(1.04, 1.04), **place))
-    span = 1 + 2 * MARGIN
-    scale = min(width, height / HEIGHT) / span  # points per side of the triangle, which is in the middle of the axes
-    climb = max(1.04 * height - high - 0.5 * (height - scale * HEIGHT), 0.0)  # of the legend's lower edge
-    if 1.04 * width - wide > 0.5 * (width + scale - climb / HEIGHT):
-        return
-    style.draw_legend(ax, handles, labels, bbox_to_anchor=(1.0, 1.0), **place)
-    # With the triangle in the lower left corner, its right side passes the legend's lower left corner at this scale.
-    free = max(height - high, 0.0) / (2 * HEIGHT) - wide - GAP
-    steep = 1 + MARGIN + MARGIN / (2 * HEIGHT)
-    if is_new:
-        figure.set_figwidth(figure.get_figwidth() + max(scale * steep - free - width, 0.0) / 72.0)
-        width = points_of(ax)[0]
-    scale = float(np.clip((width + free) / steep, 0.3 * scale, scale))
-    ax.update_datalim([(max(width / scale - 2 * MARGIN, 1.0), max(height / scale - 2 * MARGIN, HEIGHT))])
-    ax.autoscale_view()
+    return [*shown, (np.array(gone), "prediction, empty set", style.CROSSED)] if gone else shown
 
 
 def draw_simplex(ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = style.SMALL) -> None:
     """Prepare axes: the triangle with a light grid and the names of its corners, unless it is there already."""
     if any(patch.get_gid() == SIMPLEX for patch in ax.patches):
         return
-    for level in (0.25, 0.5, 0.75):
-        for k in range(3):
-            ends = np.zeros((2, 3))
-            ends[:, k] = level
-            ends[0, (k + 1) % 3] = ends[1, (k + 2) % 3] = 1 - level
-            ax.plot(*to_plane(ends).T, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
+    for ends in to_plane(grid_lines()):
+        ax.plot(*ends.T, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
     ax.add_patch(Polygon(CORNERS, closed=True, fill=False, edgecolor=style.GREY, linewidth=0.9, zorder=4, gid=SIMPLEX))
-    # In points rather than data units: names keep their distance from the corners in pictures of any size. The lower
+    # In points rather than data units: names keep their distance from the corners in figures of any size. The lower
     # ones grow inward, which leaves no margin to either side.
     for corner, name, shift, where in zip(CORNERS, corners, (-4, 4, 0), ("left", "right", "center"), strict=True):
         rise, va = (3, "bottom") if where == "center" else (-3, "top")
@@ -149,69 +115,61 @@ def draw_simplex(ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = 
         style.write(ax, name, corner, (shift, rise), ha=ha, va=va, fontsize=size, color=style.GREY)
     # Axes that keep their size, so that layout engines can foresee it: the limits give way instead.
     ax.set_aspect("equal", adjustable="datalim")
-    ax.margins(MARGIN)
+    ax.margins(0.03)
     ax.axis("off")
 
 
-def draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) -> list[str]:
+def _draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) -> list[str]:
     """Fill sets over three classes, the largest first, and say how many are empty; entries of the legend, in order."""
-    shapes = [outline(one) for one in sets]
+    shapes = [outline(sets)] if len(sets) == 1 else outlines(sets, TOLERANCE)
     sizes = [area(loops) for loops in shapes]
     alpha = 0.35 if len(shapes) == 1 else 0.25 if names is None else 0.15
     colours = style.colors(len(shapes))
     entries = ["credal set"] if names is None else list(names)
     for i in sorted(range(len(shapes)), key=lambda i: -sizes[i]):
-        colour = style.GREEN if names is None else colours[i]
-        edge = style.DARK_GREEN if names is None else colour
+        colour, edge = (style.GREEN, style.DARK_GREEN) if names is None else (colours[i], colours[i])
         label = "credal set" if names is None else names[i]
-        if shapes[i]:
-            _draw_loops(ax, shapes[i], is_flat=sizes[i] < FLAT, color=colour, edge=edge, alpha=alpha, label=label)
-        elif names is not None:
-            entries[i] = style.note_empty(ax, label, colour)
+        if not shapes[i]:
+            if names is not None:
+                entries[i] = style.note_empty(ax, label, colour)
+        elif sizes[i] < FLAT:  # a point or a part of an edge, which a filled shape would not show
+            points = to_plane(np.concatenate(shapes[i]))
+            ax.plot(
+                *points.T, color=colour, linewidth=4.0, solid_capstyle="round", zorder=3, label=label, clip_on=False
+            )
+        else:
+            look: dict[str, Any] = {"facecolor": (colour, alpha), "edgecolor": edge, "linewidth": 1.1, "zorder": 3}
+            ax.add_patch(PathPatch(_as_path(shapes[i]), label=label, **look))
     n_empty = shapes.count([])
     if n_empty and (names is None or n_empty == len(shapes)):
         text = "empty" if n_empty == len(shapes) else f"{n_empty} of {len(shapes)} empty"
-        look: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": style.GREY}
-        ax.text(0.02, 0.98, text, ha="left", va="top", transform=ax.transAxes, **look)  # where no mark can be
+        italic: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": style.GREY}
+        ax.text(0.02, 0.98, text, ha="left", va="top", transform=ax.transAxes, **italic)  # where no mark can be
     return entries
 
 
-def _draw_loops(
-    ax: Axes, loops: list[FloatArray], *, is_flat: bool, color: Any, edge: Any, alpha: float, label: str
-) -> None:
-    if is_flat:  # a point or a part of an edge, which a filled shape would not show
-        flat = to_plane(np.concatenate(loops))
-        ax.plot(*flat.T, color=color, linewidth=4.0, solid_capstyle="round", zorder=3, label=label, clip_on=False)
-        return
-    patch = PathPatch(as_path(loops), facecolor=(color, alpha), edgecolor=edge, linewidth=1.1, zorder=3, label=label)
-    ax.add_patch(patch)
-
-
-def as_path(loops: list[FloatArray]) -> Path:
+def _as_path(loops: list[FloatArray]) -> Path:
     """One closed matplotlib path in the plane, holes left out."""
     closed = (Path(to_plane(np.concatenate([loop, loop[:1]])), closed=True) for loop in loops)
     return Path.make_compound_path(*closed)
 
 
-@explained
 def dirichlet_contours(
     concentration: ArrayLike,
     *,
-    levels: Sequence[float] = LEVELS,
+    levels: Sequence[float] = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95),
     color: str = style.GREY,
     classes: Sequence[Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw where the density of a Dirichlet, or of a mixture, is a given fraction of its highest value.
+    """Draw where the density of a Dirichlet over three classes is a given fraction of its highest value.
 
-    Contours of one Dirichlet with concentrations of at least one are exact: they bound sets of relative likelihood.
-    A uniform density has none and says so. Other densities are traced, and read a little off the edges, where they may
-    be infinite: see `NegativeLogDensity`.
+    The contours are exact: they bound sets of relative likelihood. A uniform density has none and says so.
 
     Parameters
     ----------
-    concentration : array of shape (3,) or (C, 4)
-        Parameters of one Dirichlet, or one row per component of a mixture: its weight, then its parameters.
+    concentration : array of shape (3,)
+        Parameters of the Dirichlet, at least one each.
     levels : sequence of float
         Fractions of the highest density, strictly between 0 and 1.
     color : str
@@ -228,51 +186,137 @@ def dirichlet_contours(
     >>> len(ax.patches)  # the triangle and two contours
     3
     """
-    components = _check_components(concentration)
-    fractions = _check_levels(levels)
-    corners = style.check_names(classes, "classes", 3, "classes") or ["0", "1", "2"]
+    theta = np.asarray(concentration, dtype=np.float64)
+    if theta.shape != (3,) or not (np.isfinite(theta).all() and (theta >= 1.0).all()):
+        raise ValueError(f"concentration must hold three finite numbers of at least 1, but is {concentration!r}.")
+    fractions = sorted(float(level) for level in levels)
+    if not fractions or not all(0.0 < level < 1.0 for level in fractions):
+        raise ValueError(f"levels must be fractions of the highest density between 0 and 1, but are {levels!r}.")
+    corners = style.check_names(classes, "classes", 3) or ["0", "1", "2"]
     ax = style.axes_or_new(ax, height=3.0)
     draw_simplex(ax, corners)
-    if (components[:, 1:] == 1.0).all():  # no contour at all, which would look like a mistake
-        middle = (0.5, 0.1)  # below the mode, which may be marked
-        ax.annotate("uniform", middle, ha="center", fontsize=style.SMALL, style="italic", color=color, zorder=3.5)
-    for fraction, loops in zip(fractions, _contours(components, fractions), strict=True):
-        if loops and area(loops) < 1.0 - 1e-12:  # the outline of the whole triangle says nothing
-            strength = 0.35 + 0.65 * fraction
-            ax.add_patch(PathPatch(as_path(loops), fill=False, edgecolor=(color, strength), linewidth=0.8, zorder=3.5))
+    if (theta == 1.0).all():  # no contour at all, which would look like a mistake
+        italic: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": color, "zorder": 3.5}
+        ax.annotate("uniform", (0.5, 0.1), ha="center", **italic)
+        return ax
+    for fraction in fractions:
+        region = RelativeLikelihood().region(theta[None], 1.0 - fraction)
+        look: dict[str, Any] = {"edgecolor": (color, 0.35 + 0.65 * fraction), "linewidth": 0.8, "zorder": 3.5}
+        ax.add_patch(PathPatch(_as_path(outline(region)), fill=False, **look))
     return ax
 
 
-def _check_components(concentration: ArrayLike) -> FloatArray:
-    """Rows of weight and three concentrations."""
-    array = np.asarray(concentration, dtype=np.float64)
-    if array.shape == (3,):
-        array = np.append(1.0, array)[None]
-    if array.ndim != 2 or array.shape[1] != 4 or len(array) == 0:
-        raise ValueError(
-            f"concentration must have shape (3,), or (C, 4) for a mixture with the weights first, but has shape "
-            f"{array.shape}. Only three classes fit into a triangle."
-        )
-    if not (np.isfinite(array).all() and (array[:, 1:] > 0).all() and (array[:, 0] >= 0).all() and array[:, 0].any()):
-        raise ValueError("concentration must hold finite positive numbers; weights of a mixture may be 0, but not all.")
-    return array[array[:, 0] > 0]
+def ternary_grid(
+    columns: Mapping[str, CredalSet],
+    *,
+    truth: ArrayLike | None = None,
+    votes: ArrayLike | None = None,
+    row_labels: Sequence[Any] | None = None,
+    classes: Sequence[Any] | None = None,
+    measure: str = "efficiency",
+    density: bool = True,
+    legend: bool = True,
+    figsize: tuple[float, float] | None = None,
+    figure: Figure | None = None,
+) -> AnyArray:
+    """Draw the sets that several scores give to the same items, each with its size beneath, and return the axes.
+
+    Parameters
+    ----------
+    columns : mapping of str to CredalSet
+        Title of a column to its sets over three classes, one per row.
+    truth, votes : array of shape (N, 3), optional
+        Ground truth and votes of each item, marked in every cell of its row.
+    row_labels : sequence of N names, optional
+        What to write to the left of each row.
+    classes : sequence of three names, optional
+        Names at the corners; long ones are written in the first cell only.
+    measure : {"efficiency", "volume"}
+        Size beneath each cell: the paper's grid fraction, or the volume.
+    density, legend : bool
+        Whether to draw the density contours of second-order predictions, and a legend beneath the grid.
+    figsize, figure : (float, float) and matplotlib figure, optional
+        Size in inches, by default 6.8 wide for five columns; an empty figure to draw into, by default a new one.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from credalset.scores import InnerProduct, TotalVariation
+    >>> prediction = [[0.5, 0.3, 0.2], [0.8, 0.1, 0.1]]
+    >>> columns = {"TV": TotalVariation().region(prediction, 0.2), "Inner": InnerProduct().region(prediction, 0.6)}
+    >>> ternary_grid(columns, row_labels=["first", "second"], figure=Figure()).shape
+    (2, 2)
+    """
+    first = _check_columns(columns)
+    check_choice(measure, "measure", ("efficiency", "volume"))
+    names = style.check_names(row_labels, "row_labels", len(first))
+    corners = style.class_names(classes, first)
+    marks = style.given_marks(first, truth, votes, per_set=True)
+    is_long = max(map(len, corners)) > 2
+    axes = _new_grid(figure, figsize, len(first), len(columns), legend, is_long)
+    for j, (title, sets) in enumerate(columns.items()):
+        sizes = sets.efficiency() if measure == "efficiency" else np.asarray(sets.volume())
+        axes[0, j].set_title(title, fontsize=style.SMALL + 1, pad=CELL_LABEL + 6)
+        for i, ax in enumerate(axes[:, j]):
+            draw_simplex(ax, corners if not is_long or i == j == 0 else ["", "", ""], CELL_LABEL)
+            _draw_cell(ax, sets[i], [(points[i % len(points)], name, look) for points, name, look in marks], density)
+            below = (0.0, -4 - CELL_LABEL if is_long else -4)  # between short class names, or a line below long ones
+            style.write(ax, f"{sizes[i]:.2f}", (0.5, 0.0), below, va="top", fontsize=style.TINY + 0.5)
+    look: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "rotation": 90, "fontsize": style.SMALL}
+    for ax, label in zip(axes[:, 0], names or (), strict=False):
+        style.write(ax, label, (0.0, 0.45), (-4, 0), **look)
+    if legend:
+        _grid_legend(axes)
+    return axes
 
 
-def _check_levels(levels: Sequence[float]) -> list[float]:
-    fractions = sorted(float(level) for level in np.atleast_1d(np.asarray(levels, dtype=np.float64)))
-    if not fractions or not all(0.0 < level < 1.0 for level in fractions):
-        raise ValueError(f"levels must be fractions of the highest density between 0 and 1, but are {levels!r}.")
-    return fractions
+def _check_columns(columns: Mapping[str, CredalSet]) -> CredalSet:
+    if not isinstance(columns, Mapping) or not columns:
+        raise TypeError('columns must map titles to credal sets, such as {"TV": sets_of_tv, "KL": sets_of_kl}.')
+    for title, sets in columns.items():
+        style.check_sets(sets, f"columns[{title!r}]", n_classes=3)
+    lengths = {title: len(sets) for title, sets in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns must hold the same items, but their numbers of sets differ: {lengths}.")
+    return next(iter(columns.values()))
 
 
-def _contours(components: FloatArray, fractions: Sequence[float]) -> list[list[FloatArray]]:
-    """Outlines of where the density is at least each fraction of its highest value."""
-    theta = components[:, 1:]
-    if len(components) == 1 and (theta >= 1.0).all():
-        score = RelativeLikelihood()
-        return [outline(score.region(theta, 1.0 - fraction)) for fraction in fractions]
-    weights = components[:, :1] / components[:, :1].sum()
-    mixture = np.concatenate([weights, theta], axis=1)[None]
-    one = NegativeLogDensity().region(mixture, np.inf)
-    lowest = float(one.score.evaluate_rows(one.prediction, one.center)[0])
-    return density_level_sets(one, [lowest - float(np.log(fraction)) for fraction in fractions])
+def _new_grid(
+    figure: Figure | None, figsize: tuple[float, float] | None, n_rows: int, n_columns: int, legend: bool, is_long: bool
+) -> AnyArray:
+    cell = (style.DOUBLE - 0.2) / 5
+    row = (cell - 0.24) * HEIGHT + (0.48 if is_long else 0.4)
+    size = figsize or (cell * n_columns + 0.2, row * n_rows + 0.25 + (0.2 if n_columns > 3 else 0.35) * legend)
+    if figure is None:
+        import matplotlib.pyplot as plt
+
+        figure = plt.figure(figsize=size)
+    elif not isinstance(figure, Figure):
+        raise TypeError(f"figure must be a matplotlib figure or None, but is a {type(figure).__name__}.")
+    else:
+        figure.set_size_inches(*size)
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
+    axes: AnyArray = figure.subplots(n_rows, n_columns, squeeze=False)
+    return axes
+
+
+def _draw_cell(ax: Axes, one: CredalSet, marks: list[style.Mark], density: bool) -> None:
+    _draw_sets(ax, one)
+    if density and one.score.order == "second" and np.shape(one.prediction) == (1, 3):
+        dirichlet_contours(one.prediction[0], levels=(0.1, 0.3, 0.5, 0.7, 0.9), ax=ax)
+    for point, name, look in [(one.center[0], "prediction", style.PREDICTION), *marks]:
+        ax.plot(*to_plane(point)[:, None], label=name, **style.mark(look, 0.8 * look["markersize"]))
+
+
+def _grid_legend(axes: AnyArray) -> None:
+    entries: dict[str, Any] = {}
+    for ax in axes.flat:
+        handles, labels = ax.get_legend_handles_labels()
+        entries = dict(zip(labels, handles, strict=True)) | entries
+    figure = axes[0, 0].get_figure()
+    is_constrained = isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine)
+    columns = min(len(entries), max(1, int(figure.get_figwidth())))  # an inch each
+    look = {"ncols": columns, "frameon": False, "fontsize": style.TINY + 0.5, "handletextpad": 0.3}
+    place = "outside lower center" if is_constrained else "lower center"
+    figure.legend(entries.values(), entries.keys(), loc=place, **look)

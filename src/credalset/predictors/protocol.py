@@ -1,11 +1,11 @@
-"""What credalset asks of an estimator, and how it reads predictions from one."""
+"""What credalset needs from an estimator: training on label distributions, and the predictions that a score takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from numbers import Real
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -15,40 +15,23 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import Checked
-from credalset.annotations.labels import Labels, row_names
-from credalset.exceptions import MissingExtraError, warn
+from credalset.exceptions import MissingExtraError
 from credalset.predictors.scoring import SoftScoring
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
+from credalset.votes.names import Labels, item_names
 
 
 def default_estimator(score: Score) -> Any:
-    """Return the network that fits a score, the paper's for its own, which is used when the user names no estimator."""
+    """Return the network that predicts what a score takes: the paper's for its own scores."""
     try:
-        from credalset.predictors.torch import FirstOrderNetwork, IntervalNetwork, PrototypeNetwork, SecondOrderNetwork
+        from credalset.predictors.torch import FirstOrderNetwork, IntervalNetwork, SecondOrderNetwork
     except MissingExtraError:
-        method = "predict_proba" if score.order == "first" else "predict_concentration"
-        alternative = f"or pass an estimator of your own with {method}"
+        alternative = f"or pass an estimator of your own with {' or '.join(score.prediction_methods)}"
         raise MissingExtraError("The default estimator, a neural network,", "torch", "torch", alternative) from None
-    if "predict_prototypes" in score.prediction_methods:
-        return PrototypeNetwork()
     if "predict_intervals" in score.prediction_methods:
         return IntervalNetwork()
     return FirstOrderNetwork() if score.order == "first" else SecondOrderNetwork()
-
-
-def accepts_label_distributions(estimator: Any) -> bool:
-    """Tell whether ``estimator.fit`` understands (n, K) label distributions."""
-    return any(
-        isinstance(part, FrozenEstimator) or getattr(part, "accepts_label_distributions", False)
-        for part in _parts(estimator)
-    )
-
-
-def targets_for(estimator: Any, labels: Labels) -> FloatArray:
-    """Return what an estimator is fitted to: distributions, or the votes behind them if it makes use of those."""
-    takes_counts = bool(getattr(_parts(estimator)[-1], "accepts_counts", False))
-    return labels.counts if takes_counts and labels.counts is not None else labels.distributions
 
 
 def prepare(estimator: Any, score: Score) -> Any:
@@ -56,77 +39,43 @@ def prepare(estimator: Any, score: Score) -> Any:
     if estimator is None:
         return default_estimator(score)
     fresh = clone(estimator)
-    if accepts_label_distributions(fresh):
+    if any(isinstance(p, FrozenEstimator) or getattr(p, "accepts_label_distributions", False) for p in _parts(fresh)):
         return fresh
-    return _soft_search(fresh) if isinstance(fresh, BaseSearchCV) else SoftLabelClassifier(fresh)
-
-
-def _soft_search(search: Any) -> Any:
-    """Let a search over the parameters of a plain classifier learn from label distributions.
-
-    The classifier is wrapped, rather than the search: rows of one item must not be in two of its folds.
-    """
-    if search.scoring is not None and not callable(search.scoring):
+    if isinstance(fresh, BaseSearchCV):
         raise ValueError(
-            f"the search has scoring={search.scoring!r}, which compares class labels, but learns from label "
-            "distributions. Leave scoring out (soft cross-entropy), or use credalset.metrics.soft_log_loss, soft_brier "
-            "or WidthScorer(alpha)."
+            f"estimator is a {type(fresh).__name__} over a classifier that does not learn from label distributions. "
+            "Wrap that classifier: GridSearchCV(SoftLabelClassifier(LogisticRegression()), {'base__C': [0.1, 1]})."
         )
-    for name in ("param_grid", "param_distributions"):
-        grid = getattr(search, name, None)
-        if grid is not None:
-            grids = [grid] if isinstance(grid, Mapping) else grid
-            renamed = [{f"base__{key}": values for key, values in one.items()} for one in grids]
-            search.set_params(**{name: renamed[0] if isinstance(grid, Mapping) else renamed})
-    search.estimator = SoftLabelClassifier(search.estimator)
-    return search
+    return SoftLabelClassifier(fresh)
+
+
+def fit_estimator(estimator: Any, X: Any, labels: Labels, classes: AnyArray) -> Any:
+    """Fit an estimator to aligned labels; it gets plain arrays: distributions, or counts if it makes use of these."""
+    last = _parts(estimator)[-1]
+    takes_counts = getattr(last, "accepts_counts", False) and labels.counts is not None
+    estimator.fit(X, labels.counts if takes_counts else labels.distributions)
+    learner: Any = _parts(estimator)[-1]
+    if isinstance(learner, SoftScoring) and list(learner.classes_) == list(range(len(classes))):  # type: ignore[attr-defined]
+        learner.classes_ = classes  # type: ignore[attr-defined]
+    return estimator
 
 
 def refuse_frozen(estimator: Any) -> None:
-    """Refuse to train anew, fold by fold, what has a part that stays as it is: it may have seen the items held out."""
+    """Refuse parts that cannot be trained again without a fold: they may have seen the items that are held out."""
     parts = [estimator]
     if hasattr(estimator, "get_params") and not isinstance(estimator, type):
         parts += estimator.get_params(deep=True).values()
     for part in parts:
-        is_prefit = getattr(part, "prefit", False) is True or _equals(getattr(part, "cv", None), "prefit")
-        if isinstance(part, FrozenEstimator) or is_prefit:
-            what = "estimator is" if part is estimator else f"estimator has a part ({type(part).__name__}) that is"
+        cv = getattr(part, "cv", None)
+        if (
+            isinstance(part, FrozenEstimator)
+            or getattr(part, "prefit", False) is True
+            or (type(cv), cv) == (str, "prefit")
+        ):
             raise ValueError(
-                f"{what} frozen or prefit, but cross_conformalize trains one per fold that must not have seen the "
-                "items of its fold. Use conformalize with items it was not trained on."
+                f"estimator is or has a {type(part).__name__} that is already fitted, but cross_conformalize trains "
+                "one estimator per fold, which must not have seen its items. Use conformalize with held-out items."
             )
-
-
-def _equals(value: Any, text: str) -> bool:
-    return isinstance(value, str) and value == text
-
-
-def warn_of_pull(estimator: Any, score: Score) -> None:
-    """Warn that a density was trained off the boundary by one amount and would be read by another."""
-    last = _parts(estimator)[-1]
-    trained, read = getattr(last, "pull", None), getattr(score, "pull", None)
-    if not hasattr(last, "predict_density") or not isinstance(trained, Real) or not isinstance(read, Real):
-        return
-    if trained != read and getattr(last, "likelihood", "density") == "density":  # counts are learned without a pull
-        warn(
-            f"the estimator has pull={float(trained)!r}, but the score reads its densities with pull={float(read)!r}: "
-            "coverage holds, but the sets may be larger than need be. "
-            f"Use nonconformity={type(score).__name__}(pull={float(trained)!r})."
-        )
-
-
-def predicts_mixtures(estimator: Any, score: Score) -> bool:
-    """Tell whether the predictions that a score will read from an estimator are mixtures."""
-    return "predict_density" in score.prediction_methods and _find_method(estimator, "predict_density") is not None
-
-
-def _parts(estimator: Any) -> list[Any]:
-    """Return an estimator and what is inside: the end of a pipeline, what is frozen, what a search has found."""
-    parts = [estimator]
-    while isinstance(outer := parts[-1], Pipeline | FrozenEstimator | BaseSearchCV):
-        is_pipeline = isinstance(outer, Pipeline)
-        parts.append(outer.steps[-1][1] if is_pipeline else getattr(outer, "best_estimator_", outer.estimator))
-    return parts
 
 
 def is_fitted(estimator: Any) -> bool:
@@ -146,60 +95,39 @@ def takes_predictions_of(score: Score, estimator: Any) -> bool:
 
 
 def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
-    """Return the predictions that a score takes, validated: distributions, or densities for a second-order score."""
-    for method in score.prediction_methods:
-        predict = _find_method(estimator, method)
-        if predict is not None:
-            break
-    else:
-        other = "first-order score (tv, ws, kl, inner)" if score.order == "second" else "second-order score"
+    """Return the predictions that a score takes, validated, with the names of the items of X."""
+    prediction, method = predict_array(score, estimator, X)
+    return Checked(score.check_prediction(prediction, f"the output of {method}"), item_names(X))
+
+
+def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str]:
+    """Return what the method that a score asks for predicts, and the name of the method."""
+    found = {method: _find_method(estimator, method) for method in score.prediction_methods}
+    method, predict = next(((m, p) for m, p in found.items() if p is not None), ("", None))
+    if predict is None:
         raise TypeError(
-            f"score {score.name!r} needs an estimator with {score.prediction_methods[-1]}, but "
-            f"{type(estimator).__name__} has none. Use another estimator or a {other}."
+            f"score {score.name!r} needs an estimator with {' or '.join(found) or 'predictions of its own kind'}, but "
+            f"{type(estimator).__name__} has none. Use another estimator or score, or conformalize predictions."
         )
     try:
-        prediction = predict(X)
-    except AttributeError as error:  # what a model of texts makes of numbers
+        prediction = np.asarray(predict(X))
+    except AttributeError as error:  # a model of texts that is given numbers
         raise TypeError(f"the estimator cannot read X: {error}. Pass what it was trained with.") from error
-    _check_rows(prediction, X)
-    return Checked(score.check_prediction(prediction, f"the output of {method}"), row_names(X))
+    if (hasattr(X, "__len__") or hasattr(X, "shape")) and _num_samples(X) != len(prediction):
+        raise ValueError(
+            f"X has {_num_samples(X)} rows, but the estimator returned {len(prediction)} predictions. A model that "
+            "reads texts takes one column of texts, not a frame."
+        )
+    return prediction, method
 
 
-def _check_rows(prediction: Any, X: Any) -> None:
-    """Refuse predictions that are not one per row: what reads texts takes a frame to be a list of its columns."""
-    try:
-        n, found = _num_samples(X), len(prediction)
-    except TypeError:  # whatever has no length is between the estimator and its owner
-        return
-    if n != found:
-        raise ValueError(f"X has {n} rows, but the estimator returned {found} predictions. {_text_advice(X)}")
-
-
-def _text_advice(X: Any) -> str:
-    """Say which column of a frame a model that reads texts probably wants: that with the longest texts."""
-    if not (hasattr(X, "columns") and hasattr(X, "iloc") and len(X.columns)):
-        return "Pass features as the estimator takes them."
-    longest = max(X.columns, key=lambda name: sum(len(v) for v in X[name].head(50) if isinstance(v, str)))
-    listed = ", ".join(map(str, X.columns[:5]))
-    return f"X is a frame with columns {listed}: pass a model that reads texts its column of texts, X[{longest!r}]."
-
-
-def fit_learner(estimator: Any, X: Any, labels: Labels) -> Any:
-    """Fit an estimator to labels of any kind it takes; a frame that it took for a list of texts is called that."""
-    try:
-        return estimator.fit(X, targets_for(estimator, labels))
-    except ValueError as error:
-        if "inconsistent numbers of samples" in str(error) and hasattr(X, "iloc") and hasattr(X, "columns"):
-            raise ValueError(f"the estimator does not see {len(X)} items in X. {_text_advice(X)}") from error
-        raise
-
-
-def name_classes(estimator: Any, names: AnyArray) -> None:
-    """Tell a fitted learner of ours the names of the classes that it knows by number: it may be passed on."""
-    learner = _parts(estimator)[-1]
-    own: Any = getattr(learner, "classes_", None)
-    if isinstance(learner, SoftScoring) and own is not None and list(own) == list(range(len(names))):
-        learner.classes_ = names  # type: ignore[attr-defined]
+def _parts(estimator: Any) -> list[Any]:
+    """Return an estimator and what is inside: the end of a pipeline, what is frozen, what a search has found."""
+    parts = [estimator]
+    while isinstance(outer := parts[-1], Pipeline | FrozenEstimator | BaseSearchCV):
+        is_pipeline = isinstance(outer, Pipeline)
+        parts.append(outer.steps[-1][1] if is_pipeline else getattr(outer, "best_estimator_", outer.estimator))
+    return parts
 
 
 def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:

@@ -12,13 +12,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
 
-from credalset._guessing import Guessing, explained
 from credalset._typing import ArrayLike, FloatArray
-from credalset.predictors.labels import accepts_sparse, note_features, read_labels
+from credalset.predictors.labels import accepts_sparse, class_array, note_features, read_labels
 from credalset.predictors.scoring import SoftScoring
 
 
-class SoftLabelClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Fit a scikit-learn classifier to label distributions by weighting each item's classes.
 
     An item with label distribution λ becomes up to K training rows, one per class with weight λ_k > 0, so that the
@@ -51,12 +50,9 @@ class SoftLabelClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEstimatorM
     #: tells `ConformalCredalClassifier` that ``fit`` takes label distributions
     accepts_label_distributions = True
 
-    _meant = dict.fromkeys(("estimator", "base_estimator", "classifier", "model"), "the classifier is called base.")
-
     def __init__(self, base: Any = None) -> None:
         self.base = base
 
-    @explained
     def fit(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to distributions, counts, Annotations or plain class labels.
 
@@ -73,7 +69,7 @@ class SoftLabelClassifier(Guessing, SoftScoring, ClassifierMixin, MetaEstimatorM
         weight_name = _sample_weight_name(base)
         note_features(self, X, reset=True)
         labels = read_labels(Y, X)
-        distributions, self.classes_ = labels.distributions, labels.class_names()
+        distributions, self.classes_ = labels.distributions, class_array(labels)
         n_items = _num_samples(X)
         if n_items != len(distributions):
             raise ValueError(f"X has {n_items} items, but Y has {len(distributions)}.")

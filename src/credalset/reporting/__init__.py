@@ -1,4 +1,4 @@
-"""The page: one HTML file that says whether sets can be trusted, where annotators disagree and what to do next."""
+"""The report: one HTML page with the verdict, the coverage, every item and what to do next."""
 
 from __future__ import annotations
 

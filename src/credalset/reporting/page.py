@@ -1,256 +1,400 @@
-"""What the page says, in words and pictures, ready for the template."""
+"""From items and results to HTML: what the template shows, the data of its script, and how the page was made."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 
-from credalset._typing import IntArray
-from credalset.metrics import Estimate
-from credalset.reporting import pictures
-from credalset.reporting.coverage import Coverage
-from credalset.reporting.measures import Measures
-from credalset.reporting.sizes import FEWER, MANY, Size
+from credalset._text import number_text
+from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
+from credalset._version import __version__
+from credalset.evaluation.slices import Slice, WorstSlice
+from credalset.evaluation.verdict import Verdict, percent
+from credalset.exceptions import need
+from credalset.reporting import figures
+from credalset.reporting.items import Items, shorten
+from credalset.sets import CredalSet, QueueRules
 from credalset.sets.queue import ACTIONS
-from credalset.verdict import percent
 
-FIRST = 25  # rows of the table that are there without a script
+TEMPLATES = Path(__file__).parent / "templates"
+SCRIPTS = ("data.js", "pictures.js", "item.js", "table.js", "map.js", "start.js")
+FIRST_ROWS = 25  # of the table that are there without a script
 TOP = 5  # items listed under each action
-NAMED = 6  # possible labels that are named where space is short
-TRACED = 40  # sets without a convex boundary whose outlines are drawn
-TITLES = {action: action.capitalize() for action in ACTIONS}
+NAMED_LABELS = 6  # possible labels that are named where space is short
+MAX_FEATURES = 20  # by which coverage is shown
+FINE, COARSE = 10_000, 1_000  # steps of an entropy between 0 and 1, and of a probability
+TITLES = {action: action.capitalize() for action in ACTIONS} | {"ambiguous": "Ambiguous by nature"}
 ADVICE = {
     "re-annotate": "Ask for more votes: they would tell whether people agree.",
     "escalate": "Let a person decide.",
     "ambiguous": "Keep the disagreement as the label. More votes would only confirm it.",
-    "settled": "Nothing to do: one label fits whatever is true.",
+    "settled": "Nothing to do: one label is the most probable one for every distribution in the set.",
 }
-ABOUT = {
-    "recorded": "For a new item, the promise is about its label distribution as it would be recorded: "
-    "the shares of the votes it would get, from as many annotators as the calibration items had.",
-    "true": "For a new item, the promise is about its true label distribution: the shares that endlessly many votes "
-    "would show.",
-}
-MISSED = {0: "no", 1: "yes", 2: "no votes"}
+COVERED = ("no", "yes", "no votes")
 
 
 def page_facts(
     title: str,
-    measures: Measures,
-    coverage: Coverage,
-    sizes: Sequence[Size],
-    made: dict[str, str],
-    alpha: float | None,
+    items: Items,
+    calibration: Any,
+    verdict: Verdict,
+    curve: Sequence[Any],
+    slices: Sequence[Slice],
+    low: Sequence[bool],
+    worst: WorstSlice | None,
+    sizes: Sequence[dict[str, Any]],
+    made: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return everything the template shows but the items, which depend on how many fit."""
-    verdict, sets, items = coverage.verdict, measures.sets, measures.items
-    examples = example_rows(measures)
-    own = next((size for size in sizes if size.alpha == alpha), None)  # those of the page itself come first
+    """Return everything that the template shows but the items, which depend on how many fit."""
+    alpha, sets = verdict.alpha, items.sets
+    own = next((row for row in sizes if row["alpha"] == alpha), None)  # rows of the page's own score come first
     return {
-        "title": title,
+        "title": shorten(title, 200),
         "n": len(items),
         "n_voted": int(items.votes.there.sum()),
+        "with_votes": bool(items.shown_votes.there.any()),
+        "votes_name": "votes" if items.shown_votes is items.votes else "votes in hand",
         "n_classes": sets.n_classes,
         "classes": items.classes,
         "score": sets.score.name,
         "shape": sets.geometry.shape,
         "alpha": alpha,
-        "detail": verdict.detail[:1].upper() + verdict.detail[1:] + ".",
         "verdict": verdict,
         "headline": verdict.headline if len(items) else "There are no items to report on",
-        "about": None if verdict.promise is None else ABOUT[verdict.promise.about],
-        "reused": coverage.reused,
-        "truth": coverage.truth,
-        "gauge": pictures.gauge(verdict) if verdict.observed.n else None,
-        "curve": pictures.curve(coverage.curve, alpha) if coverage.curve else None,
-        "curve_rows": [point for point in coverage.curve if round(20 * point.alpha, 6) % 1 == 0],
-        "features": _features(coverage, alpha),
-        "n_slices": len(coverage.slices),
-        "with_before": bool(coverage.before),
-        "worst": _worst(coverage, alpha),
-        "actions": _actions(measures),
-        "marks": pictures.MARKS,
-        "rules": measures.queue.rules,
-        "envelopes": _envelopes(measures),
-        "example_rows": examples,
-        "examples": [_example(measures, coverage, row) for row in examples],
-        "sizes": [{"size": size, "is_own": size is own} for size in sizes],
-        "sizes_of": min(len(items), MANY),
-        "volumes_of": min(len(items), FEWER),
-        "with_volume": any(size.volume is not None for size in sizes),
-        "with_empty": any(size.empty > 0 for size in sizes),
-        "remarks": _remarks(measures),
+        "tone": _tone(verdict) if len(items) else "untested",
+        "n_calibration": None if calibration is None else len(calibration),
+        "guarantee": None if calibration is None else calibration.guarantee,
+        "gauge": figures.gauge(verdict) if verdict.observed.n else None,
+        "curve": figures.curve(curve, alpha) if curve else None,
+        "curve_rows": curve,
+        "features": _features(slices, low, alpha),
+        "n_slices": len(slices),
+        "worst": _worst(worst, alpha),
+        "actions": _actions(items),
+        "marks": figures.MARKS,
+        "rules": items.queue.rules,
+        "envelopes": _envelopes(items),
+        "example_rows": _example_rows(items),
+        "examples": [_example(items, row) for row in _example_rows(items)],
+        "sizes": [{"size": row, "is_own": row is own} for row in sizes],
+        "with_volume": any(row["volume"] is not None for row in sizes),
+        "with_empty": any(row["empty"] for row in sizes),
+        "remarks": _remarks(items),
         "made": made,
     }
 
 
-def example_rows(measures: Measures) -> list[int]:
+def _tone(verdict: Verdict) -> str:
+    """Colour of the verdict: nothing is green that was not tested, or that says nothing."""
+    if verdict.status == "valid":
+        return "good" if verdict.informative is not False else "warn"
+    return {"undercovers": "bad", "overcovers": "warn", "not tested": "untested"}[verdict.status]
+
+
+def _example_rows(items: Items) -> list[int]:
     """Return one item of each action, the middle one of its list."""
-    found = []
-    for action in ACTIONS:
-        mine = measures.queue.order(action)
-        if len(mine):
-            found.append(int(mine[len(mine) // 2]))
-    return found
+    lists = [items.queue.order(action) for action in ACTIONS]
+    return [int(mine[len(mine) // 2]) for mine in lists if len(mine)]
 
 
-def table_rows(measures: Measures, coverage: Coverage, rows: IntArray) -> list[Any]:
-    """Return the cells of the first rows of the table."""
-    items, queue, votes = measures.items, measures.queue, measures.items.votes
-    n_votes = votes.n_votes
+def table_rows(items: Items, covered: IntArray, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the cells of some rows of the table."""
+    queue, totals = items.queue, items.shown_votes.totals
     return [
         {
             "name": items.names[i],
-            "text": "" if items.texts is None else pictures.shorten(items.texts[i], 160),
+            "text": "" if items.texts is None else shorten(items.texts[i], 160),
             "action": str(queue.action[i]),
-            "title": TITLES[str(queue.action[i])],
-            "predicted": items.classes[int(measures.sets.center[i].argmax())],
-            "possible": _possible(measures, i),
+            "title": str(queue.action[i]).capitalize(),
+            "predicted": items.classes[int(items.sets.center[i].argmax())],
+            "possible": _possible(items, i),
             "aleatoric": float(queue.aleatoric[i]),
             "epistemic": float(queue.epistemic[i]),
-            "width": float(measures.width[i]),
-            "votes": None if n_votes is None else int(n_votes[i]),
-            "covered": MISSED[int(coverage.covered[i]) if votes.there[i] else 2],
+            "width": float(items.width[i]),
+            "votes": None if totals is None else int(totals[i]),
+            "covered": COVERED[int(covered[i])],
         }
-        for i in rows[:FIRST].tolist()
+        for i in rows
     ]
 
 
-def _possible(measures: Measures, row: int) -> str:
+def _possible(items: Items, row: int) -> str:
     """Name the possible labels of an item, the likeliest first."""
-    found = np.flatnonzero(measures.queue.possible[row])
-    found = found[np.argsort(-measures.sets.center[row, found], kind="stable")]
-    names = ", ".join(measures.items.classes[k] for k in found[:NAMED]) or "none"
-    return f"{names} and {len(found) - NAMED} more" if len(found) > NAMED else names
+    found = np.flatnonzero(items.queue.possible[row])
+    found = found[np.argsort(-items.sets.center[row, found], kind="stable")]
+    names = ", ".join(items.classes[k] for k in found[:NAMED_LABELS]) or "none"
+    return f"{names} and {len(found) - NAMED_LABELS} more" if len(found) > NAMED_LABELS else names
 
 
-def _features(coverage: Coverage, alpha: float | None) -> list[dict[str, Any]]:
-    """Group slices by feature, with a picture for each row on one common scale."""
-    promised = None if alpha is None else 1.0 - alpha
-    ends = [float(s.coverage.low) for s in coverage.slices if s.coverage.n >= 10] + [promised or 1.0]
+def _features(slices: Sequence[Slice], low: Sequence[bool], alpha: float | None) -> list[dict[str, Any]]:
+    """Group slices by feature, with a figure for each row on one common scale."""
+    guaranteed = None if alpha is None else 1.0 - alpha
+    ends = [float(part.coverage.low) for part in slices if part.coverage.n >= 10] + [guaranteed or 1.0]
     least = float(np.clip(np.floor(10 * min(ends)) / 10, 0.0, 0.8))
     found: dict[str, list[dict[str, Any]]] = {}
-    before: list[Estimate | None] = [part.coverage for part in coverage.before]
-    before = before or [None] * len(coverage.slices)
-    for part, is_low, earlier in zip(coverage.slices, coverage.low, before, strict=True):
-        row = {"value": pictures.shorten(part.value, 60), "seen": part.coverage, "low": is_low, "before": earlier}
-        row["picture"] = pictures.interval(part.coverage, promised, least)
+    for part, is_low in zip(slices, low, strict=True):
+        row = {"value": shorten(part.value, 60), "seen": part.coverage, "low": is_low}
+        row["picture"] = figures.interval(part.coverage, guaranteed, least)
         found.setdefault(part.feature, []).append(row)
-    return [{"name": name, "rows": rows, "least": least} for name, rows in found.items()]
+    return [{"name": name, "rows": rows, "least": least} for name, rows in list(found.items())[:MAX_FEATURES]]
 
 
-def _worst(coverage: Coverage, alpha: float | None) -> dict[str, Any] | None:
-    worst = coverage.worst
+def _worst(worst: WorstSlice | None, alpha: float | None) -> dict[str, Any] | None:
     if worst is None:
         return None
-    promised = None if alpha is None else 1.0 - alpha
+    guaranteed = None if alpha is None else 1.0 - alpha
     least = float(np.clip(np.floor(10 * min(worst.measured.low, worst.found.low)) / 10, 0.0, 0.8))
     return {
-        "words": " and ".join(f"{feature}: {value}" for feature, value in worst.conditions),
+        "words": " and ".join(f"{feature}: {shorten(value, 60)}" for feature, value in worst.conditions),
         "measured": worst.measured,
         "found": worst.found,
         "n_candidates": worst.n_candidates,
-        "is_low": promised is not None and worst.measured.n > 0 and worst.measured.high < promised,
-        "picture": pictures.interval(worst.measured, promised, least),
-        "least": least,
+        "is_low": guaranteed is not None and worst.measured.n > 0 and worst.measured.high < guaranteed,
+        "picture": figures.interval(worst.measured, guaranteed, least),
     }
 
 
-def _actions(measures: Measures) -> list[dict[str, Any]]:
-    items, queue = measures.items, measures.queue
+def _actions(items: Items) -> list[dict[str, Any]]:
+    queue = items.queue
     words, counts = queue.rules.describe(), queue.counts()
     parts = {"re-annotate": ("epistemic", queue.epistemic), "ambiguous": ("aleatoric", queue.aleatoric)}
     found = []
     for action in ACTIONS:
         name, values = parts.get(action, ("total", queue.aleatoric + queue.epistemic))
-        top = [
-            {
-                "name": items.names[i],
-                "text": "" if items.texts is None else pictures.shorten(items.texts[i], 120),
-                "possible": _possible(measures, i),
-                "value": float(values[i]),
-            }
-            for i in queue.order(action)[:TOP].tolist()
-        ]
+        top = [] if action == "settled" else queue.order(action)[:TOP].tolist()
+        cells = table_rows(items, np.zeros(len(items), dtype=np.int64), top)
         found.append(
             {
                 "key": action,
-                "title": "Ambiguous by nature" if action == "ambiguous" else TITLES[action],
+                "title": TITLES[action],
                 "advice": ADVICE[action],
                 "rule": words[action],
                 "count": counts[action],
                 "share": percent(counts[action] / len(items)) if len(items) else "",
                 "part": name,
-                "top": [] if action == "settled" else top,
+                "top": [cell | {"value": float(values[i])} for i, cell in zip(top, cells, strict=True)],
             }
         )
     return found
 
 
-def _envelopes(measures: Measures) -> str | None:
-    """Mean envelopes of the classes: what the sets say about the average item."""
-    sets, items = measures.sets, measures.items
-    full = np.isfinite(measures.width)
-    if sets.n_classes == 3 or not full.any():
+def _envelopes(items: Items) -> str | None:
+    """Mean envelopes of the classes, for more or fewer classes than a triangle shows."""
+    full, there = np.isfinite(items.width), items.shown_votes.there
+    if items.sets.n_classes == 3 or not full.any():
         return None
-    there = items.votes.there
-    return pictures.bars(
+    return figures.bars(
         items.classes,
-        measures.lower[full].mean(axis=0),
-        measures.upper[full].mean(axis=0),
-        sets.center[full].mean(axis=0),
-        items.votes.shares[there].mean(axis=0) if there.any() else None,
+        items.lower[full].mean(axis=0),
+        items.upper[full].mean(axis=0),
+        items.sets.center[full].mean(axis=0),
+        items.shown_votes.shares[there].mean(axis=0) if there.any() else np.full(len(items.classes), np.nan),
         label="Mean envelope of each class, with the mean prediction and the mean share of votes",
         most=20,
         name="envelopes",
     )
 
 
-def _example(measures: Measures, coverage: Coverage, row: int) -> dict[str, Any]:
-    (cells,) = table_rows(measures, coverage, np.array([row]))
-    items = measures.items
-    share = items.votes.shares[row] if items.votes.there[row] else None
+def _example(items: Items, row: int) -> dict[str, Any]:
+    (cells,) = table_rows(items, np.zeros(len(items), dtype=np.int64), [row])
     label = f"Item {items.names[row]}: envelopes, prediction and votes by class"
-    picture = pictures.bars(
-        items.classes, measures.lower[row], measures.upper[row], measures.sets.center[row], share, label=label, most=6
-    )
-    return cells | {"reason": str(measures.queue.reason[row]), "picture": picture}
+    of_item = (items.lower[row], items.upper[row], items.sets.center[row], items.shown_votes.shares[row])
+    figure = figures.bars(items.classes, *of_item, label=label, most=6)
+    return cells | {"title": TITLES[cells["action"]], "reason": str(items.queue.reason[row]), "picture": figure}
 
 
-def _remarks(measures: Measures) -> list[str]:
+def _remarks(items: Items) -> list[str]:
     """What a careful reader should know, in sentences."""
-    sets, items = measures.sets, measures.items
-    n, found = len(items), []
+    sets, n, found = items.sets, len(items), []
     missing = n - int(items.votes.there.sum())
     if 0 < missing < n:
         found.append(f"{missing:,} of {n:,} items have no votes: they are in the map and the table, not in coverage.")
     if items.votes.unmatched:
         found.append(f"{items.votes.unmatched:,} items with votes are not among the predictions and were left out.")
-    empty = int(sets.is_empty().sum())
-    if empty:
+    if empty := int(sets.is_empty().sum()):
         found.append(
             f"{empty:,} sets are empty: at this level no distribution fits the prediction. They count as not covered."
         )
-    whole = int(np.isposinf(sets.radius).sum())
-    if whole:
+    if whole := int(np.isposinf(sets.radius).sum()):
         found.append(
             f"{whole:,} sets are the whole simplex: too few calibration items for this level, or a score that is "
-            "infinite. They cover everything and say nothing."
+            "infinite. They cover everything and rule nothing out."
         )
-    if measures.queue.remark:
-        found.append(measures.queue.remark)
-    bounds = measures.queue.entropies
-    if bounds.method == "outer":
-        found.append(
-            "These sets have no convex shape: envelopes, entropies and possible labels are those of a larger set that "
-            "holds them. Coverage is exact."
-        )
+    bounds = items.queue.entropies
     gap = float(np.nanmax(bounds.lower_gap + bounds.upper_gap, initial=0.0))
-    if gap > 0.005 and bounds.method == "bracket":
+    if gap > 0.005:
         found.append(
             f"For this score entropies are certified bounds: the aleatoric part may be larger and the epistemic part "
             f"smaller, by {gap:.2f} at most."
         )
     return found
+
+
+def script_data(
+    items: Items, covered: IntArray, rows: IntArray, paths: Sequence[str] | None, frame: figures.Frame
+) -> str:
+    """Return the items as JSON columns for the script; numbers are whole steps, −1 where there is none."""
+    queue, votes = items.queue, items.shown_votes
+    reasons = list(dict.fromkeys(queue.reason.tolist()))
+    known, steps = (votes.shares, COARSE) if votes.counts is None else (votes.counts, 1)
+    groups = None if items.groups is None else sorted(set(items.groups))
+    columns: dict[str, Any] = {
+        "classes": items.classes,
+        "actions": ACTIONS,
+        "reasons": reasons,
+        "marks": figures.MARKS,
+        "coarse": COARSE,
+        "fine": FINE,
+        "steps": figures.STEPS,
+        "map": {"x": [frame.left, frame.width, frame.x[1]], "y": [frame.top, frame.height, frame.y[1]]},
+        "votesName": "votes" if votes is items.votes else "votes in hand",
+        "name": [items.names[i] for i in rows],
+        "text": None if items.texts is None else [items.texts[i] for i in rows],
+        "link": None if items.links is None else [items.links[i] for i in rows],
+        "action": _codes(queue.action[rows], ACTIONS),
+        "reason": _codes(queue.reason[rows], reasons),
+        "covered": covered[rows].tolist(),
+        "aleatoric": _steps(queue.aleatoric[rows], FINE),
+        "epistemic": _steps(queue.epistemic[rows], FINE),
+        "width": _steps(items.width[rows], COARSE),
+        "predicted": items.sets.center[rows].argmax(axis=1).tolist(),
+        "possible": ["".join("1" if kept else "0" for kept in row) for row in queue.possible[rows].tolist()],
+        "center": _steps(items.sets.center[rows], COARSE),
+        "lower": _steps(items.lower[rows], COARSE),
+        "upper": _steps(items.upper[rows], COARSE),
+        "counted": votes.counts is not None,
+        "votes": _steps(known[rows], steps) if votes.there.any() else None,
+        "groups": groups,
+        "group": None if items.groups is None else _codes(np.array(items.groups, dtype=object)[rows], groups or []),
+        "outlines": None if paths is None else list(paths),
+    }
+    text = json.dumps(columns, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for letter in "<>&\u2028\u2029":  # nothing can end the element or start a comment
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+def _codes(values: AnyArray, names: Sequence[str]) -> list[int]:
+    position = {name: code for code, name in enumerate(names)}
+    return [position[value] for value in values.tolist()]
+
+
+def _steps(values: FloatArray, steps: int) -> list[int]:
+    return np.where(np.isnan(values), -1, np.rint(steps * np.nan_to_num(values))).astype(np.int64).ravel().tolist()
+
+
+def item_columns(items: Items, covered: BoolArray) -> dict[str, Any]:
+    """Return every item with every number, as columns of a table."""
+    queue, there = items.queue, items.votes.there
+    data: dict[str, Any] = {"item": items.names if items.keys is None else [str(key) for key in items.keys]}
+    data |= {} if items.texts is None else {"text": items.texts}
+    data |= {} if items.groups is None else {"group": items.groups}
+    data |= {
+        "action": queue.action.tolist(),
+        "possible": [list(queue.labels(i)) for i in range(len(items))],
+        "reason": queue.reason.tolist(),
+        "covered": [bool(hit) if has else None for hit, has in zip(covered, there, strict=True)],
+        "aleatoric": queue.aleatoric,
+        "epistemic": queue.epistemic,
+        "width": items.width,
+    }
+    votes = items.shown_votes.shares if items.shown_votes.counts is None else items.shown_votes.counts
+    matrices = {"prediction": items.sets.center, "lower": items.lower, "upper": items.upper, "votes": votes}
+    for kind, matrix in matrices.items():
+        data |= {f"{kind}_{name}": matrix[:, k] for k, name in enumerate(items.classes)}
+    return data
+
+
+def provenance(source: Any, items: Items, options: Mapping[str, Any], command: str | None) -> dict[str, str]:
+    """Return what a reader needs to make the page again, by heading."""
+    calibration = getattr(source, "calibration_", source)
+    votes = items.votes.shares if items.votes.counts is None else items.votes.counts
+    call = ", ".join(_argument(name, value) for name, value in options.items())
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")  # sets the time, so that the same data give the same file
+    when = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
+    found = {
+        "made by": command or f"cs.report({call})",
+        "from": repr(calibration),
+        "sets": repr(items.sets),
+        "written": when.strftime("%Y-%m-%d %H:%M UTC"),
+        "versions": f"credalset {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
+        f"SciPy {scipy.__version__}",
+        "sha256 of the predictions": _checksum(items.sets.center),
+        "sha256 of the votes": _checksum(votes),
+    }
+    if not isinstance(source, CredalSet):
+        found["sha256 of the calibration scores"] = _checksum(calibration.scores)
+    return {name: shorten(value, 1000) for name, value in found.items()}
+
+
+def _argument(name: str, value: Any) -> str:
+    """Write an argument of a call; long values only by their size."""
+    if name == "source":
+        return "source"
+    if isinstance(value, str | int | float | QueueRules) or (isinstance(value, tuple) and len(value) < 10):
+        return f"{name}={value!r}"
+    shape = getattr(value, "shape", None)
+    size = f"array {shape}" if shape else f"{len(value)} values" if hasattr(value, "__len__") else "given"
+    return f"{name}=<{size}>"
+
+
+def _checksum(array: Any) -> str:
+    numbers = np.ascontiguousarray(array, dtype=np.float64)
+    return hashlib.sha256(repr(numbers.shape).encode() + numbers.tobytes()).hexdigest()[:16]
+
+
+def render(facts: Mapping[str, Any]) -> str:
+    """Fill the template. Everything is escaped unless it is marked as safe by the module that made it."""
+    script = "".join(_read(name) for name in SCRIPTS)
+    style = _read("page.css")
+    policy = (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"script-src '{_hash(script)}'; style-src '{_hash(style)}'"
+    )
+    page = str(_template().render(**facts, script=script, style=style, policy=policy))
+    return page.encode("utf-8", "replace").decode("utf-8")  # half characters, which no file can hold
+
+
+@cache
+def _template() -> Any:
+    jinja2 = need("jinja2", "The page", extra="cli")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "tenths": tenths, "number": number}
+    return environment.get_template("page.html")
+
+
+def tenths(share: float) -> str:
+    """Write a share as a percentage with one decimal, for columns of a table."""
+    words = percent(share)
+    return words if "." in words or not words.endswith("%") else f"{words[:-1]}.0%"
+
+
+def number(value: float, digits: int = 2) -> str:
+    """Write a number with a fixed number of decimals, a dash where there is none."""
+    return number_text(float(value), digits, missing="–")
+
+
+@cache
+def _read(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode()

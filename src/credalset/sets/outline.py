@@ -247,3 +247,21 @@ def _nodes(focus: FloatArray) -> FloatArray:
     offsets = np.geomspace(1e-4, 0.1, 20)
     around = (focus[:, None] + np.concatenate([-offsets, [0.0], offsets])).ravel()
     return np.unique(np.concatenate([base, around[(around > 0.0) & (around < 1.0)]]))
+
+
+def grid_lines(levels: Sequence[float] = (0.25, 0.5, 0.75)) -> FloatArray:
+    """Return the ends of the lines on which one class has a given probability, (3 · levels, 2, 3).
+
+    Examples
+    --------
+    >>> grid_lines([0.25])[0].tolist()
+    [[0.25, 0.75, 0.0], [0.25, 0.0, 0.75]]
+    """
+    lines = []
+    for level in levels:
+        for k in range(3):
+            ends = np.zeros((2, 3))
+            ends[:, k] = level
+            ends[0, (k + 1) % 3] = ends[1, (k + 2) % 3] = 1 - level
+            lines.append(ends)
+    return np.array(lines)

@@ -49,14 +49,10 @@ class Annotations:
     Examples
     --------
     >>> from credalset import Annotations
-    >>> table = {
-    ...     "task": ["t1", "t1", "t1", "t2", "t2"],
-    ...     "worker": ["ann", "bob", "eve", "ann", "bob"],
-    ...     "label": ["cat", "dog", "cat", "dog", "dog"],
-    ... }
-    >>> votes = Annotations.from_table(table)
+    >>> rows = [("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t1", "eve", "cat"), ("t2", "ann", "dog")]
+    >>> votes = Annotations.from_table(rows)
     >>> votes
-    Annotations(2 items, 2 classes: 'cat', 'dog'; 5 votes, 2 to 3 per item)
+    Annotations(2 items, 2 classes: 'cat', 'dog'; 4 votes, 1 to 3 per item)
     >>> votes.distributions.round(2)
     array([[0.67, 0.33],
            [0.  , 1.  ]])
@@ -314,11 +310,6 @@ class Annotations:
         return len(self), self.n_classes
 
     @property
-    def ndim(self) -> int:
-        """Number of axes, 2."""
-        return 2
-
-    @property
     def table(self) -> dict[str, list[Any]]:
         """The votes that count as a long table: columns task, worker, label and time, the last where it is known."""
         if self.ballots is None:
@@ -347,18 +338,11 @@ class Annotations:
         return measure_agreement(self, level, n_resamples, random_state)
 
     def drop_empty(self) -> Annotations:
-        """Leave out the items without votes."""
+        """Leave out items without votes."""
         return self[self.counts.any(axis=1)]
 
     def select(self, items: Iterable[Hashable]) -> Annotations:
-        """Take items by name, in the order given; all must be there. ``votes[...]`` takes them by position.
-
-        Examples
-        --------
-        >>> votes = Annotations.from_counts([[1, 1], [0, 3]], items=["a", "b"])
-        >>> votes.select(["b"]).counts
-        array([[0, 3]])
-        """
+        """Take items by name, in the order given; all must be there. ``votes[...]`` takes them by position."""
         return self[find_rows(items, self.items)]
 
     def align(self, items: Iterable[Hashable]) -> Annotations:
@@ -368,17 +352,14 @@ class Annotations:
 
         Examples
         --------
-        >>> votes = Annotations.from_counts([[1, 1], [0, 3]], items=["a", "b"])
-        >>> votes.align(["b", "c", "a"]).counts
+        >>> Annotations.from_counts([[1, 1], [0, 3]], items=["a", "b"]).align(["b", "c"]).counts
         array([[0, 3],
-               [0, 0],
-               [1, 1]])
+               [0, 0]])
         """
         wanted, known = as_names(items), set(self.items or ())
         there = np.array([name in known for name in wanted], dtype=bool)
         if not there.any():
-            here = join_names(self.items or (), 3)
-            raise ValueError(f"items ({join_names(wanted, 3)}) has none of the items that have votes ({here}).")
+            raise ValueError(f"items ({join_names(wanted, 3)}) are not among {join_names(self.items or (), 3)}.")
         found = self.select(name for name in wanted if name in known)
         notes = [f"{(~there).sum()} items without votes"] * (not there.all())
         others = len(known - set(wanted))

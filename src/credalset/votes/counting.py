@@ -208,22 +208,21 @@ def _unknown(names: list[Any]) -> ValueError:
 def spell(labels: Sequence[Any], declared: Names | None, options: Options) -> tuple[list[Any], Names | None, int]:
     """Return labels without empty marks, tidied and renamed, None where there is none; declared ones; how many changed.
 
-    Tidy texts are in lower case with single spaces; then ``rename`` applies, to texts and to the texts of numbers.
+    Tidy texts are in lower case with single spaces; then ``rename`` applies, where 5 and "5" are one old name.
     """
     blank = {mark for value in options.empty for mark in (value, str(value))}
     tidy = _tidied if options.tidy else lambda value: value
-    rename = {tidy(old): new for old, new in (options.rename or {}).items()}
+    rename = {str(tidy(old)): new for old, new in (options.rename or {}).items()}
     known = {tidy(name): name for name in options.levels or options.classes or ()}
-    used: set[Any] = set()
+    used: set[str] = set()
 
     def spelled(label: Any) -> Any:
         if is_missing(label) or label in blank or str(label) in blank:
             return None
         found = tidy(label)
-        for key in (found, str(found)):
-            if key in rename:
-                used.add(key)
-                return rename[key]
+        if str(found) in rename:
+            used.add(str(found))
+            return rename[str(found)]
         return known.get(found, None if is_missing(found) else found)
 
     singles = [_single(label) if isinstance(label, list | set | np.ndarray) else label for label in labels]
@@ -232,7 +231,7 @@ def spell(labels: Sequence[Any], declared: Names | None, options: Options) -> tu
     except TypeError as error:
         raise TypeError(f"label holds values that are not names ({error}). Use numbers or texts.") from None
     allowed = None if declared is None else tuple(dict.fromkeys(x for x in map(spelled, declared) if x is not None))
-    idle = [old for old in options.rename or {} if tidy(old) not in used]
+    idle = [old for old in options.rename or {} if str(tidy(old)) not in used]
     if idle:
         raise ValueError(f"rename names {join_names(idle)}, but the labels are {join_names(new, 12)}.")
     found = [new[label] for label in singles]
@@ -260,7 +259,7 @@ def find_classes(
         seen = [label for label in dict.fromkeys(labels) if label is not None and not isinstance(label, Several)]
         others = [label for label in seen if label not in set(declared or ())]
         found = (*(declared or ()), *sort_labels(others))
-        found = sort_labels(found) if declared and not ordered and all(map(_is_number, found)) else found
+        found = sort_labels(found) if declared and all(map(_is_number, found)) else found
         if len(found) < 2:
             raise ValueError(f"classes must be at least two, but the only label is {join_names(found)}: classes=[...].")
     if levels is None and (scale is False or not (scale or ordered)):

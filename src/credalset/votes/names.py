@@ -15,6 +15,7 @@ import numpy as np
 
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._validation import as_counts, as_distributions, as_matrix
+from credalset.exceptions import warn
 
 Names = tuple[Any, ...]
 
@@ -128,37 +129,45 @@ def read_labels(
            [1., 3.]])
     """
     wanted = None if classes is None else as_names(classes)
-    if wanted is not None:
-        n_classes = len(wanted)
-    found = labels if isinstance(labels, Labels) else _read(labels, name, n_classes)
-    if n_classes is not None and found.n_classes != n_classes and found.classes is None:
+    n_classes = n_classes if wanted is None else len(wanted)
+    wanted = None if wanted is None or _is_unnamed(wanted) else wanted
+    columns = match_names(class_names(labels, name), wanted, "classes", name, like)
+    found = labels if isinstance(labels, Labels) else _read(labels, name)
+    if n_classes is not None and found.n_classes != n_classes:
         raise ValueError(f"{name} has {found.n_classes} classes (columns), but {like} has {n_classes}.")
-    if wanted is not None and not _is_unnamed(wanted):
-        columns = match_names(found.classes, wanted, "classes", name, like)
-        found = replace(found if columns is None else found.reorder(columns), classes=wanted)
-    elif n_classes is not None and found.n_classes != n_classes:
-        raise ValueError(f"{name} has {found.n_classes} classes ({join_names(found.classes or ())}), not {n_classes}.")
-    if items is None:
-        if not by_position and found.items is not None:
-            raise ValueError(
-                f"{name} has names of items (first: {join_names(found.items, 2)}) and {like} has none, so they cannot "
-                f"be matched. Pass {like} as a frame with these names as index, or {name} as an array in the order of "
-                f"{like}: votes.align(X.index).counts."
-            )
-        return found
-    keys = as_names(items)
+    found = found if columns is None else found.reorder(columns)
+    found = found if wanted is None else replace(found, classes=wanted)
+    if items is None and found.items is not None and not by_position:
+        raise ValueError(
+            f"{name} has names of items (first: {join_names(found.items, 2)}) and {like} has none, so they cannot be "
+            f"matched. Pass {like} as a frame with these names as index, or {name} as an array in the order of {like}: "
+            "votes.align(X.index).counts."
+        )
+    keys = None if items is None else as_names(items)
     rows = match_names(found.items, keys, "items", name, like)
-    if len(keys) != len(found):
+    if keys is not None and len(keys) != len(found):
         raise ValueError(f"{name} has {len(found)} rows, but {like} has {len(keys)} items. Pass one row per item.")
-    return replace(found if rows is None else found[rows], items=keys)
+    if (keys is None) != (found.items is None):
+        _warn_of_numbers(keys or found.items or (), name, like)
+    found = found if rows is None else found[rows]
+    return found if keys is None else replace(found, items=keys)
 
 
-def _read(value: Any, name: str, n_classes: int | None) -> Labels:
+def _warn_of_numbers(names: Names, name: str, like: str) -> None:
+    """Warn of rows that are numbered in another order than the other side, which is matched by position."""
+    numbers = range(len(names))
+    if names != tuple(numbers) and set(names) == set(numbers):
+        warn(
+            f"{name} and {like} are matched by position: one of them numbers its rows 0, 1, … in another order, the "
+            "other has no names. Give both the same index to match by name, or pass arrays."
+        )
+
+
+def _read(value: Any, name: str) -> Labels:
     own, named = item_names(value), class_names(value, name)
     if isinstance(getattr(value, "distributions", None), np.ndarray):  # Annotations
-        counts = np.asarray(value.counts, dtype=np.float64) if getattr(value, "has_counts", True) else None
-        return Labels(value.distributions, counts, own, named, getattr(value, "scale", None))
-    matrix = as_matrix(value, name, n_classes=None if named is not None else n_classes)
+        return Labels(value.distributions, np.asarray(value.counts, dtype=np.float64), own, named, value.scale)
+    matrix = as_matrix(value, name)
     if not (matrix == np.floor(matrix)).all():
         return Labels(as_distributions(value, name, or_counts=True), None, own, named)
     counts = as_counts(matrix, name)

@@ -195,8 +195,10 @@ def records_table(records: Mapping[Hashable, Any]) -> LongTable:
     """Read labels by item: ``{"t1": ["cat", "cat", "dog"]}``, or counts by item: ``{"t1": {"cat": 2, "dog": 1}}``."""
     task: list[Any] = []
     label: list[Any] = []
+    classes: dict[Any, None] = {}
     for item, found in records.items():
         if isinstance(found, Mapping):
+            classes |= dict.fromkeys(found)
             odd = [n for n in found.values() if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0]
             if odd:
                 raise ValueError(f"records[{item!r}] must hold numbers of votes by label, but holds {odd[0]!r}.")
@@ -207,7 +209,7 @@ def records_table(records: Mapping[Hashable, Any]) -> LongTable:
             votes = list(found)
         task += [item] * len(votes)
         label += votes
-    return LongTable(task, label, items=tuple(records))
+    return LongTable(task, label, classes=tuple(classes) or None, items=tuple(records))
 
 
 def as_list(column: Any) -> list[Any]:

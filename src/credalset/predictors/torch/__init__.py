@@ -9,19 +9,7 @@ try:
 except ImportError:
     raise MissingExtraError("A neural network", "torch", "torch") from None
 
-from credalset.predictors.torch.base import fit_many
-from credalset.predictors.torch.estimators import FirstOrderNetwork, SecondOrderNetwork
 from credalset.predictors.torch.intervals import IntervalNetwork
-from credalset.predictors.torch.mixture import DirichletMixtureNetwork
-from credalset.predictors.torch.prototypes import PrototypeNetwork
-from credalset.predictors.torch.torch_predictor import TorchPredictor
+from credalset.predictors.torch.networks import DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork
 
-__all__ = [
-    "DirichletMixtureNetwork",
-    "FirstOrderNetwork",
-    "IntervalNetwork",
-    "PrototypeNetwork",
-    "SecondOrderNetwork",
-    "TorchPredictor",
-    "fit_many",
-]
+__all__ = ["DirichletMixtureNetwork", "FirstOrderNetwork", "IntervalNetwork", "SecondOrderNetwork"]

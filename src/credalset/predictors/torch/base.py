@@ -1,18 +1,15 @@
-"""What every PyTorch estimator shares: reading labels, seeding, training, predicting in blocks, saving.
-
-A subclass says what its outputs mean (`_head`), where its module comes from (`_new_module`) and how a list of jobs is
-trained together (`_trainee`). A learner that needs more than label distributions (counts, say) overrides `_targets`.
-"""
+"""What the networks share: parameters, training on label distributions, prediction."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -20,42 +17,55 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from credalset._guessing import explained
-from credalset._typing import AnyArray, FloatArray
-from credalset._validation import as_generator
-from credalset.annotations.labels import Labels
-from credalset.predictors.labels import read_labels
+from credalset._progress import progress
+from credalset._typing import FloatArray, RandomState
+from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
+from credalset.predictors.labels import class_array, read_labels
 from credalset.predictors.scoring import SoftScoring
-from credalset.predictors.torch.heads import Head
-from credalset.predictors.torch.training import Run, Trainee, TrainingOptions, one_thread_if_small, train
 
-PREDICTION_ROWS = 4096
-MAX_STACK = 64  # runs per stack: beyond it memory grows and speed does not
+PREDICTION_ROWS = 4096  # items that are predicted at a time
 
 
-@dataclass
-class Job:
-    """One fit, prepared: everything is checked, nothing is trained yet."""
+@dataclass(eq=False, repr=False)
+class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the networks: a fully connected network that is trained on label distributions.
 
-    estimator: TorchEstimator
-    module: nn.Module
-    run: Run
-    classes: AnyArray
-    seed: int
-    #: jobs with equal keys have the same shape and settings, and can be trained together
-    key: Hashable
-
-
-class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators that train a PyTorch module on label distributions.
-
-    Estimators are data classes: their fields are the parameters of their constructors, which only store them.
+    The fields are the parameters of the constructor, which only stores them; `FirstOrderNetwork` documents each. A
+    subclass says how many outputs it needs, what its loss is, and what it predicts.
     """
+
+    hidden: Sequence[int] = (256, 64, 16)
+    _: KW_ONLY
+    dropout: float = 0.3
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.0
+    batch_size: int = 8
+    epochs: int = 100
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    random_state: RandomState = None
+    device: str = "cpu"
+    verbose: bool = False
 
     #: tells `ConformalCredalClassifier` that ``fit`` takes label distributions
     accepts_label_distributions = True
 
-    @explained
+    @abstractmethod
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Predict label distributions (n, K)."""
+
+    @abstractmethod
+    def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of a batch, from outputs (B, n_outputs) and label distributions or counts (B, K)."""
+
+    def _n_outputs(self, n_classes: int) -> int:
+        return n_classes
+
+    def _targets(self, distributions: FloatArray, counts: FloatArray | None) -> FloatArray:
+        """Return what outputs are compared with, (n, K)."""
+        return distributions
+
     def fit(self, X: Any, Y: Any) -> Self:
         """Train the network.
 
@@ -64,187 +74,122 @@ class TorchEstimator(SoftScoring, ClassifierMixin, TrainingOptions, BaseEstimato
         X : array-like of shape (n, d)
             Features. They are not scaled; put a ``StandardScaler`` before the network if theirs differ.
         Y : array of shape (n, K), Annotations, or array of n labels
-            Label distributions, annotation counts, or one label per item (read as one vote). Every item weighs the
-            same, however many votes it has.
+            Label distributions, annotation counts, or one label per item (read as one vote). Every item has the same
+            weight, however many votes it has.
         """
-        return fit_many([self], [(X, Y)])[0]
+        self._check_options()
+        device = _as_device(self.device)
+        x = torch.from_numpy(np.array(validate_data(self, X, dtype=np.float32)))
+        labels = read_labels(Y, X)
+        y = torch.from_numpy(self._targets(labels.distributions, labels.counts).astype(np.float32))
+        if len(x) != len(y):
+            raise ValueError(f"X has {len(x)} items, but Y has {len(y)}.")
+        seed = int(as_generator(self.random_state).integers(2**63))
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):  # PyTorch's own state is put back
+            torch.manual_seed(seed)
+            module = self._build_module(x.shape[1], labels.n_classes).to(device)
+            losses, validation = self._train(module, x.to(device), y.to(device))
+        self.module_ = module.cpu().eval()
+        self.classes_ = class_array(labels)
+        self.loss_curve_ = losses
+        self.validation_curve_ = validation
+        self.n_iter_ = len(losses)
+        return self
 
     def save(self, path: str | Path) -> None:
-        """Write the estimator to a directory without pickle; read it with `credalset.load`."""
-        check_is_fitted(self)
+        """Write the network to a folder without pickle; read it with `credalset.load`."""
         from credalset.io.store import save
 
+        check_is_fitted(self)
         save(self, path)
 
-    @abstractmethod
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K)."""
+    def _build_module(self, n_features: int, n_classes: int) -> nn.Sequential:
+        layers: list[nn.Module] = []
+        for before, after in pairwise([n_features, *self.hidden]):
+            layers += [nn.Linear(before, after), nn.ReLU()]
+        last = nn.Linear([n_features, *self.hidden][-1], self._n_outputs(n_classes))
+        return nn.Sequential(*layers, nn.Dropout(self.dropout), last)
 
-    # --- what a subclass provides ---
+    def _check_options(self) -> None:
+        if isinstance(self.hidden, str) or not hasattr(self.hidden, "__iter__"):
+            raise TypeError(f"hidden must list the widths of hidden layers, such as (256, 64), but is {self.hidden!r}.")
+        for width in self.hidden:
+            as_positive_int(width, "each entry of hidden")
+        for name in ("batch_size", "epochs", "n_iter_no_change"):
+            as_positive_int(getattr(self, name), name)
+        if not 0.0 <= as_finite(self.dropout, "dropout") < 1.0:
+            raise ValueError(f"dropout must be at least 0 and below 1, but is {self.dropout!r}.")
+        if as_finite(self.learning_rate, "learning_rate") <= 0.0:
+            raise ValueError(f"learning_rate must be positive, but is {self.learning_rate!r}.")
+        as_finite(self.weight_decay, "weight_decay", minimum=0.0)
+        as_probability(self.validation_fraction, "validation_fraction")
 
-    @abstractmethod
-    def _head(self) -> Head:
-        """Say what the outputs mean."""
-
-    @abstractmethod
-    def _new_module(self, n_classes: int, seed: int) -> nn.Module:
-        """Return the module to train."""
-
-    @abstractmethod
-    def _trainee(self, jobs: Sequence[Job]) -> Trainee:
-        """Put the modules of several jobs into a form that the training loop takes."""
-
-    def _check_continues(self, n_classes: int) -> None:
-        """Refuse a warm start whose parameters do not fit the network that was trained before."""
-        return
-
-    def _targets(self, labels: Labels) -> FloatArray:
-        """Return what the head's loss compares outputs with, (n, …)."""
-        return labels.distributions
-
-    def _features(self, X: Any, *, reset: bool) -> Tensor:
-        """Check features and return them as a tensor; single precision for training."""
-        return torch.from_numpy(np.array(validate_data(self, X, dtype=np.float32, reset=reset)))
-
-    def _key(self, job_shape: Hashable) -> Hashable:
-        """Return equal values for jobs that can be trained together."""
-        own = {name: value for name, value in self.get_params(deep=False).items() if name != "random_state"}
-        return type(self), repr(sorted(own.items())), job_shape
-
-    def _join(self, modules: Sequence[nn.Module]) -> nn.Module:
-        """Make one module of those that were trained: the only one, unless the estimator has several networks."""
-        return modules[0]
-
-    @property
-    def _goes_on(self) -> bool:
-        """Whether ``fit`` starts from what was learned before."""
-        return bool(self.warm_start) and hasattr(self, "module_")
-
-    # --- the steps of fit ---
-
-    def _jobs(self, X: Any, Y: Any) -> list[Job]:
-        """Set up everything that is to be trained: one network, unless the estimator has several."""
-        return [self._prepare(X, Y)]
-
-    def _prepare(self, X: Any, Y: Any) -> Job:
-        """Check everything and set up the training of this estimator."""
-        self._check_options()
-        self._head()
-        as_device(self.device)
-        goes_on = self._goes_on
-        x = self._features(X, reset=not goes_on)
-        labels = read_labels(Y, X, classes=self.classes_ if goes_on else None)
-        targets, classes = self._targets(labels), labels.class_names()
-        if len(x) != len(targets):
-            raise ValueError(f"X has {len(x)} items, but Y has {len(targets)}.")
-        if goes_on:
-            self._check_continues(len(classes))
-        epochs_done = self.n_iter_ if goes_on else 0
-        init_seed, run_seed = _seeds(self.random_state, epochs_done)
-        module = deepcopy(self.module_) if goes_on else self._new_module(len(classes), init_seed)
-        y = torch.from_numpy(targets.astype(np.float32))
-        run = Run(x, y, torch.Generator().manual_seed(run_seed))
-        key = self._key((tuple(x.shape), tuple(y.shape)))
-        return Job(self, module, run, classes, init_seed, key)
-
-    def _train(self, jobs: Sequence[Job]) -> None:
-        """Train jobs with equal keys together."""
-        trainee = self._trainee(jobs)
-        with one_thread_if_small(trainee, self.batch_size):
-            train(trainee, self._head(), [job.run for job in jobs], self)
-        trainee.write_back()
-
-    def _finish(self, jobs: Sequence[Job]) -> None:
-        """Take over what was learned; curves of several networks are averaged."""
-        earlier: list[float] = self.loss_curve_ if self._goes_on else []
-        self.module_ = self._join([job.module for job in jobs]).eval()
-        self.classes_ = jobs[0].classes
-        self.loss_curve_: list[float] = [*earlier, *_mean_curve([job.run.loss_curve for job in jobs])]
-        self.n_iter_ = len(self.loss_curve_)
-        self.__dict__.pop("validation_curve_", None)
-        if self.early_stopping:
-            self.validation_curve_ = _mean_curve([job.run.validation_curve for job in jobs])
-
-    # --- prediction ---
-
-    def _predict_outputs(self, X: Any) -> Tensor:
-        """Return the outputs of the trained network, in double precision where the device has it."""
-        check_is_fitted(self)
-        device = as_device(self.device)
-        dtype = torch.float32 if device.type == "mps" else torch.float64
-        module = deepcopy(self.module_).to(device=device, dtype=dtype).eval()
-        x = torch.from_numpy(np.array(validate_data(self, X, dtype=np.float64, reset=False)))
-        return forward_in_blocks(module, x, device, dtype)
-
-
-Estimator = TypeVar("Estimator", bound=TorchEstimator)
-
-
-def fit_many(estimators: Sequence[Estimator], data: Iterable[tuple[Any, Any]]) -> list[Estimator]:
-    """Fit estimator i to data set i, training those of the same shape together.
-
-    Networks of a few thousand weights spend most of their training time between the operations. Stacking the weights
-    of R runs turns R small matrix products into one batched product, which takes a fraction of the time. Each run
-    keeps its own data, seed, order of items and dropout, and ends where ``fit`` alone would have ended, up to rounding.
-
-    Estimators are trained together if their type, their parameters except ``random_state``, and the shapes of their
-    data agree; the others form stacks of their own, or are trained alone. A `TorchPredictor` is always trained alone.
-
-    Parameters
-    ----------
-    estimators : sequence of estimators
-        `FirstOrderNetwork`, `SecondOrderNetwork` or `TorchPredictor` objects, each a different one.
-    data : iterable of pairs (X, Y)
-        One data set per estimator, as ``fit`` takes it. The same arrays may appear many times.
-
-    Returns
-    -------
-    list
-        The estimators, fitted.
-
-    Examples
-    --------
-    >>> import credalset as cs
-    >>> from credalset.predictors import FirstOrderNetwork
-    >>> data = cs.datasets.make_synthetic(100, random_state=0)
-    >>> networks = [FirstOrderNetwork(hidden=(8,), epochs=2, random_state=seed) for seed in range(5)]
-    >>> [network.n_iter_ for network in fit_many(networks, [(data.X, data.counts)] * 5)]
-    [2, 2, 2, 2, 2]
-    """
-    estimators = list(estimators)
-    pairs = list(data)
-    if len(estimators) != len(pairs):
-        raise ValueError(
-            f"there are {len(estimators)} estimators, but {len(pairs)} data sets. Pass one (X, Y) for each."
+    def _train(self, module: nn.Module, x: Tensor, y: Tensor) -> tuple[list[float], list[float]]:
+        """Train a module in place; return the loss of each epoch, in training and on held-out items."""
+        n_held = math.ceil(self.validation_fraction * len(x)) if self.early_stopping else 0
+        if n_held >= len(x):
+            raise ValueError(f"early_stopping holds out {n_held} of {len(x)} items, which leaves none to train on.")
+        order = torch.randperm(len(x), device=x.device)
+        held, x, y = (x[order[:n_held]], y[order[:n_held]]), x[order[n_held:]], y[order[n_held:]]
+        is_fused = x.device.type in ("cpu", "cuda")
+        optimizer = torch.optim.AdamW(  # Adam, if weight_decay is 0
+            module.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=is_fused
         )
-    if len({id(estimator) for estimator in estimators}) < len(estimators):
-        raise ValueError("the same estimator appears twice. Pass sklearn.base.clone(estimator) for each run.")
-    groups: dict[Hashable, list[Job]] = defaultdict(list)
-    shared: dict[Hashable, Tensor] = {}
-    own_jobs = []
-    for estimator, (X, Y) in zip(estimators, pairs, strict=True):
-        own_jobs.append(estimator._jobs(X, Y))
-        for job in own_jobs[-1]:
-            # Runs on the same features share one tensor, which none of them changes.
-            job.run.x = shared.setdefault((type(estimator), id(X)), job.run.x)
-            groups[job.key].append(job)
-    for group in groups.values():
-        for start in range(0, len(group), MAX_STACK):
-            stack = group[start : start + MAX_STACK]
-            stack[0].estimator._train(stack)
-    for estimator, jobs in zip(estimators, own_jobs, strict=True):
-        estimator._finish(jobs)
-    return estimators
+        losses: list[float] = []
+        validation: list[float] = []
+        best = deepcopy(module.state_dict())
+        with progress("Training", self.epochs, shown=bool(self.verbose)) as advance:
+            for epoch in range(self.epochs):
+                losses.append(self._epoch(module.train(), x, y, optimizer))
+                if not math.isfinite(losses[-1]):
+                    raise ValueError(
+                        f"training diverged: the loss is {losses[-1]} in epoch {epoch + 1}. Lower learning_rate, or "
+                        "standardise the features."
+                    )
+                advance(1, f"loss {losses[-1]:.4f}")
+                if not self.early_stopping:
+                    continue
+                with torch.no_grad():
+                    validation.append(self._epoch(module.eval(), *held, None))
+                if validation[-1] == min(validation):
+                    best = deepcopy(module.state_dict())
+                elif epoch - int(np.argmin(validation)) >= self.n_iter_no_change:
+                    break
+        if self.early_stopping:
+            module.load_state_dict(best)
+        return losses, validation
+
+    def _epoch(self, module: nn.Module, x: Tensor, y: Tensor, optimizer: torch.optim.Optimizer | None) -> float:
+        """Pass over all items once, in random order, with an optimiser if it is to train; return the mean loss."""
+        order = torch.randperm(len(x), device=x.device)
+        x, y = x[order], y[order]
+        total = torch.zeros((), device=x.device)
+        for start in range(0, len(x), self.batch_size):
+            batch = slice(start, start + self.batch_size)
+            loss = self._loss(module(x[batch]), y[batch])
+            if optimizer is not None:
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+            total += loss.detach() * len(x[batch])
+        return float(total) / len(x)
+
+    def _outputs(self, X: Any) -> Tensor:
+        """Return the outputs for new items (n, n_outputs), in double precision where the device has it."""
+        check_is_fitted(self)
+        device = _as_device(self.device)
+        dtype = torch.float32 if device.type == "mps" else torch.float64
+        module = deepcopy(self.module_).to(device=device, dtype=dtype)
+        x = torch.from_numpy(np.array(validate_data(self, X, dtype=np.float64, reset=False)))
+        with torch.no_grad():
+            blocks = torch.split(x, PREDICTION_ROWS)
+            outputs = torch.cat([module(block.to(device, dtype)).cpu().double() for block in blocks])
+        if not bool(torch.isfinite(outputs).all()):
+            raise ValueError("X is so far from the features of fit that the network's output is not finite.")
+        return outputs
 
 
-def _mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
-    """Average over the networks that were still training."""
-    longest = max(map(len, curves))
-    return [float(np.mean([curve[i] for curve in curves if i < len(curve)])) for i in range(longest)]
-
-
-def as_device(name: Any) -> torch.device:
-    """Check the name of a device and that it is there."""
+def _as_device(name: Any) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
@@ -252,24 +197,3 @@ def as_device(name: Any) -> torch.device:
         reason = str(error).splitlines()[0]
         raise ValueError(f"device {name!r} cannot be used here: {reason}. Use device='cpu'.") from None
     return device
-
-
-def forward_in_blocks(module: nn.Module, x: Tensor, device: torch.device, dtype: torch.dtype | None) -> Tensor:
-    """Run a module over the items, a block at a time; outputs come back on the CPU in double precision."""
-    blocks = []
-    with torch.no_grad():
-        for start in range(0, max(1, len(x)), PREDICTION_ROWS):
-            block = x[start : start + PREDICTION_ROWS].to(device)
-            outputs = module(block if dtype is None else block.to(dtype))
-            blocks.append(outputs.detach().cpu().to(torch.float64))
-    outputs = torch.cat(blocks)
-    if not bool(torch.isfinite(outputs).all()):
-        raise ValueError("the network's output contains NaN or infinity. Are the features far from those it learned?")
-    return outputs
-
-
-def _seeds(random_state: Any, epochs_done: int) -> tuple[int, int]:
-    """Return independent seeds for the first weights and for the run; a warm start goes on with fresh ones."""
-    root = int(as_generator(random_state).integers(2**63))
-    first, run = np.random.SeedSequence([root, epochs_done]).generate_state(2, np.uint64) >> np.uint64(1)
-    return int(first), int(run)

@@ -12,17 +12,15 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from credalset._typing import FloatArray
 from credalset._validation import as_finite
-from credalset.predictors.torch import losses
-from credalset.predictors.torch.estimators import NetworkEstimator
-from credalset.predictors.torch.heads import Head
-from credalset.predictors.torch.widths import LEVELS
+from credalset.predictors.torch.base import Network
+from credalset.predictors.torch.networks import cross_entropy
 
+LEVELS = (0.1, 0.2, 0.3)  # miscoverage rates at which sets are measured in training
 FIRST_LOG_SIDE = -2.0  # of an untrained network, on average
 LOG_SIDES = (-16.0, 1.0)  # which sides stay between
 SPREAD = 0.05  # share of the batch over which the quantile is smoothed
@@ -30,55 +28,8 @@ SOFTNESS = 0.05  # of counting labels, in units of probability
 BISECTIONS = 18
 
 
-@dataclass(frozen=True)
-class IntervalHead(Head):
-    """Outputs are K logits, K log-sides below and K log-sides above.
-
-    Parameters
-    ----------
-    width, labels, epistemic : float
-        Weights, beside the cross-entropy, of what the sets leave open: their mean width, the number of labels that stay
-        possible, and the difference of their largest and smallest entropy, relative to log K.
-    """
-
-    width: float = 20.0
-    labels: float = 8.0
-    epistemic: float = 10.0
-
-    order = "first"
-
-    def __post_init__(self) -> None:
-        for name in ("width", "labels", "epistemic"):
-            as_finite(getattr(self, name), name, minimum=0.0)
-
-    def n_outputs(self, n_classes: int) -> int:
-        """Return 3 K."""
-        return 3 * n_classes
-
-    def item_loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Cross-entropy of the distribution."""
-        return losses.soft_cross_entropy(outputs[..., : outputs.shape[-1] // 3], target)
-
-    def batch_loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Mean cross-entropy, plus what the sets leave open."""
-        loss = super().batch_loss(outputs, target)
-        sizes = mean_sizes(*self.parts(outputs), target)
-        return loss + self.width * sizes[0] + self.labels * sizes[1] + self.epistemic * sizes[2]
-
-    def read(self, outputs: Tensor) -> FloatArray:
-        """Return intervals (n, 3, K): the distribution, the sides below, the sides above."""
-        table = torch.stack(self.parts(outputs), dim=-2)
-        return np.ascontiguousarray(table.detach().cpu().numpy(), dtype=np.float64)
-
-    def parts(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Split outputs into distributions, sides below and sides above, (…, K) each."""
-        logits, below, above = outputs.chunk(3, dim=-1)
-        sides = [(raw + FIRST_LOG_SIDE).clamp(*LOG_SIDES).exp() for raw in (below, above)]
-        return torch.softmax(logits, dim=-1), sides[0], sides[1]
-
-
 @dataclass(eq=False, repr=False)
-class IntervalNetwork(NetworkEstimator):
+class IntervalNetwork(Network):
     r"""Predict probability intervals: a label distribution, and how far down and up the share of each class may lie.
 
     Use it with the score `Intervals`. The network is trained for narrow sets: its loss is the cross-entropy plus the
@@ -87,25 +38,19 @@ class IntervalNetwork(NetworkEstimator):
 
     Parameters
     ----------
-    hidden, activation, dropout
+    hidden, dropout, learning_rate, weight_decay, epochs
+        As in `FirstOrderNetwork`, with other defaults.
+    batch_size : int
+        Items per step. Batches stand for calibration data, so they should not be small.
+    early_stopping, validation_fraction, n_iter_no_change, random_state, device, verbose
         As in `FirstOrderNetwork`.
     width, labels, epistemic : float
-        Weights of the three measures beside the cross-entropy: narrower sets, fewer labels, or better known entropies.
-    optimizer, learning_rate, weight_decay, momentum, batch_size, epochs
-        As in `FirstOrderNetwork`. Batches stand for calibration data, so they should not be small.
-    early_stopping, validation_fraction, n_iter_no_change, tol, warm_start
-        As in `FirstOrderNetwork`; the validation loss is the cross-entropy alone.
-    random_state, device, verbose
-        As in `FirstOrderNetwork`.
+        Weights of the three measures beside the cross-entropy.
 
     Attributes
     ----------
     module_, classes_, n_features_in_, loss_curve_, validation_curve_, n_iter_
         As in `FirstOrderNetwork`.
-
-    See Also
-    --------
-    PrototypeNetwork : balls whose size is learned; their entropies are known better over many classes.
 
     Examples
     --------
@@ -121,22 +66,37 @@ class IntervalNetwork(NetworkEstimator):
     width: float = 20.0
     labels: float = 8.0
     epistemic: float = 10.0
-    optimizer: str = "adamw"
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
     batch_size: int = 128
     epochs: int = 80
 
-    def _head(self) -> IntervalHead:
-        return IntervalHead(self.width, self.labels, self.epistemic)
-
     def predict_intervals(self, X: Any) -> FloatArray:
         """Predict intervals (n, 3, K): the distribution, the sides below, the sides above."""
-        return self._head().read(self._predict_outputs(X))
+        return torch.stack(self._parts(self._outputs(X)), dim=1).numpy()
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict label distributions (n, K)."""
         return self.predict_intervals(X)[:, 0]
+
+    def _n_outputs(self, n_classes: int) -> int:
+        return 3 * n_classes
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        for name in ("width", "labels", "epistemic"):
+            as_finite(getattr(self, name), name, minimum=0.0)
+
+    def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        width, labels, epistemic = mean_sizes(*self._parts(outputs), target)
+        loss = cross_entropy(outputs.chunk(3, dim=-1)[0], target)
+        return loss + self.width * width + self.labels * labels + self.epistemic * epistemic
+
+    def _parts(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Split outputs into distributions, sides below and sides above, (n, K) each."""
+        logits, below, above = outputs.chunk(3, dim=-1)
+        sides = [(raw + FIRST_LOG_SIDE).clamp(*LOG_SIDES).exp() for raw in (below, above)]
+        return torch.softmax(logits, dim=-1), sides[0], sides[1]
 
 
 def mean_sizes(center: Tensor, below: Tensor, above: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,140 +1,305 @@
-"""Fully connected networks: one as an ordinary PyTorch module, many of the same shape as stacked tensors.
-
-Weights start as PyTorch's own linear layers do, uniform on ±1/√n_inputs, but are drawn from a generator that is passed
-in: the global random state of PyTorch is neither read nor changed.
-"""
+"""The paper's networks, which predict label distributions or Dirichlet densities, and mixtures of Dirichlets."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional
 
-ACTIVATIONS: dict[str, tuple[type[nn.Module], Callable[[Tensor], Tensor]]] = {
-    "relu": (nn.ReLU, torch.relu_),
-    "tanh": (nn.Tanh, torch.tanh_),
-    "silu": (nn.SiLU, nn.functional.silu),
-    "gelu": (nn.GELU, nn.functional.gelu),
+from credalset._typing import FloatArray
+from credalset._validation import as_finite, as_positive_int, check_choice
+from credalset.predictors.torch.base import Network
+
+#: from an output to the excess θ − 1 ≥ 0 of a Dirichlet concentration
+LINKS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "softplus": functional.softplus,
+    "exp": torch.exp,
 }
+LIKELIHOODS = ("density", "counts")
+MAX_LOG_CONCENTRATION = 9.0  # up to which lgamma is accurate in single precision
 
 
-def build_network(
-    n_inputs: int, hidden: Sequence[int], n_outputs: int, *, activation: str, dropout: float
-) -> nn.Sequential:
-    """Build a fully connected network with dropout before its output layer, as yet without memory for its weights.
+class FirstOrderNetwork(Network):
+    r"""Predict label distributions with a fully connected network (the paper's first-order learner).
 
-    Examples
-    --------
-    >>> build_network(10, (16, 4), 3, activation="relu", dropout=0.3)
-    Sequential(
-      (0): Linear(in_features=10, out_features=16, bias=True)
-      (1): ReLU()
-      (2): Linear(in_features=16, out_features=4, bias=True)
-      (3): ReLU()
-      (4): Dropout(p=0.3, inplace=False)
-      (5): Linear(in_features=4, out_features=3, bias=True)
-    )
-    """
-    layers: list[nn.Module] = []
-    for before, after in pairwise([n_inputs, *hidden]):
-        layers += [nn.Linear(before, after, device="meta"), ACTIVATIONS[activation][0]()]
-    layers += [nn.Dropout(dropout), nn.Linear([n_inputs, *hidden][-1], n_outputs, device="meta")]
-    return nn.Sequential(*layers)
-
-
-class Committee(nn.ModuleList):
-    """Several networks that answer side by side: outputs (n, M, n_outputs)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Ask every network."""
-        return torch.stack([network(x) for network in self], dim=1)
-
-
-def initialise(network: nn.Sequential, generator: torch.Generator) -> None:
-    """Give the network memory and draw the weights of every linear layer, in order."""
-    network.to_empty(device="cpu")
-    with torch.no_grad():
-        for layer in _linear_layers(network):
-            bound = 1.0 / math.sqrt(layer.in_features)
-            layer.weight.uniform_(-bound, bound, generator=generator)
-            layer.bias.uniform_(-bound, bound, generator=generator)
-
-
-def _linear_layers(network: nn.Sequential) -> list[nn.Linear]:
-    return [layer for layer in network if isinstance(layer, nn.Linear)]
-
-
-class StackedNetworks:
-    """R fully connected networks of the same shape as batched matrix products.
-
-    Each layer holds the weights of all runs, (R, n_inputs, n_outputs), so that one product serves every run. Runs
-    share nothing: each one's gradient is what it would be alone.
+    Minimises the cross-entropy $-\sum_k \lambda_k \log g(x)_k$ against label distributions λ. The defaults are those
+    of the paper [1]_: hidden layers of 256, 64 and 16 units with ReLU, dropout 0.3 before the output layer, Adam with
+    learning rate 1e-4, batches of 8, 100 epochs.
 
     Parameters
     ----------
-    networks : sequence of nn.Sequential
-        From `build_network`, all of the same shape; `write_back` copies the trained weights into them.
-    activation : str
-        Name of the activation they were built with.
+    hidden : sequence of int
+        Widths of the hidden layers; empty for softmax regression.
     dropout : float
         Share of the last hidden layer that is dropped in training.
-    device : torch.device
-        Where the stacked weights live.
+    learning_rate, weight_decay : float
+        Settings of the optimiser, AdamW, which without weight decay is Adam.
+    batch_size, epochs : int
+        Items per step, and passes over the data.
+    early_stopping : bool
+        Hold out ``validation_fraction`` of the items, stop when their loss has not improved for ``n_iter_no_change``
+        epochs, and return to the best weights.
+    validation_fraction : float
+        Share of the items that is held out.
+    n_iter_no_change : int
+        Epochs to wait for an improvement.
+    random_state : int, Generator or None
+        Source of the first weights, the order of items and the dropout. On the CPU, the same seed gives the same
+        network. The global random state of PyTorch is left as it was.
+    device : str
+        Where to train and predict, such as ``"cpu"`` or ``"cuda"``.
+    verbose : bool
+        Show a progress bar, in a terminal or notebook.
+
+    Attributes
+    ----------
+    module_ : nn.Sequential
+        The trained network, an ordinary PyTorch module on the CPU whose outputs are logits.
+    classes_ : ndarray of shape (K,)
+        Class names, in column order.
+    n_features_in_ : int
+        Number of features.
+    loss_curve_ : list of float
+        Mean training loss of each epoch.
+    validation_curve_ : list of float
+        Loss of the held-out items after each epoch; empty without early stopping.
+    n_iter_ : int
+        Epochs trained.
+
+    See Also
+    --------
+    SecondOrderNetwork : predicts a Dirichlet density instead of one distribution.
+    SoftLabelClassifier : the same for any scikit-learn classifier.
+
+    References
+    ----------
+    .. [1] Javanmardi, Stutz and Hüllermeier, "Conformalized Credal Set Predictors", NeurIPS 2024.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
+    >>> network = FirstOrderNetwork(hidden=(16,), learning_rate=0.01, epochs=20, random_state=0)
+    >>> network.fit(data.X, data.counts).predict_proba(data.X[:2]).shape
+    (2, 3)
     """
 
-    def __init__(
-        self, networks: Sequence[nn.Sequential], *, activation: str, dropout: float, device: torch.device
-    ) -> None:
-        self._layers = [_linear_layers(network) for network in networks]
-        self._activate = ACTIVATIONS[activation][1]
-        self.dropout = dropout
-        depth = len(self._layers[0])
-        stacks = []
-        for i in range(depth):
-            column = [layers[i] for layers in self._layers]
-            stacks.append(torch.stack([layer.weight.detach().T for layer in column]))
-            stacks.append(torch.stack([layer.bias.detach()[None] for layer in column]))
-        self.parameters: Sequence[Tensor] = [stack.to(device).contiguous().requires_grad_() for stack in stacks]
-        self._kept: list[Tensor] | None = None
-        self.work = float(sum(parameter.numel() for parameter in self.parameters))
-        self.mask_width = self.parameters[-2].shape[1] if dropout > 0.0 else 0
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Predict label distributions (n, K)."""
+        return torch.softmax(self._outputs(X), dim=1).numpy()
 
-    def training_outputs(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """Return outputs (R, B, n_outputs) for features (R, B, n_inputs); ``mask`` multiplies the last hidden layer."""
-        *inner, last_weight, last_bias = self.parameters
-        for weight, bias in zip(inner[::2], inner[1::2], strict=True):
-            x = self._activate(torch.baddbmm(bias, x, weight))
-        if mask is not None:
-            x = x * mask
-        return torch.baddbmm(last_bias, x, last_weight)
+    def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        return cross_entropy(outputs, target)
 
-    def outputs(self, x: Tensor) -> Tensor:
-        """Return outputs without dropout."""
-        return self.training_outputs(x, None)
 
-    def keep(self, runs: list[int]) -> None:
-        """Remember the present weights of these runs."""
-        if self._kept is None:
-            self._kept = [parameter.detach().clone() for parameter in self.parameters]
-        for kept, parameter in zip(self._kept, self.parameters, strict=True):
-            kept[runs] = parameter.detach()[runs]
+@dataclass(kw_only=True, eq=False, repr=False)
+class SecondOrderNetwork(Network):
+    r"""Predict Dirichlet densities over label distributions (the paper's second-order learner).
 
-    def restore(self) -> None:
-        """Put back the weights that were kept."""
-        with torch.no_grad():
-            for parameter, kept in zip(self.parameters, self._kept or self.parameters, strict=True):
-                parameter.copy_(kept)
+    The concentration is $\theta(x) = 1 + \mathrm{link}(z(x))$, so that the density always has a mode. The loss of a
+    batch is the mean negative log-likelihood of its label distributions, clipped to [``label_clip``, 1], plus
+    ``output_l2`` · ½‖θ − 1‖² summed over the batch. Defaults are the paper's; its ReLU link can get stuck at θ = 1, the
+    uniform density, where its gradient is zero; ``"softplus"`` and ``"exp"`` cannot.
 
-    def write_back(self) -> None:
-        """Copy the weights of every run into the network it came from."""
-        with torch.no_grad():
-            for i, stack in enumerate(self.parameters):
-                for layers, values in zip(self._layers, stack.detach().cpu(), strict=True):
-                    layer = layers[i // 2]
-                    if i % 2 == 0:
-                        layer.weight.copy_(values.T)
-                    else:
-                        layer.bias.copy_(values[0])
+    Parameters
+    ----------
+    hidden, dropout, learning_rate, weight_decay, batch_size, epochs
+        As in `FirstOrderNetwork`.
+    early_stopping, validation_fraction, n_iter_no_change, random_state, device, verbose
+        As in `FirstOrderNetwork`.
+    link : {"relu", "softplus", "exp"}
+        From outputs to θ − 1.
+    label_clip : float
+        Smallest share that a label is taken to have in the loss.
+    output_l2 : float
+        Weight of the penalty on θ − 1.
+
+    Attributes
+    ----------
+    module_ : nn.Sequential
+        The trained network; the link is applied to its outputs.
+    classes_, n_features_in_, loss_curve_, validation_curve_, n_iter_
+        As in `FirstOrderNetwork`.
+
+    See Also
+    --------
+    FirstOrderNetwork : predicts one distribution.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
+    >>> network = SecondOrderNetwork(hidden=(16,), link="softplus", learning_rate=0.01, epochs=20, random_state=0)
+    >>> concentration = network.fit(data.X, data.counts).predict_concentration(data.X[:2])
+    >>> concentration.shape, bool((concentration >= 1).all())
+    ((2, 3), True)
+    """
+
+    link: str = "relu"
+    label_clip: float = 1e-6
+    output_l2: float = 1e-4
+
+    def predict_concentration(self, X: Any) -> FloatArray:
+        """Predict Dirichlet concentrations (n, K), all of them at least one."""
+        return (1.0 + LINKS[self.link](self._outputs(X))).numpy()
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Predict label distributions (n, K): the mean of the predicted Dirichlet."""
+        concentration = self.predict_concentration(X)
+        return concentration / concentration.sum(axis=1, keepdims=True)
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_choice(self.link, "link", LINKS)
+        if not 0.0 < as_finite(self.label_clip, "label_clip") < 1.0:
+            raise ValueError(f"label_clip must lie strictly between 0 and 1, but is {self.label_clip!r}.")
+        as_finite(self.output_l2, "output_l2", minimum=0.0)
+
+    def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        excess = LINKS[self.link](outputs)
+        log_density = dirichlet_log_density(1.0 + excess, target.clamp(self.label_clip, 1.0).log())
+        return -log_density.mean() + 0.5 * self.output_l2 * excess.square().sum()
+
+
+@dataclass(eq=False, repr=False)
+class DirichletMixtureNetwork(Network):
+    r"""Predict mixtures of Dirichlet densities over label distributions.
+
+    The density is $p(\lambda | x) = \sum_j w_j(x) \, \mathrm{Dir}(y \mid \theta_j(x))$ at
+    $y = (\lambda + \epsilon) / (1 + K\epsilon)$, with softmax weights and concentrations $\theta = \exp(z) > 0$. Label
+    distributions of real annotators accumulate on the boundary of the simplex, where a Dirichlet with θ ≥ 1 vanishes;
+    components with θ < 1 can follow them. Use it with the score ``"density"`` (`NegativeLogDensity`).
+
+    Parameters
+    ----------
+    hidden, dropout, learning_rate, weight_decay, batch_size, epochs
+        As in `FirstOrderNetwork`, with other defaults.
+    early_stopping, validation_fraction, n_iter_no_change, random_state, device, verbose
+        As in `FirstOrderNetwork`.
+    n_components : int
+        Number of Dirichlets C.
+    pull : float
+        ε, how far labels are moved off the boundary. The score has the same parameter with the same default; give both
+        the same value.
+    likelihood : {"density", "counts"}
+        ``"density"``: maximise the density of the label distributions. ``"counts"``: maximise the probability of the
+        votes under the mixture of Dirichlet-multinomials, which models the distribution behind few votes rather than
+        their shares; Y must then be counts.
+
+    Attributes
+    ----------
+    module_, classes_, n_features_in_, loss_curve_, validation_curve_, n_iter_
+        As in `FirstOrderNetwork`.
+
+    See Also
+    --------
+    SecondOrderNetwork : the paper's single Dirichlet.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
+    >>> network = DirichletMixtureNetwork(n_components=4, epochs=5, random_state=0).fit(data.X, data.counts)
+    >>> network.predict_density(data.X[:2]).shape  # per component a weight and three concentrations
+    (2, 4, 4)
+    """
+
+    hidden: Sequence[int] = (64, 64)
+    _: KW_ONLY
+    n_components: int = 8
+    pull: float = 1e-3
+    likelihood: str = "density"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-2
+    batch_size: int = 32
+    epochs: int = 40
+
+    #: tells `ConformalCredalClassifier` to pass on counts where it has them
+    accepts_counts = True
+
+    def predict_density(self, X: Any) -> FloatArray:
+        """Predict mixtures (n, C, K + 1): for each component its weight, then its K concentrations."""
+        log_weights, concentration = self._components(self._outputs(X))
+        return torch.cat([log_weights.exp().unsqueeze(-1), concentration], dim=-1).numpy()
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Predict label distributions (n, K): the mean of the predicted density."""
+        log_weights, concentration = self._components(self._outputs(X))
+        means = concentration / concentration.sum(dim=-1, keepdim=True)
+        return (log_weights.exp().unsqueeze(-1) * means).sum(dim=1).numpy()
+
+    def _n_outputs(self, n_classes: int) -> int:
+        return self.n_components * (n_classes + 1)
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        as_positive_int(self.n_components, "n_components")
+        check_choice(self.likelihood, "likelihood", LIKELIHOODS)
+        if as_finite(self.pull, "pull") <= 0.0:
+            raise ValueError(f"pull must be positive, but is {self.pull!r}: densities on the boundary are infinite.")
+
+    def _targets(self, distributions: FloatArray, counts: FloatArray | None) -> FloatArray:
+        if self.likelihood == "density":
+            return distributions
+        if counts is None:
+            raise ValueError("Y holds label distributions, but likelihood='counts' needs annotation counts.")
+        return counts
+
+    def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        log_weights, concentration = self._components(outputs)
+        target = target.unsqueeze(-2)
+        if self.likelihood == "counts":
+            logs = dirichlet_multinomial_log_likelihood(concentration, target)
+        else:
+            pulled = (target + self.pull) / (1.0 + target.shape[-1] * self.pull)
+            logs = dirichlet_log_density(concentration, pulled.log())
+        return -torch.logsumexp(log_weights + logs, dim=-1).mean()
+
+    def _components(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Split outputs into log-weights (n, C) and concentrations (n, C, K)."""
+        table = outputs.reshape(len(outputs), self.n_components, -1)
+        concentration = table[..., 1:].clamp(-MAX_LOG_CONCENTRATION, MAX_LOG_CONCENTRATION).exp()
+        return torch.log_softmax(table[..., 0], dim=-1), concentration
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    r"""Return the mean over a batch of $-\sum_k \lambda_k \log \mathrm{softmax}(z)_k$.
+
+    Examples
+    --------
+    >>> cross_entropy(torch.zeros(1, 4), torch.full((1, 4), 0.25)).exp()
+    tensor(4.)
+    """
+    return -(target * torch.log_softmax(logits, dim=-1)).sum(dim=-1).mean()
+
+
+def dirichlet_log_density(concentration: Tensor, log_point: Tensor) -> Tensor:
+    r"""Return $\log \mathrm{Dir}(y \mid \theta)$, (…), for tensors (…, K); points are given by their logarithms.
+
+    A point need not sum to one: the paper clips labels without rescaling them.
+
+    Examples
+    --------
+    >>> dirichlet_log_density(torch.ones(3), torch.tensor([0.2, 0.3, 0.5]).log()).exp()  # the uniform density
+    tensor(2.)
+    """
+    log_beta = torch.lgamma(concentration).sum(dim=-1) - torch.lgamma(concentration.sum(dim=-1))
+    return ((concentration - 1.0) * log_point).sum(dim=-1) - log_beta
+
+
+def dirichlet_multinomial_log_likelihood(concentration: Tensor, counts: Tensor) -> Tensor:
+    r"""Return $\log B(\theta + n) - \log B(\theta)$, the log probability of votes n in their order, up to a constant.
+
+    Examples
+    --------
+    >>> dirichlet_multinomial_log_likelihood(torch.ones(2), torch.tensor([1.0, 1.0])).exp()  # 1/2 · 1/3
+    tensor(0.1667)
+    """
+    total, votes = concentration.sum(dim=-1), counts.sum(dim=-1)
+    rising = (torch.lgamma(concentration + counts) - torch.lgamma(concentration)).sum(dim=-1)
+    return rising + torch.lgamma(total) - torch.lgamma(total + votes)

@@ -1,5 +1,5 @@
 "use strict";
-// The items of the page, as columns; numbers are whole steps, see payload.py. All text goes in by textContent.
+// The items of the page, as columns; numbers are whole steps, see page.py. All text goes in by textContent.
 document.documentElement.classList.add("js");
 const data = JSON.parse(document.getElementById("data").textContent);
 const count = data.name.length;
@@ -28,15 +28,18 @@ const isEmpty = (item) => data.width[item] < 0;
 const fine = (column, item) => (data[column][item] < 0 ? NaN : data[column][item] / data.fine);
 const words = (value, digits = 3) => (Number.isNaN(value) ? "–" : value.toFixed(digits));
 
+const hasVotes = (item) => data.votes !== null && at("votes", item, 0) >= 0;
+
 function voteTotal(item) {
   if (data.votes === null || !data.counted) return NaN;
+  if (!hasVotes(item)) return 0;
   let total = 0;
   for (let k = 0; k < classes.length; k++) total += at("votes", item, k);
   return total;
 }
 
 function voteShare(item, k) {
-  if (data.votes === null || data.covered[item] === 2) return NaN;
+  if (!hasVotes(item)) return NaN;
   return data.counted ? at("votes", item, k) / voteTotal(item) : share("votes", item, k);
 }
 

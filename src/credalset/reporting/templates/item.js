@@ -17,21 +17,19 @@ function factsOf(item) {
     ["aleatoric, epistemic", `${words(fine("aleatoric", item))}, ${words(fine("epistemic", item))}`],
     ["width", isEmpty(item) ? "–" : words(data.width[item] / data.coarse)],
   ];
-  if (data.covered[item] === 2) facts.push(["votes", "none"]);
+  if (!hasVotes(item)) facts.push([data.votesName, "none"]);
   else {
     const shown = classes
       .map((name, k) => [name, data.counted ? at("votes", item, k) : voteShare(item, k)])
       .filter(([, n]) => n > 0);
     shown.sort((a, b) => b[1] - a[1]);
     facts.push([
-      Number.isNaN(total) ? "votes" : `votes (${total})`,
+      Number.isNaN(total) ? data.votesName : `${data.votesName} (${total})`,
       shown.map(([name, n]) => `${name}: ${data.counted ? n : words(n, 2)}`).join(", "),
     ]);
-    facts.push([
-      "covered",
-      data.covered[item] === 1 ? "yes, the votes lie in the set" : "no, the votes lie outside the set",
-    ]);
   }
+  if (data.covered[item] !== 2)
+    facts.push(["covered", data.covered[item] === 1 ? "yes, the votes lie in the set" : "no, the votes lie outside the set"]);
   if (data.group !== null) facts.push(["group", data.groups[data.group[item]]]);
   return facts;
 }
@@ -88,7 +86,7 @@ function legend() {
     " ",
     make("span", { class: "key prediction-key" }, "prediction"),
   ];
-  if (data.votes !== null) keys.push(" ", make("span", { class: "key votes-key" }, "share of votes"));
+  if (data.votes !== null) keys.push(" ", make("span", { class: "key votes-key" }, `share of ${data.votesName}`));
   if (data.outlines !== null && data.votes !== null) keys.push(" In the triangle the votes are a square.");
   return keys;
 }

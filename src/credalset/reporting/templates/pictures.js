@@ -1,4 +1,4 @@
-// Pictures that follow the reader: envelopes, and sets in the triangle. The same drawing as pictures.py.
+// Pictures that follow the reader: envelopes, and sets in the triangle. The same drawing as figures.py.
 const label = (x, y, text, kind, anchor) => draw("text", { x, y, class: kind, "text-anchor": anchor }, text);
 const shorten = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "…");
 
@@ -60,7 +60,7 @@ function itemBars(item) {
 
 function meanBars(items) {
   const full = items.filter((item) => !isEmpty(item));
-  const voted = items.filter((item) => data.covered[item] !== 2);
+  const voted = items.filter(hasVotes);
   const mean = (list, value) => list.reduce((sum, item) => sum + value(item), 0) / list.length;
   const rows = classes.map((name, k) => ({
     name,
@@ -101,7 +101,7 @@ function itemTriangle(item) {
   );
   picture.append(draw("g", { transform: `scale(${1 / data.steps})` }, setPath(item)));
   const [cx, cy] = inTriangle((k) => share("center", item, k));
-  if (data.covered[item] !== 2) {
+  if (hasVotes(item)) {
     const [x, y] = inTriangle((k) => voteShare(item, k));
     picture.append(draw("rect", { class: "truth", x: x - 4.5, y: y - 4.5, width: 9, height: 9 }));
   }

@@ -41,7 +41,7 @@ const table = {
     const some = this.order.length === 1 ? "1 item" : `${this.order.length.toLocaleString("en")} items`;
     byId("status").textContent = this.filtered
       ? `${some} of ${count.toLocaleString("en")} fit the filters.`
-      : `${some}, ${this.key === null ? "what needs work first" : "sorted by " + this.key}.`;
+      : `${some}, ${this.key === null ? "in the order of work" : "sorted by " + this.key}.`;
     byId("place").textContent = rows.length ? `${from + 1} to ${from + rows.length}` : "none";
     byId("before").disabled = this.page === 0;
     byId("after").disabled = from + pageSize >= this.order.length;
@@ -156,7 +156,7 @@ function addSorting() {
 function csvOf(items) {
   const quote = (text) =>
     `"${String(text)
-      .replace(/^[=+\-@\t\r]/, "'$&")
+      .replace(/^[=+\-@\t\r\n\uFF1D\uFF0B\uFF0D\uFF20]/, "'$&")
       .replaceAll('"', '""')}"`; // no formulas from texts
   const number = (x) => (Number.isNaN(x) ? "" : String(Math.round(1e4 * x) / 1e4));
   const head = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from credalset.exceptions import FileFormatError
 from credalset.votes.exports import argilla, doccano, label_studio, label_studio_min, lewidi, lists, prodigy
 from credalset.votes.exports.export import read_records, text_of
 from credalset.votes.tables import LongTable, long_table, melt
@@ -66,9 +67,11 @@ def read_votes(
         for role in ("worker", "label"):
             if names[role] is not None and not any(getattr(table, role) or ()):
                 raise ValueError(f"{role}={names[role]!r} leads to nothing in {export.name}. Check the name.")
-    for column in (table.task, table.worker, table.label, table.time):
-        if column is not None:
-            column[:] = map(text_of, column)
+    for role in ("task", "worker", "label", "time"):
+        column = getattr(table, role) or []
+        if any(isinstance(value, dict) for value in column):
+            raise FileFormatError(f"{export.name}: {role} holds objects, not names. Name another field: {role}=...")
+        column[:] = map(text_of, column)
     table.items = None if table.items is None else tuple(map(text_of, table.items))
     table.classes = None if table.classes is None else tuple(map(text_of, table.classes))
     return table, ": ".join([f"{export.name}, read as {kind}", *([", ".join(export.how)] if export.how else [])])

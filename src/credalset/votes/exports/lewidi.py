@@ -31,8 +31,9 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
             chosen = None if label in (None, "", "nan") else label  # "nan" is how these files write no annotation
             if chosen is not None and several:
                 yield task, worker, [one.strip() for one in chosen.split(",")]
-            else:
-                yield task, worker, chosen and level(chosen)
+                continue
+            levels.update([] if chosen is None else [level(chosen)])
+            yield task, worker, None if chosen is None else level(chosen)
     export.ordered = all(map(NUMBER.fullmatch, levels)) and len(levels) > 2
 
 

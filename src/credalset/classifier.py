@@ -1,0 +1,414 @@
+"""`ConformalCredalClassifier`: a scikit-learn estimator that predicts credal sets."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import _num_samples
+
+from credalset._splits import fold_numbers, part_size, take
+from credalset._typing import FloatArray, IntArray
+from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
+from credalset.calibration.noise import Noise
+from credalset.calibration.thresholds import as_noise
+from credalset.exceptions import CredalSetWarning, warn
+from credalset.predictors.labels import NOTED, accepts_sparse, class_array, note_features, read_labels
+from credalset.predictors.protocol import (
+    fit_estimator,
+    is_fitted,
+    predict_array,
+    predict_for,
+    prepare,
+    refuse_frozen,
+    takes_predictions_of,
+)
+from credalset.predictors.scoring import SoftScoring
+from credalset.scores import Score, get_score
+from credalset.sets.credal_set import CredalSet
+from credalset.votes.names import Labels
+
+if TYPE_CHECKING:
+    from credalset.evaluation import Evaluation
+
+#: scores that `compare` uses by default: without parameters, and for classes without an order
+USUAL_SCORES = ("tv", "kl", "hellinger", "brier", "inner", "so", "density")
+
+
+class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Predict credal sets that cover the label distribution of a new item with probability at least 1 − α.
+
+    ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on items that the
+    estimator was not trained on, ``predict_set`` predicts at any level α. An estimator that is already fitted needs no
+    ``fit``.
+
+    The guarantee, $P(\lambda_{n+1} \in C_\alpha(x_{n+1})) \ge 1 - \alpha$ for a new item that is exchangeable with the
+    calibration items, is about the *recorded* distribution λ: the shares of the votes that would be collected for it.
+    The distribution behind the votes is covered only under an assumption that ``noise`` names, such as
+    `AnnotatorSampling` (votes are drawn independently from it). ``calibration_.guarantee`` says which one holds.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        First-order scores need ``predict_proba``, second-order ones ``predict_concentration``. A plain scikit-learn
+        classifier is wrapped in `SoftLabelClassifier`, so that it learns from distributions. By default the network
+        that predicts what the score takes, `FirstOrderNetwork`, `SecondOrderNetwork` or `IntervalNetwork` (extra
+        ``torch``).
+    nonconformity : str or Score
+        The nonconformity score: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"so"``, ``"density"``, …, or an object
+        from `credalset.scores`.
+    noise : BoundedNoise, AnnotatorSampling, UnbiasedVotes or FewVotes, optional
+        Assumption under which the distribution behind the votes is covered rather than the recorded one.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator.
+    estimators_ : list of estimators
+        The estimators of the folds, after ``cross_conformalize`` and instead of ``estimator_``.
+    calibration_ : Calibration or CrossCalibration
+        The calibrated score.
+    classes_ : ndarray of shape (K,)
+        Class names in column order.
+    items_ : tuple or None
+        Names of the items that were used in ``fit``, if they have names. ``evaluate`` says "not tested" of these.
+    n_features_in_, feature_names_in_
+        Number and names of the features; ``text_name_in_``, the name of the column, if X is a column of texts.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> data = cs.datasets.make_synthetic(1500, n_classes=3, random_state=0)
+    >>> X_train, X_calib, X_test, Y_train, Y_calib, Y_test = cs.train_conformalize_test_split(
+    ...     data.X, data.counts, train_size=500, conformalize_size=500, test_size=500, random_state=0)
+    >>> clf = cs.ConformalCredalClassifier(LogisticRegression(), "kl")
+    >>> sets = clf.fit(X_train, Y_train).conformalize(X_calib, Y_calib).predict_set(X_test, alpha=0.1)
+    >>> len(sets), sets.n_classes
+    (500, 3)
+    """
+
+    def __init__(self, estimator: Any = None, nonconformity: str | Score = "kl", noise: Noise | None = None) -> None:
+        self.estimator = estimator
+        self.nonconformity = nonconformity
+        self.noise = noise
+
+    def fit(self, X: Any, Y: Any) -> Self:
+        """Train the estimator; an earlier calibration is dropped.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features, of any kind the estimator takes.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Label distributions, annotation counts, or one label per item (read as one vote). Rows are matched with
+            those of X by name where both have names; Y with names needs X with names.
+        """
+        estimator = prepare(self.estimator, get_score(self.nonconformity))
+        labels = read_labels(Y, X)
+        classes = class_array(labels)
+        fitted = fit_estimator(estimator, X, labels, classes)
+        self._forget("calibration_", "estimators_")
+        note_features(self, X, reset=True)
+        self.estimator_, self.classes_, self.items_ = fitted, classes, labels.items
+        return self
+
+    def conformalize(self, X: Any, Y: Any, groups: Any = None, weights: Any = None) -> Self:
+        """Calibrate the score on items that the estimator was not trained on.
+
+        Parameters
+        ----------
+        X, Y
+            Features and labels of the calibration items, as in ``fit``; Y over the same classes.
+        groups : sequence of n keys, Conditional, or "predicted", optional
+            Hold the guarantee within each group; see `credalset.conformalize`.
+        weights : array of shape (n,), optional
+            Likelihood ratios under covariate shift; see `credalset.conformalize`.
+        """
+        score, estimator = get_score(self.nonconformity), self._fitted_estimator()
+        is_known = any(hasattr(self, name) for name in NOTED)
+        if is_known:
+            note_features(self, X, reset=False)
+        prediction: Any = predict_for(score, estimator, X)
+        labels = self._labels(Y, X)
+        n_classes = score.n_classes(prediction.prediction)
+        if n_classes != labels.n_classes:
+            raise ValueError(f"the estimator predicts {n_classes} classes, but Y has {labels.n_classes} columns.")
+        _warn_of_training_items(getattr(self, "items_", None), labels.items)
+        made = conformalize(prediction, labels, score, noise=self.noise, groups=groups, weights=weights)
+        if not is_known:
+            note_features(self, X, reset=True)
+        self._forget("estimators_")
+        self.estimator_, self.classes_ = estimator, class_array(labels)
+        self.calibration_: Calibration | CrossCalibration = made
+        return self
+
+    def cross_conformalize(
+        self,
+        X: Any,
+        Y: Any,
+        folds: Any = 5,
+        random_state: int | None = None,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> Self:
+        """Train one estimator per fold on the other folds, and calibrate on the items each has not seen.
+
+        For scarce data: every item is used for training and calibration. New items are predicted by the estimators of
+        all folds. The proven coverage is about 1 − 2α, ``calibration_.guaranteed_coverage(alpha)``, the typical one
+        1 − α.
+
+        Parameters
+        ----------
+        X, Y
+            As in ``fit``.
+        folds : int, splitter or sequence of n whole numbers
+            Number of folds, drawn at random; a scikit-learn splitter that holds out every item once, such as ``KFold``;
+            or the fold of each item, 0, …, F − 1.
+        random_state : int or None
+            Seed of the draw, if ``folds`` is a number.
+        groups, weights
+            As in `credalset.cross_conformalize`.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> data = cs.datasets.make_synthetic(200, random_state=0)
+        >>> clf = cs.ConformalCredalClassifier(LogisticRegression())
+        >>> clf.cross_conformalize(data.X[:100], data.counts[:100], random_state=0).calibration_
+        CrossCalibration: score kl, 100 items in 5 folds, 3 classes
+        >>> len(clf.predict_set(data.X[100:], alpha=0.1))
+        100
+        """
+        score = get_score(self.nonconformity)
+        refuse_frozen(self.estimator)
+        labels = read_labels(Y, X)
+        if _num_samples(X) != len(labels):
+            raise ValueError(f"X has {_num_samples(X)} items, but Y has {len(labels)}.")
+        codes, classes = fold_numbers(folds, len(labels), random_state), class_array(labels)
+        options = {"noise": self.noise, "groups": groups, "weights": weights}
+        with warnings.catch_warnings():  # a stand-in prediction shows mistakes before anything is trained
+            warnings.simplefilter("ignore", CredalSetWarning)
+            level = 1.0 / labels.n_classes if score.order == "first" else 2.0
+            cross_conformalize(np.full(labels.distributions.shape, level), labels, codes, score, **options)
+        estimators, prediction = self._fit_folds(score, X, labels, codes)
+        made = cross_conformalize(prediction, labels, codes, score, **options)
+        self._forget("estimator_", "items_")
+        note_features(self, X, reset=True)
+        self.estimators_, self.classes_, self.calibration_ = estimators, classes, made
+        return self
+
+    def _fit_folds(self, score: Score, X: Any, labels: Labels, folds: IntArray) -> tuple[list[Any], FloatArray]:
+        """Fit an estimator without each fold; return them, and what they predict for the items of their folds."""
+        estimators, blocks, classes = [], [], class_array(labels)
+        for fold in range(int(folds.max()) + 1):
+            train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            estimator = fit_estimator(prepare(self.estimator, score), take(X, train), labels[train], classes)
+            block = predict_array(score, estimator, take(X, held_out))[0]
+            if block.shape[-1] != labels.n_classes and block.ndim == 2:
+                raise ValueError(
+                    f"the estimator trained without fold {fold} predicts {block.shape[-1]} classes, but Y has "
+                    f"{labels.n_classes}. Use an estimator that knows classes which a fold may lack."
+                )
+            estimators.append(estimator)
+            blocks.append(block)
+        in_order = np.argsort(np.argsort(folds, kind="stable"), kind="stable")
+        return estimators, np.concatenate(blocks)[in_order]
+
+    def predict_set(self, X: Any, alpha: float = 0.1, groups: Any = None, weights: Any = None) -> CredalSet:
+        """Predict one credal set per item, at miscoverage rate ``alpha``; groups and weights as in calibration."""
+        return self._calibrated().predict_set(self._predict(X), alpha, groups=groups, weights=weights)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Predict label distributions (n, K): the mean of second-order predictions, and over the folds' estimators."""
+        score, prediction = get_score(self.nonconformity), self._predict(X)
+        blocks = prediction if isinstance(prediction, list) else [prediction]
+        return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
+
+    def evaluate(
+        self,
+        X: Any,
+        Y: Any,
+        alpha: float | Sequence[float] = (0.05, 0.1, 0.2),
+        groups: Any = None,
+        weights: Any = None,
+        *,
+        volume: bool | None = None,
+    ) -> Evaluation:
+        """Measure coverage and size of the sets on labelled items that were not used before.
+
+        Parameters
+        ----------
+        X, Y
+            Test items and their labels.
+        alpha : float or sequence of floats
+            Miscoverage rates.
+        groups, weights
+            Those of the test items, if the calibration has them.
+        volume : bool, optional
+            Whether to compute mean volumes; by default up to 20 classes, as they take long beyond.
+
+        Returns
+        -------
+        Evaluation
+            One row per level, see `credalset.evaluate`; they print as a table.
+        """
+        from credalset.evaluation import evaluate
+
+        return evaluate(self, X, self._labels(Y, X), alpha, groups, weights, volume)
+
+    def compare(
+        self,
+        X: Any,
+        Y: Any,
+        scores: Sequence[str | Score] | None = None,
+        alpha: float | Sequence[float] = 0.1,
+        *,
+        calibration_size: float | int = 0.5,
+        random_state: int | None = 0,
+        volume: bool | None = None,
+    ) -> Evaluation:
+        """Calibrate several scores on the fitted model and measure their sets, in one table.
+
+        Every score is calibrated on a random part of the items and measured on the rest; the classifier stays as it is.
+
+        Parameters
+        ----------
+        X, Y
+            Labelled items that the estimator was not trained on.
+        scores : sequence of str or Score, optional
+            Nonconformity scores; by default the classifier's own and those without parameters that take predictions of
+            its estimator.
+        alpha : float or sequence of floats
+            Miscoverage rates.
+        calibration_size : float or int
+            Share or number of items to calibrate on.
+        random_state : int or None
+            Seed of the split.
+        volume
+            As in ``evaluate``.
+
+        Returns
+        -------
+        Evaluation
+            The rows of ``evaluate`` for every score and level. Calibrate the score that you choose on other items.
+
+        Examples
+        --------
+        >>> import credalset as cs
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> data = cs.datasets.make_synthetic(900, n_votes=50, random_state=0)
+        >>> clf = cs.ConformalCredalClassifier(LogisticRegression()).fit(data.X[:300], data.counts[:300])
+        >>> rows = clf.compare(data.X[300:], data.counts[300:], ["tv", "kl", "inner"], alpha=0.1)
+        >>> [row["verdict"] for row in rows]
+        ['valid', 'valid', 'valid']
+        """
+        from credalset.evaluation import Evaluation, evaluate
+
+        if hasattr(self, "estimators_"):
+            raise NotFittedError("compare needs one estimator, but cross_conformalize has trained one per fold.")
+        estimator = self._fitted_estimator()
+        chosen, labels = self._scores_to_compare(scores), self._labels(Y, X)
+        n_calib = part_size(calibration_size, len(labels), "calibration_size")
+        if n_calib >= len(labels):
+            raise ValueError(f"calibration_size {calibration_size!r} leaves none of {len(labels)} items to measure.")
+        _warn_of_training_items(getattr(self, "items_", None), labels.items)
+        order = np.random.default_rng(random_state).permutation(len(labels))
+        calib, test = np.sort(order[:n_calib]), np.sort(order[n_calib:])
+        table = Evaluation()
+        for name, score in chosen.items():
+            known, new = (predict_for(score, estimator, take(X, rows)) for rows in (calib, test))
+            made = conformalize(known, labels[calib], score, noise=self.noise)
+            table.extend_as(name, evaluate(made, new, labels[test], alpha, volume=volume))
+        return table
+
+    def _scores_to_compare(self, scores: Sequence[str | Score] | None) -> dict[str, Score]:
+        """Return scores by name, in full where two would have the same."""
+        if isinstance(scores, str | Score):
+            raise TypeError(f"scores must be a list of scores, but is {scores!r}. Write [{scores!r}].")
+        if scores is None:
+            own = get_score(self.nonconformity)
+            others = [get_score(name) for name in USUAL_SCORES if name != own.name]
+            scores = [own, *(score for score in others if takes_predictions_of(score, self._fitted_estimator()))]
+        chosen = [get_score(score) for score in scores]
+        times = Counter(score.name for score in chosen)
+        return {score.name if times[score.name] == 1 else repr(score): score for score in chosen}
+
+    def save(self, path: str | Path) -> None:
+        """Write the classifier to a folder without pickle; read it with `credalset.load`."""
+        from credalset.io.store import save
+
+        if hasattr(self, "calibration_"):
+            self._calibrated()
+        save(self, path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether predictions can be made."""
+        return hasattr(self, "estimator_") or hasattr(self, "estimators_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = accepts_sparse(self.estimator)
+        return tags
+
+    def _fitted_estimator(self) -> Any:
+        if hasattr(self, "estimator_"):
+            return self.estimator_
+        if self.estimator is None or not is_fitted(self.estimator):
+            raise NotFittedError(
+                "This ConformalCredalClassifier has no fitted estimator. Call fit first, or pass an estimator that is "
+                "already fitted."
+            )
+        return self.estimator
+
+    def _labels(self, Y: Any, X: Any) -> Labels:
+        """Read labels of any kind over the classes of the classifier, in the order of the items of X."""
+        known: Any = getattr(self, "classes_", None)
+        return read_labels(
+            Y, X, classes=getattr(self._fitted_estimator(), "classes_", None) if known is None else known
+        )
+
+    def _predict(self, X: Any) -> Any:
+        """Return the predictions that the score takes, or a list of those of every fold's estimator."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("This ConformalCredalClassifier is not fitted yet. Call fit first.")
+        note_features(self, X, reset=False)
+        score = get_score(self.nonconformity)
+        if hasattr(self, "estimators_"):
+            return [predict_for(score, estimator, X) for estimator in self.estimators_]
+        return predict_for(score, self.estimator_, X)
+
+    def _calibrated(self) -> Calibration | CrossCalibration:
+        if not hasattr(self, "calibration_"):
+            raise NotFittedError(
+                "This ConformalCredalClassifier is not calibrated yet. Call conformalize(X, Y) with items that the "
+                "estimator was not trained on."
+            )
+        made = self.calibration_
+        own = {"nonconformity": get_score(self.nonconformity), "noise": as_noise(self.noise)}
+        for name, made_with in (("nonconformity", made.score), ("noise", made.noise)):
+            if own[name] != made_with:
+                raise NotFittedError(
+                    f"{name} is {own[name]!r}, but the calibration was made with {made_with!r}. Calibrate again."
+                )
+        return made
+
+    def _forget(self, *names: str) -> None:
+        for name in names:
+            self.__dict__.pop(name, None)
+
+
+def _warn_of_training_items(trained: tuple[Any, ...] | None, items: tuple[Any, ...] | None) -> None:
+    both = set(trained or ()) & set(items or ())
+    if both:
+        warn(
+            f"{len(both)} of {len(items or ())} items were used in fit (first: {min(map(str, both))!r}). The guarantee "
+            "holds only if the calibration items were not: use others, or cross_conformalize."
+        )

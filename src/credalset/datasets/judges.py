@@ -1,0 +1,103 @@
+"""Answers compared by several language models and by people: judges whose probabilities are to be checked by votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+
+from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
+from credalset._validation import as_generator, as_positive_int
+from credalset.datasets.messages import draw_votes, long_table
+
+CLASSES = ("first better", "tie", "second better")
+SLICES = ("short", "long", "code")
+N_WORKERS = 40
+BIASES = (("long", 4.0), ("code", 2.0))  # log-odds by which the first judges prefer the second answer on a slice
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JudgePanel:
+    """Pairs of answers, what judges predict for them, and what people say.
+
+    Attributes
+    ----------
+    items, judges, classes : tuple of str
+        Names of the N pairs, of the J judges and of the K = 3 classes.
+    slices : ndarray of N texts
+        Kind of each pair: ``"short"``, ``"long"`` or ``"code"``.
+    probabilities : ndarray of shape (J, N, K)
+        What each judge predicts.
+    workers, labels : ndarray of shape (N, m)
+        Who voted, and for which class.
+    distributions : ndarray of shape (N, K)
+        Shares that a large crowd would give to the classes.
+    """
+
+    items: tuple[str, ...]
+    judges: tuple[str, ...]
+    slices: AnyArray
+    probabilities: FloatArray
+    workers: AnyArray
+    labels: AnyArray
+    distributions: FloatArray
+    classes: tuple[str, ...] = CLASSES
+
+    @property
+    def prediction(self) -> FloatArray:
+        """The judges pooled: their mean probabilities, (N, K)."""
+        return np.asarray(self.probabilities.mean(axis=0))
+
+    @property
+    def counts(self) -> IntArray:
+        """People's votes for each class, (N, K)."""
+        return np.stack([(self.labels == name).sum(axis=1) for name in self.classes], axis=1)
+
+    def votes(self) -> dict[str, list[str]]:
+        """Return the votes as a long table: columns task, worker and label, one row per vote."""
+        return long_table(self.items, self.workers, self.labels)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        return f"JudgePanel: {len(self)} items, {len(self.judges)} judges, {self.labels.shape[1]} votes each"
+
+
+def make_judge_panel(
+    n_items: int = 1000, *, n_judges: int = 3, n_votes: int = 5, random_state: RandomState = None
+) -> JudgePanel:
+    """Generate pairs of answers with the probabilities of several language-model judges and the votes of people.
+
+    Log-odds of people are normal. Judges see them with noise and are overconfident by different amounts. The first
+    judge is biased towards the second answer on long answers, the second judge on code, so that the coverage of sets
+    calibrated on all items differs between slices.
+
+    Parameters
+    ----------
+    n_items, n_judges, n_votes : int
+        Number of pairs, of judges, and of people asked about each pair.
+    random_state : int, Generator or None
+        Source of randomness.
+
+    Examples
+    --------
+    >>> panel = make_judge_panel(200, random_state=0)
+    >>> panel, panel.prediction.shape
+    (JudgePanel: 200 items, 3 judges, 5 votes each, (200, 3))
+    >>> [column[0] for column in panel.votes().values()]
+    ['p0000', 'w34', 'first better']
+    """
+    generator = as_generator(random_state)
+    n, n_judges = as_positive_int(n_items, "n_items"), as_positive_int(n_judges, "n_judges")
+    logits = 1.5 * generator.standard_normal((n, len(CLASSES)))
+    slices = generator.choice(SLICES, n)
+    seen = np.linspace(1.2, 2.0, n_judges)[:, None, None] * (logits + 0.5 * generator.standard_normal((n_judges, n, 3)))
+    for judge, (kind, bias) in enumerate(BIASES[:n_judges]):
+        seen[judge, slices == kind, -1] += bias
+    truth = np.asarray(softmax(logits, axis=1))
+    chosen, workers = draw_votes(truth, as_positive_int(n_votes, "n_votes"), N_WORKERS, generator)
+    items = tuple(f"p{i:04d}" for i in range(n))
+    judges = tuple(f"judge {j + 1}" for j in range(n_judges))
+    return JudgePanel(items, judges, slices, softmax(seen, axis=-1), workers, np.array(CLASSES)[chosen], truth)

@@ -1,0 +1,19 @@
+"""Evaluation on held-out items: observed coverage, a verdict, and slices in which coverage differs."""
+
+from __future__ import annotations
+
+from credalset.evaluation.slices import Slice, WorstSlice, slice_coverage, worst_slice
+from credalset.evaluation.table import Evaluation, evaluate
+from credalset.evaluation.verdict import Verdict, coverage_band, judge
+
+__all__ = [
+    "Evaluation",
+    "Slice",
+    "Verdict",
+    "WorstSlice",
+    "coverage_band",
+    "evaluate",
+    "judge",
+    "slice_coverage",
+    "worst_slice",
+]

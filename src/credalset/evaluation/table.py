@@ -1,0 +1,260 @@
+"""`evaluate`: observed coverage, verdict and sizes on labelled items, as rows that print as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from credalset import metrics
+from credalset._estimate import proportion
+from credalset._text import Rows, number_text, table_text
+from credalset._typing import BoolArray, FloatArray
+from credalset.evaluation.sources import Source
+from credalset.evaluation.verdict import GUIDE, LEVEL, Verdict, constant_width, items_used, judge
+from credalset.sets.credal_set import CredalSet
+from credalset.votes.names import read_labels
+
+VOLUMES_UP_TO = 20  # classes for which hundreds of volumes take seconds, whatever the score
+MAX_PROBABILITIES = 10_000  # class probabilities of the sets that are measured; a selection of more sets is
+FEWEST_SETS = 50  # that are measured, however many classes there are
+SETS_ON_GRID = 200  # that are compared with the paper's grid of 20 301 points
+MAX_GROUPS = 60  # rows of groups that are printed
+#: columns of the printed tables, by their names in the rows; the other columns are in the rows only
+SHOWN = [
+    *("score", "alpha", "coverage", "band", "verdict", "width", "constant_width"),
+    *("epistemic", "labels", "decided", "volume", "threshold", "empty", "n"),
+]
+SHOWN_OF_GROUPS = ["score", "alpha", "group", "coverage", "interval", "band", "verdict", "n"]
+HEADINGS = {"band": f"{LEVEL:.0%} band", "interval": "95% interval", "constant_width": "constant"}
+
+
+class Evaluation(Rows):
+    """A list of plain rows, one per level and score, that prints as a table.
+
+    Attributes
+    ----------
+    verdicts : list of Verdict
+        The verdict of each row.
+    groups : Rows
+        Coverage of each group and level, where there are groups. Bands and verdicts are those of a calibration with
+        groups, which guarantees coverage within each.
+    """
+
+    def __init__(self, rows: Iterable[dict[str, Any]] = (), verdicts: Iterable[Verdict] = ()) -> None:
+        super().__init__(rows)
+        self.verdicts = list(verdicts)
+        self.groups = Rows()
+
+    @property
+    def passed(self) -> bool:
+        """Whether no verdict says that coverage is too low or that items were used before."""
+        return all(verdict.passed for verdict in self.verdicts)
+
+    def extend_as(self, name: str, other: Evaluation) -> None:
+        """Add the rows of another evaluation under a name."""
+        self += [row | {"score": name} for row in other]
+        self.verdicts += other.verdicts
+        self.groups += [row | {"score": name} for row in other.groups]
+
+    def __str__(self) -> str:
+        shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in self)]
+        judged = any(row["verdict"] for row in self.groups)
+        of_group = [name for name in SHOWN_OF_GROUPS if judged or name not in ("band", "verdict")]
+        of_groups = _table(self.groups[:MAX_GROUPS], of_group) if self.groups else ""
+        return "\n\n".join(filter(None, [_table(self, shown), of_groups, "\n".join(self.remarks())]))
+
+    def remarks(self) -> list[str]:
+        """Return what a reader of the table has to know, in sentences."""
+        lines = [
+            f"Not tested: {verdict.used or verdict.untested}."
+            for verdict in self.verdicts
+            if verdict.used or verdict.untested
+        ]
+        empty: dict[tuple[str, str], list[str]] = {}
+        for row, verdict in zip(self, self.verdicts, strict=True):
+            if verdict.uninformative:
+                empty.setdefault((row["score"], verdict.uninformative), []).append(f"{row['alpha']:g}")
+        lines += [f"{score}, alpha = {', '.join(levels)}: {why}." for (score, why), levels in empty.items()]
+        if empty:
+            lines.append(f"See the guide 'My sets are too large' ({GUIDE}).")
+        if any(verdict.band is None and verdict.valid is not None for verdict in self.verdicts):
+            lines.append(
+                f"Where no band is known, the {LEVEL:.0%} interval of the coverage is compared with 1 - alpha."
+            )
+        return list(dict.fromkeys(lines))
+
+
+def _table(rows: Sequence[dict[str, Any]], shown: Sequence[str]) -> str:
+    return table_text(
+        [HEADINGS.get(name, name) for name in shown], [[cell(n, row) for n in shown] for row in rows], left=1
+    )
+
+
+def cell(name: str, row: dict[str, Any]) -> str:
+    """Write one cell of a printed table."""
+    if name == "band":
+        low, high = row["band_low"], row["band_high"]
+        return "-" if low is None else f"{low:.3f}-{high:.3f}"
+    if name == "interval":
+        return f"{row['coverage'].low:.3f}-{row['coverage'].high:.3f}"
+    if name in ("alpha", "group"):
+        return f"{row[name]:g}" if name == "alpha" else str(row[name])
+    return number_text(row[name], decimals=3, significant=2)
+
+
+def evaluate(
+    calibration: Any,
+    prediction: Any,
+    labels: Any,
+    alpha: float | Sequence[float] = (0.05, 0.1, 0.2),
+    groups: Any = None,
+    weights: Any = None,
+    volume: bool | None = None,
+) -> Evaluation:
+    """Evaluate calibrations on labelled items that were used neither for training nor for calibration.
+
+    Parameters
+    ----------
+    calibration : Calibration, CrossCalibration, ConformalCredalClassifier, or several as a sequence or mapping
+        What is evaluated; several, such as one per score, are compared in one table, under their names if they have
+        some.
+    prediction : array of shape (N, K)
+        Predictions for the test items, (F, N, K) for a cross-conformal calibration; features for a classifier.
+    labels : array of shape (N, K) or Annotations
+        Label distributions or counts of the test items.
+    alpha : float or sequence of floats
+        Miscoverage rates.
+    groups, weights
+        Those of the test items, if the calibration has them. Groups that it does not have show how one threshold
+        serves each of them.
+    volume : bool, optional
+        Whether to compute mean volumes; by default up to 20 classes, as they take long beyond.
+
+    Returns
+    -------
+    Evaluation
+        One row per level, which print as a table; ``pandas.DataFrame(rows)`` makes a frame of them. ``coverage`` is the
+        observed share, ``coverage_low`` and ``coverage_high`` its exact binomial interval. ``band_low`` and
+        ``band_high`` are what chance leaves of 1 − α for so many calibration and test items (beta-binomial, 99%), None
+        where no distribution is known. ``verdict`` is the status of the `Verdict`: ``"valid"`` within the band,
+        ``"undercovers"`` below, ``"overcovers"`` above, ``"not tested"`` for items that were used for training or
+        calibration (compared by name), and ``informative`` is its second part. ``width``, ``epistemic``, ``labels``,
+        ``decided``, ``volume`` and ``efficiency`` (three classes) are the means of `credalset.metrics`, with intervals;
+        of many sets, a selection spread evenly is measured. ``constant_width`` is the width of the sets that a constant
+        prediction, the mean label distribution, would need. ``threshold`` is the mean where items differ, ``empty`` the
+        number of empty sets, ``n`` that of items.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(600, random_state=0)
+    >>> made = [cs.conformalize(data.distributions[:300], data.counts[:300], score) for score in ("tv", "kl")]
+    >>> rows = cs.evaluate(made, data.distributions[300:], data.counts[300:], alpha=0.1)
+    >>> [(row["score"], row["verdict"], row["informative"]) for row in rows]
+    [('tv', 'valid', True), ('kl', 'valid', True)]
+    """
+    if isinstance(calibration, Mapping | list | tuple):
+        several = Evaluation()
+        named = calibration if isinstance(calibration, Mapping) else numbered(calibration)
+        for name, one in named.items():
+            several.extend_as(str(name), evaluate(one, prediction, labels, alpha, groups, weights, volume))
+        return several
+    source = Source.read(calibration, prediction, groups, weights)
+    own = source.calibration
+    found = read_labels(labels, items=source.items, classes=own.classes, n_classes=own.n_classes)
+    used = items_used(calibration, found.items if source.items is None else source.items)
+    if source.n != len(found):
+        raise ValueError(f"labels has {len(found)} rows, but there are {source.n} predictions. Pass one row per item.")
+    levels: Any = list(alpha) if isinstance(alpha, Iterable) and not isinstance(alpha, str) else [alpha]
+    rows = Evaluation()
+    for level in levels:
+        sets = source.predict(level)
+        row, verdict = assess(sets, found.distributions, level, source, used, volume)
+        rows.append(row)
+        rows.verdicts.append(verdict)
+        rows.groups += _of_groups(source, sets.contains(found.distributions), row, used)
+    return rows
+
+
+def assess(
+    sets: CredalSet,
+    labels: FloatArray,
+    alpha: float | None,
+    source: Source | None = None,
+    used: str = "",
+    volume: bool | None = None,
+) -> tuple[dict[str, Any], Verdict]:
+    """Return the row and the verdict of sets at one level, on label distributions (N, K); NaN where there are none."""
+    voted = ~np.isnan(labels).any(axis=1)
+    covered = sets[voted].contains(labels[voted])
+    some = metrics.evenly(sets, max(FEWEST_SETS, MAX_PROBABILITIES // sets.n_classes))
+    sizes = metrics.mean_sizes(some)
+    constant = None if alpha is None else constant_width(sets.score, labels[voted], float(alpha))
+    measured = {"width": float(sizes["width"]), "labels": float(sizes["labels"])} if len(sets) else {}
+    keys = None if source is None or source.keys is None else np.array(source.keys, dtype=object)[voted].tolist()
+    verdict = judge(
+        None if source is None else source.calibration,
+        covered,
+        None if alpha is None else float(alpha),
+        groups=keys,
+        used=used,
+        constant_width=constant,
+        n_classes=sets.n_classes,
+        **measured,
+    )
+    with_volume = sets.n_classes <= VOLUMES_UP_TO if volume is None else volume
+    observed = proportion(int(covered.sum()), len(covered))
+    low, high = (None, None) if verdict.valid is None else verdict.band or (None, None)
+    row = {
+        "score": sets.score.name,
+        "alpha": None if alpha is None else float(alpha),
+        "nominal": None if alpha is None else 1.0 - float(alpha),
+        "coverage": observed,
+        "coverage_low": observed.low,
+        "coverage_high": observed.high,
+        "band_low": low,
+        "band_high": high,
+        "verdict": verdict.status,
+        "informative": verdict.informative,
+        **sizes,
+        "constant_width": constant,
+        "volume": metrics.mean_volume(some) if with_volume else None,
+        "efficiency": metrics.mean_efficiency(metrics.evenly(some, SETS_ON_GRID)) if sets.n_classes == 3 else None,
+        "threshold": float(sets.threshold.mean()) if len(sets) else np.nan,
+        "empty": int(sets.is_empty().sum()),
+        "n": len(sets),
+    }
+    return row, verdict
+
+
+def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: str) -> list[dict[str, Any]]:
+    """Return a row per group: its coverage, and the verdict if the calibration guarantees coverage within groups."""
+    keys = source.groups if source.keys is None else source.keys
+    if keys is None or np.ndim(keys) != 1:
+        return []
+    hits: dict[Any, list[bool]] = {}
+    for key, hit in zip(np.asarray(keys).tolist(), covered.tolist(), strict=True):
+        hits.setdefault(key, []).append(hit)
+    rows = []
+    for key in metrics.sorted_if_possible(hits):
+        mine: dict[str, Any] = {"band_low": None, "band_high": None, "verdict": None}
+        if source.calibration.groups is not None:
+            groups = None if source.keys is None else [key] * len(hits[key])
+            verdict = judge(source.calibration, hits[key], row["alpha"], groups=groups, used=used)
+            low, high = verdict.band or (None, None)
+            mine = {"band_low": low, "band_high": high, "verdict": verdict.status}
+        observed = proportion(sum(hits[key]), len(hits[key]))
+        about = {"score": row["score"], "alpha": row["alpha"], "group": key, "coverage": observed}
+        rows.append(about | mine | {"n": observed.n})
+    return rows
+
+
+def numbered(calibrations: Sequence[Any]) -> dict[str, Any]:
+    """Return calibrations by the names of their scores, with a number where two have the same."""
+    names = [str(getattr(one, "calibration_", one).score.name) for one in calibrations]
+    return {
+        name if names.count(name) == 1 else f"{name} ({1 + names[:i].count(name)})": one
+        for i, (name, one) in enumerate(zip(names, calibrations, strict=True))
+    }

@@ -1,0 +1,362 @@
+"""The verdict on credal sets: whether they are valid, and whether they are informative.
+
+*Valid*: for exchangeable items and continuous scores, the coverage that n calibration items give follows
+Beta(k, n + 1 − k) with k = ⌈(n + 1)(1 − α)⌉, and the number covered among m new items a beta-binomial distribution
+with the same parameters. Its central 99% is the band in which the observed coverage should lie. Intervals that
+describe are 95% in this package; a verdict is passed at several levels and stops pipelines, hence 99%.
+
+*Informative*: sets can be valid and say nothing. They are compared with the sets of a constant prediction, the mean
+label distribution, calibrated in the same way, and by the number of labels that they leave open.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+
+from credalset._estimate import Estimate, proportion
+from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import as_probability
+from credalset.scores import Score
+
+Status = Literal["valid", "undercovers", "overcovers", "not tested"]
+
+LEVEL = 0.99  # probability of the band, and confidence of the interval beside it
+WIDEST_BAND = 0.25  # a band or interval wider than this cannot tell whether the guarantee holds
+NEARLY_ALL = 0.9  # share of the further labels that may stay open, beyond which sets say nearly nothing
+NO_NARROWER = 0.95  # of the width of the constant prediction, from which on the model says nearly nothing
+GUIDE = "docs/too-large.md"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether sets are valid and informative, judged on held-out items.
+
+    Attributes
+    ----------
+    observed : Estimate
+        Share of the items that are covered, with its exact binomial interval at ``level``.
+    alpha : float or None
+        Level of the sets, if it is known.
+    guaranteed : float or None
+        Coverage that the calibration guarantees: 1 − α, or the proven bound of a cross-conformal calibration.
+    band : tuple or None
+        Smallest and largest coverage that chance allows if the guarantee holds, where its distribution is known.
+    used : str
+        That these items were used before, and what for; empty if they were not.
+    untested : str
+        Another reason why these items cannot test the guarantee; empty if they can.
+    width, constant_width : float or None
+        Mean width of the sets, and the width of the sets of a constant prediction.
+    labels : float
+        Mean number of labels that a set leaves open.
+    n_classes : int
+        Number of classes.
+    level : float
+        Probability of the band.
+    """
+
+    observed: Estimate
+    alpha: float | None = None
+    guaranteed: float | None = None
+    band: tuple[float, float] | None = None
+    used: str = ""
+    untested: str = ""
+    width: float | None = None
+    constant_width: float | None = None
+    labels: float = np.nan
+    n_classes: int = 0
+    level: float = LEVEL
+
+    @property
+    def status(self) -> Status:
+        """The first part: ``"valid"``, ``"undercovers"``, ``"overcovers"`` or ``"not tested"``."""
+        if self.used or self.untested or self.guaranteed is None or self.alpha is None:
+            return "not tested"
+        low, high = (self.guaranteed, 1.0 - self.alpha) if self.band is None else self.band
+        seen_low, seen_high = (self.observed.low, self.observed.high) if self.band is None else (self.observed,) * 2
+        return "undercovers" if seen_high < low else "overcovers" if seen_low > high else "valid"
+
+    @property
+    def valid(self) -> bool | None:
+        """Whether the sets cover what is guaranteed, as far as chance allows; None if this was not tested."""
+        return None if self.status == "not tested" else self.status != "undercovers"
+
+    @property
+    def informative(self) -> bool | None:
+        """The second part: whether sets rule labels out and are narrower than without a model; None if not measured."""
+        return None if self.width is None else not self.uninformative
+
+    @property
+    def uninformative(self) -> str:
+        """Why the sets are not informative; nothing if they are."""
+        if self.labels - 1.0 >= NEARLY_ALL * (self.n_classes - 1):
+            return "they leave nearly every label open"
+        if self.constant_width and self.width is not None and self.width >= NO_NARROWER * self.constant_width:
+            return "they are no narrower than those of a constant prediction"
+        return ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether a check may pass: coverage is not too low, and no item was used before."""
+        return self.status != "undercovers" and not self.used
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a few words."""
+        first = {
+            "valid": "The sets are valid",
+            "undercovers": "The sets cover too little",
+            "overcovers": "The sets cover more than is guaranteed",
+            "not tested": f"Not tested: {self.used or self.untested or 'no guarantee is known for these sets'}",
+        }[self.status]
+        joint = ", but" if self.valid else "; also,"
+        return f"{first}{joint} {self.uninformative}" if self.uninformative else first
+
+    @property
+    def detail(self) -> str:
+        """What the headline rests on, in sentences."""
+        return " ".join(filter(None, [self._about_coverage(), self._about_size()]))
+
+    @property
+    def sentence(self) -> str:
+        """The headline and what it rests on."""
+        advice = f"See the guide 'My sets are too large' ({GUIDE})." if self.uninformative else ""
+        return " ".join(filter(None, [f"{self.headline}.", self.detail, advice]))
+
+    def _about_coverage(self) -> str:
+        n = self.observed.n
+        if not n:
+            return ""
+        seen = f"{percent(float(self.observed))} of {n:,} item{'s' if n > 1 else ''}"
+        interval = f"{percent(self.level)} interval {percent(self.observed.low)} to {percent(self.observed.high)}"
+        if self.guaranteed is None or self.status == "not tested":
+            return f"{seen} are covered ({interval})."
+        text = f"Guaranteed coverage is {percent(self.guaranteed)}; {seen} are covered"
+        if self.band is None:
+            return f"{text} ({interval})."
+        where = {"undercovers": "below", "overcovers": "above"}.get(self.status, "within")
+        return f"{text}, {where} the band of {percent(self.band[0])} to {percent(self.band[1])} that chance allows."
+
+    def _about_size(self) -> str:
+        if self.width is None:
+            return ""
+        text = (
+            f"On average a set leaves {self.labels:.2g} of {self.n_classes} labels open and has width {self.width:.2f}"
+        )
+        return text + (
+            "." if self.constant_width is None else f" ({self.constant_width:.2f} for a constant prediction)."
+        )
+
+
+def judge(
+    calibration: Any,
+    covered: ArrayLike,
+    alpha: float | None,
+    *,
+    groups: Sequence[Any] | None = None,
+    used: str = "",
+    level: float = LEVEL,
+    **sizes: Any,
+) -> Verdict:
+    """Compare the observed coverage with the guarantee.
+
+    Parameters
+    ----------
+    calibration : Calibration, CrossCalibration or None
+        What gives the guarantee; without it nothing can be tested.
+    covered : array of n bool
+        Whether the label distribution of each held-out item is in its set: ``sets.contains(Y)``.
+    alpha : float or None
+        Level of the sets.
+    groups : sequence of n keys, optional
+        As in `coverage_band`.
+    used : str
+        What `items_used` says of these items.
+    level : float
+        Probability of the band.
+    **sizes
+        ``width``, ``constant_width``, ``labels`` and ``n_classes`` of the `Verdict`.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(1000, n_votes=50, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions[:500], data.counts[:500], "tv")
+    >>> sets = calibration.predict_set(data.distributions[500:], alpha=0.1)
+    >>> print(judge(calibration, sets.contains(data.counts[500:] / 50), 0.1).sentence)
+    The sets are valid. Guaranteed coverage is 90%; 91.4% of 500 items are covered, within the band of 84.8% to 94.4% \
+that chance allows.
+    """
+    hits = np.asarray(covered, dtype=bool)
+    observed = proportion(int(hits.sum()), len(hits), level)
+    if calibration is None or alpha is None:
+        return Verdict(observed, alpha, used=used, level=level, **sizes)
+    guaranteed = guaranteed_coverage(calibration, alpha)
+    band = coverage_band(calibration, alpha, len(hits), groups=groups, level=level)
+    untested = _why_untested(calibration, observed, band)
+    return Verdict(observed, alpha, guaranteed, band, used, untested, level=level, **sizes)
+
+
+def _why_untested(calibration: Any, observed: Estimate, band: tuple[float, float] | None) -> str:
+    if not observed.n:
+        return "no item has votes"
+    if covers_truth(calibration):
+        return "the guarantee is about true label distributions, which votes do not show"
+    low, high = band or (observed.low, observed.high)
+    return f"{observed.n} items are too few" if high - low > WIDEST_BAND and low <= observed <= high else ""
+
+
+def guaranteed_coverage(calibration: Any, alpha: float) -> float:
+    """Return the coverage that a calibration guarantees at a level: 1 − α, or the bound of a cross-conformal one."""
+    bound = getattr(calibration, "guaranteed_coverage", None)
+    return 1.0 - as_probability(alpha, "alpha") if bound is None else float(bound(alpha))
+
+
+def covers_truth(calibration: Any) -> bool:
+    """Tell whether the guarantee is about true label distributions rather than recorded ones."""
+    return bool(calibration.guarantee.covers == "true")
+
+
+def items_used(source: Any, items: Any) -> str:
+    """Say that items were used to train or calibrate, going by their names; nothing if they were not.
+
+    Parameters
+    ----------
+    source : Calibration, CrossCalibration or ConformalCredalClassifier
+        What was calibrated, with the names of its items where they are known.
+    items : sequence or None
+        Names of the items that are to test it.
+
+    Examples
+    --------
+    >>> import pandas as pd, credalset as cs
+    >>> votes = pd.DataFrame([[3, 1], [0, 4]], index=["m1", "m2"])
+    >>> items_used(cs.conformalize(votes / 4, votes), ["m2", "m3"])
+    'these items were used for calibration (1 of 2)'
+    """
+    if items is None:
+        return ""
+    calibration = getattr(source, "calibration_", source)
+    known = {"training": getattr(source, "items_", None), "calibration": getattr(calibration, "items", None)}
+    new = set(items)
+    found = {use: len(new & set(names)) for use, names in known.items() if names is not None}
+    uses = [use for use, count in found.items() if count]
+    return f"these items were used for {' and '.join(uses)} ({max(found.values())} of {len(items)})" if uses else ""
+
+
+def coverage_band(
+    calibration: Any, alpha: float, n: int, *, groups: Sequence[Any] | None = None, level: float = LEVEL
+) -> tuple[float, float] | None:
+    """Return the smallest and largest share of n new items that chance leaves covered, if the guarantee holds.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        Plain, or with groups: then the number covered is a sum over independent groups.
+    alpha : float
+        Miscoverage rate of the sets.
+    n : int
+        Number of new items.
+    groups : sequence of n keys, optional
+        Their groups, if the calibration has groups.
+    level : float
+        Probability that the share lies in the band, at least.
+
+    Returns
+    -------
+    tuple or None
+        None where the distribution is not known: noise models, weights, cross-conformal sets, pooled groups.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(500, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv")
+    >>> coverage_band(calibration, 0.1, 500)
+    (0.848, 0.944)
+    """
+    tail = (1.0 - as_probability(level, "level")) / 2.0
+    if n == 0:
+        return None
+    try:
+        if groups is None:
+            return calibration.coverage_distribution(alpha).observed_interval(n, level)
+        sizes = Counter(groups)
+        parts = [_number_covered(calibration.coverage_distribution(alpha, group=key), m) for key, m in sizes.items()]
+    except (ValueError, AttributeError):
+        return None
+    below = np.cumsum(reduce(_sum, parts))
+    low, high = np.searchsorted(below, [tail, 1.0 - tail])
+    return float(low) / n, min(float(high), n) / n
+
+
+def _number_covered(distribution: Any, size: int) -> FloatArray:
+    """Probabilities of 0, …, size covered items."""
+    from scipy.stats import betabinom
+
+    if distribution.is_certain:
+        return np.eye(size + 1)[size]
+    rank, n = distribution.rank, distribution.n
+    return np.asarray(betabinom(size, rank, n + 1 - rank).pmf(np.arange(size + 1)))
+
+
+def _sum(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Probabilities of the sum of two independent numbers."""
+    from scipy.signal import convolve
+
+    return np.maximum(convolve(first, second), 0.0)  # by Fourier transform where that is quicker, hence the rounding
+
+
+def constant_width(score: Score, labels: FloatArray, alpha: float) -> float | None:
+    """Return the width of the sets of a constant prediction, the mean of the labels (n, K), that cover 1 − α of them.
+
+    For a second-order score the constant is the Dirichlet with the mean and the summed variance of the labels. None
+    for a score that takes predictions of another kind.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> constant_width(TotalVariation(), np.array([[0.8, 0.2], [0.4, 0.6]]), 0.1)
+    0.4
+    """
+    if not len(labels):
+        return None
+    mean = labels.mean(axis=0, keepdims=True)
+    try:
+        prediction = mean / mean.sum() if score.order == "first" else _dirichlet(labels, mean)
+        scores = score(np.repeat(prediction, len(labels), axis=0), labels)
+        region = score.region(prediction, float(np.quantile(scores, 1.0 - alpha, method="higher")))
+    except (TypeError, ValueError):
+        return None
+    lower, upper = region.envelope()
+    return round(0.5 * float((upper - lower).sum()), 12)
+
+
+def _dirichlet(labels: FloatArray, mean: FloatArray) -> FloatArray:
+    spread, largest = float(labels.var(axis=0).sum()), float((mean * (1.0 - mean)).sum())
+    precision = min(largest / spread - 1.0, 1e6) if spread > 0.0 else 1e6
+    return np.maximum(precision * mean, 1.0)
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage with one decimal, or none if it is whole.
+
+    Examples
+    --------
+    >>> percent(0.9), percent(0.896), percent(0.99999)
+    ('90%', '89.6%', '99.9%')
+    """
+    if not np.isfinite(share):
+        return "unknown"
+    value = round(100.0 * share, 1)
+    if value >= 100.0 and share < 1.0:
+        value = 99.9  # not all of them
+    elif value <= 0.0 < share:
+        value = 0.1
+    return f"{value:.1f}".removesuffix(".0") + "%"

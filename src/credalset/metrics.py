@@ -1,0 +1,345 @@
+r"""Coverage, size and loss on labelled data, with confidence intervals.
+
+The measures of size reward different things. *Width* is small where every class probability is known closely,
+*epistemic* where it is known how ambiguous an item is; *labels* is small and *decided* is large where one label is
+clearly the most probable. *Volume* is the share of all distributions that a set holds: a thin set that reaches into
+several corners of the simplex has a small volume although every label stays possible.
+
+An empty set counts with width, epistemic part, labels and volume zero, and as decided, so that scores are compared on
+the same items. Read these measures beside the number of empty sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from scipy.special import xlogy
+
+from credalset._estimate import Estimate, mean, proportion
+from credalset._typing import ArrayLike, FloatArray, IntArray
+from credalset._validation import as_distributions, as_positive_int
+from credalset.scores import Score, get_score
+from credalset.sets.credal_set import CredalSet
+from credalset.votes.names import class_names, item_names, per_item, read_labels
+
+__all__ = [
+    "Estimate",
+    "WidthScorer",
+    "coverage",
+    "coverage_by_group",
+    "decided",
+    "mean",
+    "mean_efficiency",
+    "mean_epistemic",
+    "mean_labels",
+    "mean_sizes",
+    "mean_volume",
+    "mean_width",
+    "proportion",
+    "soft_brier",
+    "soft_log_loss",
+]
+
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)  # below it a loss grows no more, as in scikit-learn's log_loss
+
+
+def coverage(sets: CredalSet, Y: Any, level: float = 0.95) -> Estimate:
+    """Return the share of sets that contain their label distribution, with an exact binomial interval.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        A batch of N sets.
+    Y : array of shape (N, K) or Annotations
+        Label distributions or annotation counts.
+    level : float
+        Confidence level of the interval.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.5, 0.5], [1.0, 0.0]], threshold=0.3)
+    >>> coverage(sets, [[3, 7], [0, 10]])
+    0.5000 [0.0126, 0.9874] (n=2)
+    """
+    covered = sets.contains(_labels_of(sets, Y))
+    return proportion(int(covered.sum()), len(covered), level)
+
+
+def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float = 0.95) -> dict[Any, Estimate]:
+    """Return the coverage within each group.
+
+    Parameters
+    ----------
+    sets, Y, level
+        As in `coverage`.
+    groups : array of shape (N,)
+        Any key per item: predicted class, source, number of annotators.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.5, 0.5], [1.0, 0.0]], threshold=0.3)
+    >>> coverage_by_group(sets, [[3, 7], [0, 10]], ["easy", "hard"])
+    {'easy': 1.0000 [0.0250, 1.0000] (n=1), 'hard': 0.0000 [0.0000, 0.9750] (n=1)}
+    """
+    keys = np.asarray(per_item(groups, sets.items, "groups", "the sets"))
+    if keys.shape != (len(sets),):
+        raise ValueError(f"groups must hold one key for each of the {len(sets)} sets, but has shape {keys.shape}.")
+    hits: dict[Any, list[bool]] = {}
+    for key, hit in zip(keys.tolist(), sets.contains(_labels_of(sets, Y)).tolist(), strict=True):
+        hits.setdefault(key, []).append(hit)
+    return {key: proportion(sum(hits[key]), len(hits[key]), level) for key in sorted_if_possible(hits)}
+
+
+def mean_width(sets: CredalSet, level: float = 0.95) -> Estimate:
+    r"""Return the average width of the envelopes, $\frac12 \sum_k (\mathrm{upper}_k - \mathrm{lower}_k)$.
+
+    A single distribution has width 0, the whole simplex K/2. For two classes it is the length of the interval.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.4, 0.3, 0.3], [1.0, 0.0, 0.0]], threshold=0.1)
+    >>> mean_width(sets).n, round(mean_width(sets), 3)  # 0.3 and 0.15
+    (2, 0.225)
+    """
+    return mean(widths(sets), level)
+
+
+def mean_epistemic(sets: CredalSet, level: float = 0.95) -> Estimate:
+    """Return the average difference between the largest and the smallest entropy in a set, as shares of log K.
+
+    Where entropies are certified bounds rather than exact, differences are never too small.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> round(mean_epistemic(TotalVariation().region([[0.5, 0.5]], threshold=0.5)), 3)
+    1.0
+    """
+    return mean(_epistemic(sets), level)
+
+
+def mean_labels(sets: CredalSet, level: float = 0.95) -> Estimate:
+    """Return the average number of labels that are most probable for some member, the E-admissible ones.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.4, 0.3, 0.3], [1.0, 0.0, 0.0]], threshold=0.1)
+    >>> float(mean_labels(sets))  # three and one
+    2.0
+    """
+    return mean(_n_labels(sets), level)
+
+
+def decided(sets: CredalSet, level: float = 0.95) -> Estimate:
+    """Return the share of items for which at most one label can be the most probable one, with an exact interval.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.4, 0.3, 0.3], [1.0, 0.0, 0.0]], threshold=0.1)
+    >>> float(decided(sets))
+    0.5
+    """
+    return _decided(_n_labels(sets), level)
+
+
+def mean_sizes(sets: CredalSet, *, max_sets: int | None = None, level: float = 0.95) -> dict[str, Estimate]:
+    """Return ``width``, ``epistemic``, ``labels`` and ``decided`` together.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        A batch of N sets.
+    max_sets : int, optional
+        Measure at most this many, spread evenly through the batch.
+    level : float
+        Confidence level of the intervals.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.4, 0.3, 0.3], [1.0, 0.0, 0.0]], threshold=0.1)
+    >>> {name: round(value, 3) for name, value in mean_sizes(sets).items()}
+    {'width': 0.225, 'epistemic': 0.211, 'labels': 2.0, 'decided': 0.5}
+    """
+    some = sets if max_sets is None else evenly(sets, as_positive_int(max_sets, "max_sets"))
+    labels = _n_labels(some)
+    means = {"width": widths(some), "epistemic": _epistemic(some), "labels": labels}
+    return {name: mean(values, level) for name, values in means.items()} | {"decided": _decided(labels, level)}
+
+
+def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0.95) -> Estimate:
+    """Return the average share of the simplex grid that the sets cover, the paper's efficiency.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> round(mean_efficiency(TotalVariation().region([[0.4, 0.3, 0.3]], threshold=0.1)), 2)
+    0.06
+    """
+    return mean(sets.efficiency(resolution), level)
+
+
+def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, level: float = 0.95) -> Estimate:
+    """Return the average volume of the sets, as a fraction of the simplex.
+
+    Exact volumes are averaged over all sets. Estimated ones take longer: the average is then over ``max_sets`` sets
+    spread evenly through the batch, with ``n_rays`` rays each.
+
+    Examples
+    --------
+    >>> from credalset.scores import TotalVariation
+    >>> round(mean_volume(TotalVariation().region([[0.4, 0.3, 0.3], [0.3, 0.3, 0.4]], threshold=0.1)), 4)
+    0.06
+    """
+    if len(sets) == 0:
+        return mean([], level)
+    measured = sets if has_exact_volumes(sets) else evenly(sets, as_positive_int(max_sets, "max_sets"))
+    return mean(measured.volume(n_rays=n_rays), level)
+
+
+@dataclass(frozen=True)
+class SoftLoss:
+    """A loss of predicted distributions that is also a scorer for scikit-learn.
+
+    ``loss(prediction, Y)`` is the mean loss with its interval. ``loss(estimator, X, Y)`` is minus the mean loss of a
+    fitted estimator: pass the object itself as ``scoring=`` to `GridSearchCV` or `cross_val_score`.
+    """
+
+    name: str
+    formula: Callable[[FloatArray, FloatArray], FloatArray]
+
+    @overload
+    def __call__(self, prediction: Any, Y: Any, /, *, level: float = 0.95) -> Estimate: ...
+    @overload
+    def __call__(self, estimator: Any, X: Any, Y: Any, /, *, level: float = 0.95) -> float: ...
+    def __call__(self, first: Any, second: Any, third: Any = None, /, *, level: float = 0.95) -> Any:
+        """Return the mean loss of predictions, or minus that of an estimator."""
+        if third is not None:
+            labels = _labels_for(first, second, third)
+            return -float(self.formula(first.predict_proba(second), labels).mean())
+        prediction = as_distributions(first, "prediction")
+        classes = class_names(first, "prediction")
+        labels = _read(second, item_names(first), classes, prediction.shape[1], len(prediction), "prediction")
+        return mean(self.formula(prediction, labels), level)
+
+    def __repr__(self) -> str:
+        return f"credalset.metrics.{self.name}"
+
+
+def _cross_entropies(prediction: FloatArray, labels: FloatArray) -> FloatArray:
+    return np.asarray(0.0 - xlogy(labels, np.maximum(prediction, SMALLEST_PROBABILITY)).sum(axis=1))
+
+
+def _squared_distances(prediction: FloatArray, labels: FloatArray) -> FloatArray:
+    return np.asarray(((prediction - labels) ** 2).sum(axis=1))
+
+
+#: Soft cross-entropy, −Σ λ_k log g_k in nats: the loss that most classifiers are trained with.
+soft_log_loss = SoftLoss("soft_log_loss", _cross_entropies)
+#: Squared distance, Σ (λ_k − g_k)²; it is bounded where a prediction rules out what annotators chose.
+soft_brier = SoftLoss("soft_brier", _squared_distances)
+
+
+@dataclass(frozen=True)
+class WidthScorer:
+    """A scorer for scikit-learn that prefers models with narrow credal sets at a level.
+
+    The score is calibrated on the items of the validation fold, sets are predicted for them, and minus their mean
+    width is returned. The model that is selected has to be calibrated on items that took no part in the search.
+
+    Parameters
+    ----------
+    alpha : float
+        Miscoverage rate of the sets.
+    score : str or Score, optional
+        Nonconformity score; by default that of a `ConformalCredalClassifier`, else ``"kl"``.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> data = cs.datasets.make_synthetic(300, n_votes=20, random_state=0)
+    >>> model = cs.SoftLabelClassifier(LogisticRegression())
+    >>> search = GridSearchCV(model, {"base__C": [1e-6, 1.0]}, scoring=WidthScorer(alpha=0.1), cv=3)
+    >>> search.fit(data.X, data.counts).best_params_
+    {'base__C': 1.0}
+    """
+
+    alpha: float = 0.1
+    score: str | Score | None = None
+
+    def __call__(self, estimator: Any, X: Any, Y: Any) -> float:
+        """Return minus the mean width of the sets of an estimator."""
+        from credalset.calibration import conformalize
+        from credalset.predictors.protocol import predict_for
+
+        score = get_score(getattr(estimator, "nonconformity", "kl") if self.score is None else self.score)
+        prediction: Any = predict_for(score, getattr(estimator, "estimator_", estimator), X)
+        calibration = conformalize(prediction, _labels_for(estimator, X, Y), score)
+        return -float(mean_width(calibration.predict_set(prediction, self.alpha)))
+
+
+def evenly(sets: CredalSet, at_most: int) -> CredalSet:
+    """Return at most so many of the sets, spread evenly through the batch."""
+    return sets[:: max(1, -(-len(sets) // at_most))]
+
+
+def has_exact_volumes(sets: CredalSet) -> bool:
+    """Tell whether volumes are exact rather than estimated, from one set that is neither empty nor everything."""
+    regular = np.flatnonzero(np.isfinite(sets.radius) & (sets.radius >= 0.0))
+    return sets[regular[:1]].log_volume(n_rays=2).method == "exact"
+
+
+def widths(sets: CredalSet) -> FloatArray:
+    """Return half the summed widths of each set's envelope, 0 where it is empty, (N,)."""
+    lower, upper = sets.envelope()
+    return np.nan_to_num(0.5 * (upper - lower).sum(axis=1))  # NaN where a set is empty
+
+
+def sorted_if_possible(keys: Any) -> list[Any]:
+    """Sort keys; those that cannot be compared, such as None and text, keep their order."""
+    try:
+        return sorted(keys)
+    except TypeError:
+        return list(keys)
+
+
+def _epistemic(sets: CredalSet) -> FloatArray:
+    return np.nan_to_num(sets.uncertainty(base="K").epistemic)
+
+
+def _n_labels(sets: CredalSet) -> IntArray:
+    return sets.decide("e-admissible").sum(axis=1)
+
+
+def _decided(n_labels: IntArray, level: float) -> Estimate:
+    return proportion(int((n_labels <= 1).sum()), len(n_labels), level)
+
+
+def _read(Y: Any, items: Any, classes: Any, n_classes: int, n: int, like: str) -> FloatArray:
+    """Return label distributions (n, K), classes and items matched by name."""
+    labels = read_labels(Y, items=items, classes=classes, n_classes=n_classes, name="Y", like=like)
+    if len(labels) != n:
+        raise ValueError(f"Y has {len(labels)} rows, but there are {n} in {like}. Pass one row per item.")
+    return labels.distributions
+
+
+def _labels_of(sets: CredalSet, Y: Any) -> FloatArray:
+    if isinstance(Y, CredalSet):
+        raise TypeError("sets come first and Y, the label distributions or counts, second.")
+    return _read(Y, sets.items, sets.classes, sets.n_classes, len(sets), "the sets")
+
+
+def _labels_for(estimator: Any, X: Any, Y: Any) -> FloatArray:
+    """Read labels over the classes of an estimator, in the order of the items of X."""
+    classes = getattr(estimator, "classes_", None)
+    return read_labels(Y, items=item_names(X), classes=classes, name="Y", like="X").distributions

@@ -1,0 +1,266 @@
+"""Charts: envelopes of sets over any number of classes, and violins of repeated runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from credalset._typing import AnyArray, ArrayLike, FloatArray
+from credalset.plotting import style
+from credalset.sets.credal_set import CredalSet
+
+SPREAD = 0.72  # of the room of a class that the bars of all sets share
+MAX_SETS = 50  # side by side; bars of more are thinner than their edges
+VIOLINS = 0.8  # width of all violins at one tick
+DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.0}
+NICE_NAMES = {
+    "alpha": "α",
+    "n_classes": "number of classes K",
+    "n_votes": "votes per item m",
+    "coverage_true": "coverage of the truth",
+}
+
+
+def envelopes(
+    sets: CredalSet,
+    *,
+    truth: ArrayLike | None = None,
+    votes: ArrayLike | None = None,
+    prediction: bool = True,
+    classes: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the smallest and largest probability of every class in one or several sets, side by side.
+
+    A set is smaller than the box that the intervals span: its probabilities sum to one.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        One set or a few, 50 at most, over any number of classes. Empty ones have an entry in the legend, but no bars.
+    truth, votes : array of shape (K,) or (N, K), optional
+        True distribution (orange squares) and votes (blue triangles), shared or per set.
+    prediction : bool
+        Whether to mark the centres: predictions, or the modes of predicted Dirichlets (black circles).
+    classes : sequence of K names, optional
+        Names of the classes; those the sets know, or their numbers.
+    labels : sequence of N names, optional
+        Names of the sets for the legend; by default those of the items, or numbers.
+    legend : bool
+        Whether to add a legend above.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from credalset.scores import TotalVariation
+    >>> sets = TotalVariation().region([[0.5, 0.3, 0.1, 0.1]], threshold=0.1)
+    >>> ax = envelopes(sets, classes=["cat", "dog", "deer", "frog"], ax=Figure().subplots())
+    >>> [bar.get_height().round(2).item() for bar in ax.patches]
+    [0.2, 0.2, 0.2, 0.2]
+    """
+    style.check_sets(sets)
+    n, k = len(sets), sets.n_classes
+    if n > MAX_SETS:
+        raise ValueError(f"sets holds {n} sets, but at most {MAX_SETS} can be told apart. Select a few: sets[:5].")
+    names = style.class_names(classes, sets)
+    known = [f"set {i}" for i in range(n)] if sets.items is None else list(map(str, sets.items))
+    entries = style.check_names(labels, "labels", n) or (["credal set"] if n == 1 else known)
+    marks = style.given_marks(sets, truth, votes, per_set=True)
+    is_new = ax is None
+    ax = style.axes_or_new(ax, width=style.SINGLE if k * n <= 16 else style.DOUBLE, height=2.3)
+    lower, upper = sets.envelope()
+    size = float(np.clip(260.0 * SPREAD / (k * n), 2.0, 6.0))
+    highest = [np.nan_to_num(upper).max(), *(points.max() for points, _, _ in marks)]
+    for i, (colour, is_empty) in enumerate(zip(style.colors(n), sets.is_empty(), strict=True)):
+        places = np.arange(k) + (i - (n - 1) / 2) * SPREAD / n
+        if is_empty:
+            entries[i] = style.note_empty(ax, entries[i], colour)
+        else:
+            look: dict[str, Any] = {"color": (colour, 0.4), "edgecolor": colour, "linewidth": 0.8, "zorder": 2}
+            ax.bar(places, upper[i] - lower[i], 0.86 * SPREAD / n, lower[i], label=entries[i], **look)
+        if prediction:
+            kind, name = (style.CROSSED, "prediction, empty set") if is_empty else (style.PREDICTION, "prediction")
+            ax.plot(places, sets.center[i], label=name, **style.mark(kind, 0.7 * size))
+            highest.append(sets.center[i].max())
+        for points, name, kind in marks:
+            ax.plot(places, points[i % len(points)], label=name, **style.mark(kind, size))
+    _finish_envelopes(ax, names, float(max(highest)))
+    if legend:
+        style.add_legend(ax, is_new=is_new, first=entries)
+    return ax
+
+
+def _finish_envelopes(ax: Axes, names: Sequence[str], highest: float) -> None:
+    k = len(names)
+    for edge in np.arange(0.5, k - 1) if k <= 40 else ():
+        ax.axvline(edge, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
+    top = 1.0 if highest > 0.5 or highest <= 0 else 1.1 * highest  # with many classes every probability is small
+    ax.set_xlim(-0.5, k - 0.5)
+    ax.set_ylim(-0.02 * top, 1.02 * top)
+    ax.set_ylabel("probability")
+    style.tidy(ax)
+    every = int(np.ceil(k / 40))  # names beyond would run into each other
+    style.name_ticks(ax, range(0, k, every), names[::every])
+    ax.tick_params(axis="x", length=0)
+
+
+def violins(
+    results: Any,
+    *,
+    x: str = "score",
+    y: str = "coverage",
+    hue: str | None = "alpha",
+    nominal: float | str | bool | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the spread of a result over repetitions: a violin, every run as a dot, and the mean as a line.
+
+    Parameters
+    ----------
+    results : list of dict, data frame, or mapping of columns
+        One row per run, such as the rows of `credalset.evaluate` for several seeds.
+    x, y : str
+        Columns for the horizontal axis (numbers in order, names as they first appear) and of the numbers to show, of
+        which infinite ones are counted at the upper edge.
+    hue : str or None
+        Column that tells violins at the same place apart by colour.
+    nominal : None, "alpha", float or False
+        Dashed lines of what the result should be. ``"alpha"``: at 1 − α for every level in the column ``alpha``. A
+        number: there. None: as ``"alpha"`` if ``y`` is a coverage and there is such a column. False: no line.
+    legend : bool
+        Whether to add a legend of the hues.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> rows = [{"score": s, "alpha": 0.1, "coverage": 0.9 + 0.01 * i} for s in ("tv", "kl") for i in range(-3, 4)]
+    >>> ax = violins(rows, ax=Figure().subplots())
+    >>> [tick.get_text() for tick in ax.get_xticklabels()]
+    ['tv', 'kl']
+    """
+    names = [x, y] if hue is None or hue == x else [x, y, hue]
+    data = _columns(results, names, optional=["alpha"])
+    values = _numbers(data[y], y)
+    ticks = _levels(data[x])
+    hues = _levels(data[hue]) if len(names) == 3 and hue is not None else [None]
+    lines = _nominal_lines(nominal, y, data.get("alpha"))
+    ax = style.axes_or_new(ax, width=style.DOUBLE, height=2.3)
+    colours = style.colors(len(hues))
+    for level, line in lines:
+        colour = colours[hues.index(level)] if hue == "alpha" and level in hues else style.GREY
+        ax.axhline(line, color=colour, zorder=1, **DASHED)
+    width = VIOLINS / len(hues)
+    for i, tick in enumerate(ticks):
+        for j, level in enumerate(hues):
+            rows = (data[x] == tick) & (True if level is None else data[str(hue)] == level)
+            _draw_violin(ax, i + (j - (len(hues) - 1) / 2) * width, values[rows], width, colours[j])
+    ax.set_xlim(-0.5, len(ticks) - 0.5)
+    ax.set(xlabel=NICE_NAMES.get(x, x), ylabel=NICE_NAMES.get(y, y))
+    style.tidy(ax)
+    style.name_ticks(ax, range(len(ticks)), [_text(tick) for tick in ticks])
+    if legend and hues != [None]:
+        _violin_legend(ax, str(hue), hues, colours, bool(lines))
+    return ax
+
+
+def _draw_violin(ax: Axes, position: float, values: FloatArray, width: float, colour: Any) -> None:
+    """One violin; below three different values there is nothing to estimate a density from."""
+    finite = np.sort(values[np.isfinite(values)])
+    if len(np.unique(finite)) >= 3:
+        parts = ax.violinplot([finite], [position], widths=0.92 * width, showextrema=False)
+        for body in parts["bodies"]:  # type: ignore[attr-defined]
+            body.set(facecolor=colour, edgecolor=colour, alpha=0.3, linewidth=0.7, zorder=2)
+    if len(finite):
+        # Neighbours in size are set apart to either side in turn, so that close runs do not hide each other.
+        aside = np.resize([0.0, 0.13, -0.13], len(finite)) * width
+        size = 9.0 if len(finite) <= 30 else 3.0
+        ax.scatter(position + aside, finite, s=size, color=colour, linewidths=0, alpha=0.9, zorder=3)
+        half = 0.3 * width
+        ax.plot([position - half, position + half], [finite.mean()] * 2, color="black", linewidth=1.2, zorder=4)
+    n_infinite = int(np.isposinf(values).sum())
+    if n_infinite:
+        text = "∞" if n_infinite == 1 else f"{n_infinite}×∞"
+        look: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": style.TINY, "color": colour}
+        ax.text(position, 1.0, text, transform=ax.get_xaxis_transform(), **look)
+
+
+def _violin_legend(ax: Axes, hue: str, hues: Sequence[Any], colours: Sequence[Any], with_nominal: bool) -> None:
+    handles: list[Any] = [Patch(facecolor=(colour, 0.4), edgecolor=colour) for colour in colours]
+    labels = [_text(level) for level in hues]
+    if with_nominal:
+        handles.append(ax.axhline(np.nan, color=style.GREY, **DASHED))
+        labels.append("nominal")
+    look: dict[str, Any] = {"frameon": False, "fontsize": style.TINY, "title_fontsize": style.TINY, "handlelength": 1.4}
+    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "handletextpad": 0.5}
+    ax.legend(handles, labels, title=NICE_NAMES.get(hue, hue), **place, **look)
+
+
+def _nominal_lines(nominal: float | str | bool | None, y: str, alphas: AnyArray | None) -> list[tuple[Any, float]]:
+    """Pairs of a level, or None, and the height of its line."""
+    if nominal is False:
+        return []
+    if nominal is None or nominal == "alpha":
+        if alphas is None and nominal == "alpha":
+            raise ValueError('nominal="alpha" needs a column alpha in results. Add it, or pass the nominal value.')
+        if alphas is None or (nominal is None and not y.startswith("coverage")):
+            return []
+        return [(level, 1.0 - float(level)) for level in _levels(alphas)]
+    if isinstance(nominal, bool | str) or not np.isfinite(nominal):
+        raise ValueError(f'nominal must be a number, "alpha", None or False, but is {nominal!r}.')
+    return [(None, float(nominal))]
+
+
+def _columns(results: Any, names: Sequence[str], optional: Sequence[str]) -> dict[str, AnyArray]:
+    """Columns of a data frame (pandas, polars, pyarrow), of a mapping, or of rows that are mappings."""
+    table = results
+    if not isinstance(results, Mapping) and not hasattr(results, "columns"):
+        rows = list(results) if isinstance(results, Iterable) and not isinstance(results, str) else [results]
+        if not all(isinstance(row, Mapping) for row in rows):
+            raise TypeError(
+                f"results must be a list of dicts, a data frame or a mapping of columns, not {type(results).__name__}."
+            )
+        every = dict.fromkeys(title for row in rows for title in row)
+        table = {title: [row.get(title) for row in rows] for title in every}
+    titles = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
+    missing = [name for name in names if name not in titles]
+    if missing:
+        raise ValueError(
+            f"results has no column {', '.join(map(repr, missing))}; it has {', '.join(map(str, titles)) or 'none'}. "
+            "Choose x, y and hue among them."
+        )
+    found = {name: np.asarray(table[name]) for name in dict.fromkeys([*names, *optional]) if name in titles}
+    if len(found[names[0]]) == 0:
+        raise ValueError("results has no rows. Pass at least one.")
+    return found
+
+
+def _numbers(column: AnyArray, name: str) -> FloatArray:
+    try:
+        values = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"y={name!r} must be a column of numbers, but holds {column[0]!r}. Choose another y.") from None
+    bad = np.isnan(values) | np.isneginf(values)
+    if bad.any():
+        raise ValueError(f"y={name!r} has no number in {int(bad.sum())} of {len(bad)} rows. Drop these rows.")
+    return values
+
+
+def _levels(column: AnyArray) -> list[Any]:
+    """Different entries: numbers in order, anything else as it first appears."""
+    entries = list(dict.fromkeys(column.tolist()))
+    return sorted(entries) if all(isinstance(entry, int | float) for entry in entries) else entries
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,155 @@
+"""`evaluate`: rows, bands, verdicts and sizes on held-out items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+from sklearn.linear_model import LogisticRegression
+
+import credalset as cs
+from credalset.evaluation import coverage_band, evaluate
+
+DATA = cs.datasets.make_synthetic(900, n_classes=3, n_votes=20, random_state=0)
+TRAIN, CALIB, TEST = slice(0, 300), slice(300, 600), slice(600, 900)
+
+
+def calibrated(score: Any = "tv", X: Any = DATA.X, **options: Any) -> Any:
+    clf = cs.ConformalCredalClassifier(LogisticRegression(), score)
+    return clf.fit(X[TRAIN], DATA.counts[TRAIN]).conformalize(X[CALIB], DATA.counts[CALIB], **options)
+
+
+def test_one_honest_split_in_a_hundred_falls_outside_the_band() -> None:
+    """The binomial interval, which ignores the calibration draw, leaves out 1 − α far more often."""
+    rng, runs, n = np.random.default_rng(0), 200, 250
+    outside = excluded = 0
+    for _ in range(runs):
+        p = rng.dirichlet(np.ones(4), 2 * n)
+        y = rng.standard_gamma(20 * p + 0.1)  # Dirichlet, once divided by its sum
+        y /= y.sum(axis=1, keepdims=True)
+        row = evaluate(cs.conformalize(p[:n], y[:n], "tv"), p[n:], y[n:], 0.1, volume=False)[0]
+        assert (row["verdict"] == "valid") == (row["band_low"] <= row["coverage"] <= row["band_high"])
+        outside += row["verdict"] in ("undercovers", "overcovers")
+        excluded += not row["coverage_low"] <= 0.9 <= row["coverage_high"]
+    high = binom(runs, 0.01).ppf(0.999)
+    assert outside <= high
+    assert excluded > high
+
+
+def test_votes_that_belong_to_others_are_noticed() -> None:
+    clf = calibrated()
+    order = np.random.default_rng(0).permutation(300)
+    right, wrong = (
+        evaluate(clf, DATA.X[TEST], counts, 0.1) for counts in (DATA.counts[TEST], DATA.counts[TEST][order])
+    )
+    assert (right[0]["verdict"], right.passed) == ("valid", True)
+    assert (wrong[0]["verdict"], wrong.passed) == ("undercovers", False)
+    assert clf.evaluate(DATA.X[TEST], DATA.counts[TEST], 0.1) == right
+
+
+def test_where_no_distribution_is_known_there_is_no_band() -> None:
+    rows = calibrated(weights=np.ones(300)).evaluate(DATA.X[TEST], DATA.counts[TEST], 0.1, weights=np.ones(300))
+    assert (rows[0]["band_low"], rows[0]["verdict"]) == (None, "valid")
+    assert "no band is known" in str(rows)
+
+
+def test_groups_have_a_band_of_their_own() -> None:
+    keys = np.where(DATA.X[:, 0] > 0, "a", "b")
+    clf = calibrated(groups=keys[CALIB])
+    rows = clf.evaluate(DATA.X[TEST], DATA.counts[TEST], [0.1, 0.2], groups=keys[TEST])
+    expected = coverage_band(clf.calibration_, 0.1, 300, groups=keys[TEST].tolist())
+    assert (rows[0]["band_low"], rows[0]["band_high"]) == expected
+    assert [(row["alpha"], row["group"]) for row in rows.groups] == [(0.1, "a"), (0.1, "b"), (0.2, "a"), (0.2, "b")]
+    sets = clf.predict_set(DATA.X[TEST], alpha=0.2, groups=keys[TEST])
+    found = cs.metrics.coverage_by_group(sets, DATA.counts[TEST], keys[TEST])
+    assert {row["group"]: row["coverage"] for row in rows.groups[2:]} == found
+    assert all(row["verdict"] in ("valid", "overcovers") for row in rows.groups)
+    predicted = calibrated(groups="predicted").evaluate(DATA.X[TEST], DATA.counts[TEST], 0.2)
+    assert predicted[0]["band_low"] is not None
+
+
+def test_groups_that_the_calibration_does_not_have_are_only_described() -> None:
+    keys = np.where(DATA.X[:, 0] > 0, "a", "b")
+    rows = calibrated().evaluate(DATA.X[TEST], DATA.counts[TEST], 0.1, groups=keys[TEST])
+    assert [row["verdict"] for row in rows.groups] == [None, None]
+    assert "95% interval" in str(rows)
+
+
+def test_sizes_are_those_of_the_metrics() -> None:
+    clf = calibrated("kl")
+    row = clf.evaluate(DATA.X[TEST], DATA.counts[TEST], 0.2)[0]
+    sets = clf.predict_set(DATA.X[TEST], 0.2)
+    for name in ("width", "epistemic", "labels", "volume", "efficiency"):
+        expected = getattr(cs.metrics, f"mean_{name}")(sets if name != "efficiency" else sets[::2])
+        assert (row[name], row[name].low, row[name].high) == (expected, expected.low, expected.high), name
+    assert row["decided"] == cs.metrics.decided(sets)
+    frame = pd.DataFrame(clf.evaluate(DATA.X[TEST], DATA.counts[TEST]))
+    assert (np.diff(frame["width"].astype(float)) < 0).all(), "sets shrink as alpha grows"
+
+
+def test_many_sets_are_measured_by_a_selection_and_volumes_where_they_are_cheap() -> None:
+    p = np.random.default_rng(0).dirichlet(np.ones(40), 600)
+    calibration = cs.conformalize(p[:300], p[:300], "tv")
+    row = evaluate(calibration, p, p, 0.2)[0]
+    assert row["n"] == row["coverage"].n == 600
+    assert row["width"].n <= 250
+    assert row["volume"] is None
+    assert 0 <= evaluate(calibration, p[:5], p[:5], 0.2, volume=True)[0]["volume"] <= 1
+
+
+def test_a_model_that_knows_nothing_is_told_so() -> None:
+    blind = calibrated("tv", X=np.zeros((900, 2))).evaluate(np.zeros((300, 2)), DATA.counts[TEST], [0.1, 0.2])
+    assert [row["informative"] for row in blind] == [False, False]
+    assert blind[0]["width"] == pytest.approx(blind[0]["constant_width"], rel=0.05)
+    assert "too-large" in str(blind)
+    sighted = calibrated("tv").evaluate(DATA.X[TEST], DATA.counts[TEST], [0.1, 0.2])
+    assert [row["informative"] for row in sighted] == [True, True]
+    assert sighted[0]["width"] < 0.5 * sighted[0]["constant_width"]
+    assert "too-large" not in str(sighted)
+
+
+def test_several_calibrations_in_one_table() -> None:
+    prediction, counts = DATA.distributions, DATA.counts
+    tv, kl = (cs.conformalize(prediction[CALIB], counts[CALIB], score) for score in ("tv", "kl"))
+    rows = evaluate({"mine": tv, "yours": kl}, prediction[TEST], counts[TEST], 0.1)
+    assert [row["score"] for row in rows] == ["mine", "yours"]
+    assert len(rows.verdicts) == 2
+    assert [row["score"] for row in evaluate([tv, tv, kl], prediction[TEST], counts[TEST], 0.1)] == [
+        "tv (1)",
+        "tv (2)",
+        "kl",
+    ]
+
+
+def test_cross_conformal_calibrations_are_evaluated() -> None:
+    folds = np.arange(300) % 3
+    made = cs.cross_conformalize(DATA.distributions[CALIB], DATA.counts[CALIB], folds, score="tv")
+    row = evaluate(made, np.stack([DATA.distributions[TEST]] * 3), DATA.counts[TEST], 0.1)[0]
+    assert (row["band_low"], row["verdict"]) == (None, "valid")
+
+
+def test_the_table_fits_a_screen() -> None:
+    rows = calibrated("kl").evaluate(DATA.X[TEST], DATA.counts[TEST])
+    lines = str(rows).splitlines()
+    expected = ["score", "alpha", "coverage", "99%", "band", "verdict", "width", "constant", "epistemic", "labels"]
+    assert lines[0].split() == [*expected, "decided", "volume", "threshold", "n"]
+    assert lines[2].split()[:2] == ["kl", "0.05"]
+    assert all(len(line) <= 120 for line in lines)
+
+
+def test_empty_sets_get_a_column() -> None:
+    half_spaces = calibrated("inner").evaluate(DATA.X[TEST], DATA.counts[TEST], [0.1, 0.4])
+    assert "empty" in str(half_spaces).splitlines()[0].split() or not any(row["empty"] for row in half_spaces)
+
+
+def test_what_cannot_be_evaluated() -> None:
+    with pytest.raises(TypeError, match="calibration"):
+        evaluate(object(), DATA.distributions, DATA.counts)
+    made = cs.conformalize(DATA.distributions[CALIB], DATA.counts[CALIB], "tv")
+    with pytest.raises(ValueError, match="labels"):
+        evaluate(made, DATA.distributions[TEST], DATA.counts[TEST][:, :2])
+    with pytest.raises(ValueError, match="alpha"):
+        evaluate(made, DATA.distributions[TEST], DATA.counts[TEST], 1.5)

@@ -1,0 +1,642 @@
+"""The page without a browser: what it says is what the library says, for every kind of input."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import credalset as cs
+from credalset.reporting import compose, example_report
+from credalset.reporting import items as items_module
+from credalset.reporting import page as page_module
+from credalset.sets.queue import ACTIONS
+from tests.report.pages import HOSTILE, NASTY, Reader, data_of, make, page
+
+# --- what it says ---
+
+
+def test_the_verdict_is_the_library_s() -> None:
+    g, counts = make()
+    calibration = cs.conformalize(g[:300], counts[:300], "tv")
+    report = cs.report(calibration, g[300:], counts[300:], None)
+    sets = calibration.predict_set(g[300:], 0.1)
+    seen = cs.metrics.coverage(sets, counts[300:])
+    assert report.verdict.observed == seen
+    text = Reader(report.html).text()
+    assert report.verdict.headline in text
+    assert report.verdict.detail in text
+    assert "exchangeable" in text
+    assert "as it would be recorded" in text
+    assert 'class="verdict good"' in report.html
+    evaluation = cs.evaluate(calibration, g[300:], counts[300:], 0.1)
+    assert evaluation.verdicts == [report.verdict]
+
+
+@pytest.mark.parametrize("score", ["tv", "kl", "inner"])
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_items_hold_what_the_sets_say(score: str, n_classes: int) -> None:
+    g, counts = make(n_classes)
+    calibration = cs.conformalize(g[:300], counts[:300], score)
+    sets = calibration.predict_set(g[300:], 0.1)
+    report = cs.report(calibration, g[300:], counts[300:], None)
+    data, rows = data_of(report.html), report.shown
+    queue = sets.queue()
+    np.testing.assert_array_equal(rows, queue.order())
+    lower, upper = sets.envelope()
+    filled = np.isfinite(lower).all(axis=1)[rows]
+    for name, matrix in (("lower", lower), ("upper", upper), ("center", sets.center)):
+        found = np.array(data[name]).reshape(-1, n_classes) / data["coarse"]
+        np.testing.assert_allclose(found[filled], matrix[rows][filled], atol=5.1e-4)
+        if name != "center":
+            assert (found[~filled] < 0).all()
+    np.testing.assert_allclose(
+        np.array(data["aleatoric"])[filled] / data["fine"], queue.aleatoric[rows][filled], atol=5.1e-5
+    )
+    np.testing.assert_allclose(
+        np.array(data["epistemic"])[filled] / data["fine"], queue.epistemic[rows][filled], atol=5.1e-5
+    )
+    width = 0.5 * (upper - lower).sum(axis=1)
+    np.testing.assert_allclose(np.array(data["width"])[filled] / data["coarse"], width[rows][filled], atol=5.1e-4)
+    np.testing.assert_array_equal(np.array(data["votes"]).reshape(-1, n_classes), counts[300:][rows])
+    assert [ACTIONS[code] for code in data["action"]] == queue.action[rows].tolist()
+    assert [data["reasons"][code] for code in data["reason"]] == queue.reason[rows].tolist()
+    assert ["".join(map(str, row.astype(int))) for row in queue.possible[rows]] == data["possible"]
+    covered = sets.contains(counts[300:] / counts[300:].sum(axis=1, keepdims=True))
+    np.testing.assert_array_equal(data["covered"], covered[rows])
+
+
+def test_outlines_are_drawn_for_three_classes_only() -> None:
+    data = data_of(page(3).html)
+    assert all(re.fullmatch(r"M\d+ \d+l[-\d ]+z", path) for path in data["outlines"])
+    assert data_of(page(4).html)["outlines"] is None
+
+
+def test_an_outline_on_paper_is_the_outline_of_the_set() -> None:
+    report = page(3, 30, "kl")
+    g, counts = make(3, 30)
+    sets = cs.conformalize(g[:300], counts[:300], "kl").predict_set(g[300:], 0.1)
+    for row, path in zip(report.shown, data_of(report.html)["outlines"], strict=True):
+        numbers = [int(n) for n in re.findall(r"-?\d+", path)]
+        corners = np.cumsum(np.array(numbers).reshape(-1, 2), axis=0) / 4
+        x, y = corners.T
+        share = abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2 / (300 * 300 * np.sqrt(0.75) / 2)
+        assert share == pytest.approx(float(sets[int(row)].volume()[0]), rel=0.04)
+
+
+def test_slices_and_sizes_are_on_the_page() -> None:
+    groups = ["north", "south"] * 100
+    report = page(groups=groups, slices={"length": np.arange(200.0)}, levels=(0.1, 0.3))
+    text = Reader(report.html).text()
+    assert {s.feature for s in report.slices} == {"group", "predicted class", "width of the set", "length"}
+    for part in report.slices:
+        assert part.value in text
+        assert f"{100 * part.coverage:.1f}%" in text
+    assert [size["alpha"] for size in report.sizes] == [0.1, 0.3]
+    for size in report.sizes:
+        assert f"{size['width']:.2f}" in text
+    assert report.worst is not None
+    assert report.worst.conditions[0][1] in text
+
+
+def test_several_scores_are_compared() -> None:
+    g, counts = make()
+    own, other = (cs.conformalize(g[:300], counts[:300], score) for score in ("tv", "kl"))
+    theta = 1 + 20 * g
+    second = cs.conformalize(theta[:300], counts[:300], "so")
+    report = cs.report(own, g[300:], counts[300:], None, levels=(0.1,), compare=[other, (second, theta[300:])])
+    assert [size["score"] for size in report.sizes] == ["tv", "kl", "so"]
+    assert float(report.sizes[2]["coverage"]) == pytest.approx(
+        cs.metrics.coverage(second.predict_set(theta[300:], 0.1), counts[300:])
+    )
+
+
+def test_levels_that_a_noise_model_cannot_serve_are_left_out_and_other_errors_are_not() -> None:
+    g, counts = make()
+    noisy = cs.conformalize(g[:300], counts[:300], "tv", noise=cs.BoundedNoise(0.1, 0.08))
+    report = cs.report(noisy, g[300:], counts[300:], None, levels=(0.05, 0.1, 0.2))
+    assert [size["alpha"] for size in report.sizes] == [0.1, 0.2]
+    with pytest.raises(ValueError, match="classes"):
+        cs.report(noisy, g[300:], counts[300:], None, compare=[(noisy, make(4)[0][300:])])
+
+
+def test_a_slice_that_falls_short_is_flagged() -> None:
+    g, counts = make(3, 600)
+    bad = np.arange(600) % 4 == 0
+    counts[300:][bad] = counts[300:][bad][:, ::-1]
+    calibration = cs.conformalize(g[:300], counts[:300], "tv")
+    kinds = np.where(bad, "turned", "fine").tolist()
+    report = cs.report(calibration, g[300:], counts[300:], None, groups=kinds)
+    assert report.verdict.status == "undercovers"
+    assert 'class="verdict bad"' in report.html
+    text = Reader(report.html).text()
+    assert "turned below" in text
+    assert "fine below" not in text
+    assert report.worst is not None
+    assert ("group", "turned") in report.worst.conditions
+    assert "That is below the guarantee" in text
+
+
+def test_rules_can_be_changed_and_are_stated() -> None:
+    rules = cs.QueueRules(ambiguous=0.35, unknown=0.15)
+    report = page(rules=rules)
+    assert report.queue.rules == rules
+    text = Reader(report.html).text()
+    assert "aleatoric above 0.35" in text
+    assert "epistemic above 0.15" in text
+
+
+# --- inputs ---
+
+
+def test_annotations_are_matched_by_name_and_classes_put_in_order() -> None:
+    g, counts = make(3, 50)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=["a", "b", "c"])
+    plain = cs.report(calibration, g[300:], counts[300:], None)
+    names = [f"item {i}" for i in range(50)]
+    votes = cs.Annotations.from_counts(counts[300:], classes=["a", "b", "c"], items=names)
+    turned = votes[::-1].reorder(["c", "a", "b"])
+    report = cs.report(calibration, g[300:], turned, None, items=names)
+    assert report.verdict.observed == plain.verdict.observed
+    np.testing.assert_array_equal(data_of(report.html)["votes"], data_of(plain.html)["votes"])
+
+
+def test_frames_are_matched_by_their_names() -> None:
+    pd = pytest.importorskip("pandas")
+    g, counts = make(3, 50)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=["a", "b", "c"])
+    plain = cs.report(calibration, g[300:], counts[300:], None)
+    names = [f"item {i}" for i in range(50)]
+    predictions = pd.DataFrame(g[300:], columns=["a", "b", "c"], index=names)
+    votes = pd.DataFrame(counts[300:], columns=["a", "b", "c"], index=names)
+    report = cs.report(calibration, predictions[["c", "a", "b"]], votes[["b", "c", "a"]].iloc[::-1], None)
+    assert report.verdict.observed == plain.verdict.observed
+    data = data_of(report.html)
+    assert data["votes"] == data_of(plain.html)["votes"]
+    assert data["name"] == [names[i] for i in report.shown]
+    with pytest.raises(ValueError, match="votes"):
+        cs.report(calibration, predictions, votes.set_axis([f"x{i}" for i in range(50)]), None)
+
+
+def test_items_without_votes_and_votes_without_items() -> None:
+    g, counts = make(3, 50)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv")
+    votes = cs.Annotations.from_counts(counts[310:], items=[f"i{i}" for i in range(10, 50)])
+    report = cs.report(calibration, g[300:345], votes, None, items=[f"i{i}" for i in range(45)])
+    assert report.verdict.observed.n == 35
+    text = Reader(report.html).text()
+    assert "10 of 45 items have no votes" in text
+    assert "5 items with votes are not among the predictions" in text
+    codes = dict(zip(report.shown.tolist(), data_of(report.html)["covered"], strict=True))
+    assert [row for row, code in sorted(codes.items()) if code == 2] == list(range(10))
+
+
+@pytest.mark.parametrize("gap", [0.0, np.nan])
+def test_rows_of_zeros_or_nan_are_items_without_votes(gap: float) -> None:
+    g, counts = make(3, 50)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv")
+    votes = counts[300:].astype(float)
+    votes[::5] = gap
+    report = cs.report(calibration, g[300:], votes, None)
+    kept = np.arange(50) % 5 != 0
+    expected = cs.metrics.coverage(calibration.predict_set(g[300:][kept], 0.1), counts[300:][kept])
+    assert report.verdict.observed == expected
+
+
+def test_shares_of_votes_do_as_well_as_counts() -> None:
+    g, counts = make(3, 50)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv")
+    shares = counts[300:] / counts[300:].sum(axis=1, keepdims=True)
+    report = cs.report(calibration, g[300:], shares, None)
+    data = data_of(report.html)
+    assert data["counted"] is False
+    np.testing.assert_allclose(np.array(data["votes"]).reshape(-1, 3) / 1000, shares[report.shown], atol=5.1e-4)
+
+
+def test_sets_alone() -> None:
+    g, counts = make(3, 50)
+    sets = cs.conformalize(g[:300], counts[:300], "tv").predict_set(g[300:], 0.1)
+    report = cs.report(sets, votes=counts[300:], path=None)
+    assert report.verdict.status == "not tested"
+    assert len(report.sizes) == 1
+    assert "Coverage by level" not in report.html
+
+
+def test_a_classifier_and_its_features() -> None:
+    data = cs.datasets.make_synthetic(450, n_votes=20, random_state=0)
+    clf = cs.ConformalCredalClassifier(cs.SoftLabelClassifier(LogisticRegression()), "kl")
+    clf.fit(data.X[:150], data.counts[:150]).conformalize(data.X[150:300], data.counts[150:300])
+    report = cs.report(clf, data.X[300:], data.counts[300:], None)
+    expected = cs.metrics.coverage(clf.predict_set(data.X[300:], 0.1), data.counts[300:])
+    assert report.verdict.observed == expected
+    assert report.verdict.band is not None
+
+
+def test_groups_weights_noise_and_folds() -> None:
+    g, counts = make(3, 200)
+    keys = np.where(np.arange(500) % 3 == 0, "p", "q").tolist()
+    grouped = cs.conformalize(g[:300], counts[:300], "tv", groups=keys[:300])
+    report = cs.report(grouped, g[300:], counts[300:], None, groups=keys[300:])
+    assert report.verdict.band is not None
+    assert "within each group" in Reader(report.html).text()
+    predicted = cs.conformalize(g[:300], counts[:300], "tv", groups="predicted")
+    assert cs.report(predicted, g[300:], counts[300:], None, groups=keys[300:]).verdict.band is not None
+    weighted = cs.conformalize(g[:300], counts[:300], "tv", weights=np.ones(300))
+    assert cs.report(weighted, g[300:], counts[300:], None, weights=np.ones(200)).verdict.band is None
+    noisy = cs.conformalize(g[:300], counts[:300], "tv", noise=cs.AnnotatorSampling())
+    found = cs.report(noisy, g[300:], counts[300:], None)
+    assert found.verdict.status == "not tested"
+    assert "true label distribution" in Reader(found.html).text()
+    folds = cs.cross_conformalize(g[:300], counts[:300], np.arange(300) % 3, score="tv")
+    crossed = cs.report(folds, np.stack([g[300:]] * 3), counts[300:], None)
+    assert crossed.verdict.guaranteed == folds.guaranteed_coverage(0.1)
+
+
+def test_second_order_predictions_and_mixtures() -> None:
+    g, counts = make(3, 60)
+    theta = 1 + 20 * g
+    report = cs.report(cs.conformalize(theta[:300], counts[:300], "so"), theta[300:], counts[300:], None)
+    assert all(data_of(report.html)["outlines"])
+    mixtures = np.stack([np.column_stack([np.full(360, 0.5), theta]), np.column_stack([np.full(360, 0.5), theta])], 1)
+    shares = 0.98 * counts / counts.sum(axis=1, keepdims=True) + 0.02 / 3
+    calibration = cs.conformalize(mixtures[:300], shares[:300], "density")
+    report = cs.report(calibration, mixtures[300:306], shares[300:306], None, levels=())
+    assert len(data_of(report.html)["outlines"]) == 6
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+@pytest.mark.parametrize("n_classes", [2, 3, 50])
+@pytest.mark.parametrize("with_votes", [True, False])
+def test_hardly_anything(n: int, n_classes: int, with_votes: bool) -> None:
+    g, counts = make(n_classes, n)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv")
+    report = cs.report(calibration, g[300:], counts[300:] if with_votes else None, None)
+    text = Reader(report.html).text()
+    assert "nan" not in text.lower().split()
+    assert len(data_of(report.html)["name"]) == n
+    if n == 0:
+        assert "There are no items to report on" in text
+    elif not with_votes:
+        assert report.verdict.status == "not tested"
+        assert "There are no votes to compare the sets with" in text
+
+
+def test_empty_and_infinite_sets_are_told() -> None:
+    g = np.tile([0.4, 0.3, 0.3], (40, 1))
+    counts = np.tile([20, 0, 0], (40, 1))
+    empty = cs.report(cs.get_score("inner").region(g, 0.5), votes=counts, path=None)
+    assert "40 sets are empty" in Reader(empty.html).text()
+    whole = cs.report(cs.conformalize(g[:5], counts[:5], "tv"), g, counts, None)
+    text = Reader(whole.html).text()
+    assert "40 sets are the whole simplex" in text
+    assert "too few calibration items for this level" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"source": object()}, TypeError, "calibration"),
+        ({"prediction": None}, ValueError, "prediction"),
+        ({"votes": np.ones((3, 3))}, ValueError, "votes"),
+        ({"votes": np.ones((20, 4))}, ValueError, "votes"),
+        ({"in_hand": np.ones((3, 3))}, ValueError, "in_hand"),
+        ({"texts": ["a"]}, ValueError, "texts"),
+        ({"groups": "predicted"}, TypeError, "groups"),
+        ({"classes": ["a", "b"]}, ValueError, "classes"),
+        ({"compare": ["kl"]}, TypeError, "compare"),
+        ({"table": "all.csv"}, ValueError, "table"),
+        ({"alpha": 1.5}, ValueError, "alpha"),
+        ({"levels": [0.0]}, ValueError, "levels"),
+        ({"max_items": 0}, ValueError, "max_items"),
+        ({"rules": "strict"}, TypeError, "rules"),
+    ],
+)
+def test_messages(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    g, counts = make(3, 20)
+    options: dict[str, Any] = {
+        "source": cs.conformalize(g[:300], counts[:300], "tv"),
+        "prediction": g[300:],
+        "votes": counts[300:],
+        "path": None,
+    }
+    with pytest.raises(error, match=message):
+        cs.report(**options | change)
+
+
+def test_sets_take_no_predictions() -> None:
+    g, counts = make(3, 20)
+    sets = cs.get_score("tv").region(g, 0.1)
+    with pytest.raises(ValueError, match="prediction"):
+        cs.report(sets, counts, path=None)
+
+
+def test_other_classes_are_refused() -> None:
+    g, counts = make(3, 20)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=["a", "b", "c"])
+    votes = cs.Annotations.from_counts(counts[300:], classes=["a", "b", "d"])
+    with pytest.raises(ValueError, match="votes"):
+        cs.report(calibration, g[300:], votes, None)
+
+
+# --- samples and sizes ---
+
+
+def test_a_sample_is_stratified_and_said_to_be_one() -> None:
+    report = page(3, 3000, max_items=600)
+    assert len(report.shown) == 600
+    text = Reader(report.html).text()
+    assert "Shown are 600 of 3,000 items" in text
+    queue = report.queue
+    shown = set(report.shown.tolist())
+    for action in ACTIONS[:-1]:
+        assert set(queue.order(action)[:75].tolist()) <= shown
+    first = np.concatenate([queue.order(action)[:75] for action in ACTIONS[:-1]])
+    drawn = np.array(sorted(shown - set(first.tolist())))
+    rest = np.setdiff1d(np.arange(3000), first)
+    for action in ACTIONS:
+        expected = len(drawn) * (queue.action[rest] == action).mean()
+        assert abs((queue.action[drawn] == action).sum() - expected) <= 2
+    assert report.verdict.observed.n == 3000
+    np.testing.assert_array_equal(page(3, 3000, max_items=600).shown, report.shown)
+
+
+def test_quotas_add_up() -> None:
+    strata = np.repeat([0, 1, 2, 3], [1, 10, 100, 889])
+    for seed in range(20):
+        chosen = items_module._in_proportion(strata, 37, np.random.default_rng(seed))
+        assert len(set(chosen.tolist())) == 37
+        drawn = np.bincount(strata[chosen], minlength=4)
+        assert (np.abs(drawn - 37 * np.array([1, 10, 100, 889]) / 1000) < 1).all()
+    assert len(items_module._in_proportion(strata, 0, np.random.default_rng(0))) == 0
+
+
+def test_a_page_never_outgrows_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compose, "MAX_BYTES", 200_000)
+    report = page(10, 2000, texts=["word " * 50] * 2000)
+    assert len(report.html.encode()) <= 200_000
+    assert 0 < len(report.shown) < 2000
+    assert f"of {2000:,} items" in report.html
+
+
+def test_everything_goes_to_parquet(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    report = page(3, 500, max_items=50, table=tmp_path / "items.parquet", texts=[f"text {i}" for i in range(500)])
+    table = parquet.read_table(tmp_path / "items.parquet")
+    assert table.num_rows == 500
+    assert table.column("action").to_pylist() == report.queue.action.tolist()
+    np.testing.assert_allclose(table.column("epistemic").to_numpy(), report.queue.epistemic)
+    assert {"item", "text", "possible", "covered", "width", "lower_0", "upper_2", "prediction_1", "votes_0"} <= set(
+        table.column_names
+    )
+
+
+# --- the file ---
+
+
+def test_nothing_in_the_page_can_run_but_its_own_script() -> None:
+    n = 40
+    names = NASTY + [f"i{i}" for i in range(n - len(NASTY))]
+    links = ["javascript:alert(1)", " java\nscript:alert(2)", "data:text/html,<script>", "vbscript:x", "JAVASCRIPT:x"]
+    g, counts = make(3, n)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=[HOSTILE, 'b"<b>', "c'"])
+    report = cs.report(
+        calibration, g[300:], counts[300:], None, items=names, texts=(NASTY * 5)[:n],
+        images=links + ["https://example.org/x.png"] * (n - 5), groups=(NASTY * 5)[:n], title=HOSTILE, command=HOSTILE,
+        slices={HOSTILE: (NASTY * 5)[:n]},
+    )  # fmt: skip
+    reader = Reader(report.html)
+    assert len(reader.all("script")) == 2
+    assert not reader.all("img")
+    for tag, attributes in reader.elements:
+        assert not [name for name in attributes if name.startswith("on")], tag
+        assert "style" not in attributes, "the policy would drop it"
+        for name in ("href", "src"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("#") or value == "data:,"
+    text = reader.text()
+    assert text.count(HOSTILE) > 5
+    data = data_of(report.html)
+    by_row = dict(zip(report.shown.tolist(), data["link"], strict=True))
+    assert [by_row[i] for i in range(5)] == [""] * 5
+    assert by_row[5] == "https://example.org/x.png"
+    block = reader.code[1]
+    assert not set(block) & set("<>&\u2028\u2029")
+
+
+def test_the_policy_allows_exactly_this_script_and_style() -> None:
+    reader = Reader(page(2, 10).html)
+    (policy,) = [m["content"] for m in reader.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    style, _, script = reader.code
+    for kind, code in (("script", script), ("style", style)):
+        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "fetch(", "XMLHttpRequest", "import("):
+        assert word not in script
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+@pytest.mark.parametrize(
+    ("link", "kept"),
+    [
+        ("https://a.b/c", True),
+        ("img/1.jpg", True),
+        ("../x:y.png", True),
+        ("file:///a.png", True),
+        ("data:image/png;base64,AAAA", True),
+        ("data:image/svg+xml;base64,AAAA", False),
+        ("DATA:text/html,x", False),
+        ("javascript:alert(1)", False),
+        ("jAvAsCrIpT\t:alert(1)", False),
+        ("\x01javascript:alert(1)", False),
+        ("vbscript:x", False),
+        ("", False),
+    ],
+)
+def test_links(link: str, kept: bool) -> None:
+    assert bool(items_module.safe_link(link)) is kept
+
+
+def test_the_same_data_give_the_same_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    first, second = page().html, page().html
+    assert first == second
+    assert "2023-11-14 22:13 UTC" in first
+
+
+def test_provenance_tells_data_apart() -> None:
+    g, counts = make(3, 20)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv")
+    other = counts[300:].copy()
+    other[0] = other[0][::-1]
+    texts = [Reader(cs.report(calibration, g[300:], v, None).html).text() for v in (counts[300:], other)]
+    found = [re.search(r"sha256 of the votes ([0-9a-f]{16})", text) for text in texts]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0][1] != found[1][1]
+    assert f"credalset {cs.__version__}" in texts[0]
+    assert repr(calibration) in texts[0]
+
+
+def test_the_call_is_written_without_folders_and_defaults(tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    report = page(3, 20, path=folder / "out.html", alpha=0.2, groups=["a"] * 20)
+    text = Reader(report.html).text()
+    expected = (
+        "cs.report(source, prediction=<array (20, 3)>, votes=<array (20, 3)>, path='out.html', alpha=0.2, "
+        "groups=<20 values>)"
+    )
+    assert expected in text
+    assert "private" not in report.html
+    assert "credalset report x" in Reader(page(3, 20, command="credalset report x").html).text()
+
+
+def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "new" / "page.html"
+    report = page(3, 20, path=target)
+    assert report.path == target
+    assert target.read_text(encoding="utf-8") == report.html
+    assert repr(report).startswith(f"Report: {target}, ")
+
+    def broken(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", broken)
+    with pytest.raises(OSError, match="disk full"):
+        page(3, 20, path=target, title="other")
+    assert target.read_text(encoding="utf-8") == report.html
+    assert [p.name for p in target.parent.iterdir()] == ["page.html"]
+
+
+def test_without_the_template_engine_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    page_module._template.cache_clear()
+    with pytest.raises(cs.MissingExtraError, match="jinja2"):
+        page(3, 20)
+
+
+def test_no_drawing_library_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ["matplotlib", *sys.modules]:
+        if name.split(".")[0] == "matplotlib" or name.startswith("credalset.plotting"):
+            monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(vars(cs), "plotting", raising=False)
+    assert 'class="set"' in page(3, 20).html
+
+
+def test_the_example_is_worth_looking_at() -> None:
+    report = example_report(None)
+    assert report.verdict.status == "valid"
+    assert all(count >= 5 for count in report.queue.counts().values())
+    assert len(report.html.encode()) < 400_000
+
+
+def test_texts_go_by_name_and_tables_by_their_suffix(tmp_path: Path) -> None:
+    """A series of texts in another order went to the wrong items, and .csv held Parquet."""
+    prediction, counts = make(n=120)
+    names = [f"m{i}" for i in range(60)]
+    calibration = cs.conformalize(prediction[:60], counts[:60], "tv")
+    frame = pd.DataFrame(prediction[60:120], index=names)
+    texts = pd.Series([f"text of {name}" for name in names], index=names).sample(frac=1.0, random_state=0)
+    table = tmp_path / "all.parquet"
+    cs.report(calibration, frame, counts[60:120], path=None, texts=texts, table=table)
+    rows = pd.read_parquet(table)
+    assert (rows["text"] == "text of " + rows["item"]).all()
+    with pytest.raises(ValueError, match="texts"):
+        cs.report(calibration, frame, counts[60:120], path=None, texts=texts.rename(index={"m0": "other"}))
+
+
+def test_slices_are_called_as_the_series_of_groups_is() -> None:
+    pandas = pytest.importorskip("pandas")
+    data = cs.datasets.make_synthetic(300, random_state=0)
+    made = cs.conformalize(data.distributions[:150], data.counts[:150], "tv")
+    channel = pandas.Series(["web", "mail"] * 75, name="channel")
+    page = cs.report(made, data.distributions[150:], data.counts[150:], None, groups=channel)
+    assert "<caption>By channel</caption>" in page.html
+    plain = cs.report(made, data.distributions[150:], data.counts[150:], None, groups=channel.tolist())
+    assert "<caption>By group</caption>" in plain.html
+
+
+# --- verdicts that cannot mislead ---
+
+
+def named(n: int = 300) -> tuple[pd.DataFrame, pd.DataFrame]:
+    g, counts = make(3, n - 300)
+    names = [f"m{i}" for i in range(n)]
+    return pd.DataFrame(g[:n], names), pd.DataFrame(counts[:n], names)
+
+
+def test_items_of_the_calibration_test_nothing_and_are_not_green() -> None:
+    """The page used to say that the promise was kept."""
+    prediction, votes = named(500)
+    calibration = cs.conformalize(prediction[:300], votes[:300], "tv")
+    with pytest.warns(cs.CredalSetWarning, match="used for calibration"):
+        report = cs.report(calibration, prediction[250:], votes[250:], None)
+    assert report.verdict.status == "not tested"
+    assert "Not tested: these items were used for calibration (50 of 250)" in Reader(report.html).text()
+    assert 'class="verdict untested"' in report.html
+    assert 'class="verdict good"' in cs.report(calibration, prediction[300:], votes[300:], None).html
+
+
+def test_sets_that_leave_everything_open_are_headed_so_and_lead_to_the_guide() -> None:
+    g, counts = make(3, 200)
+    g = np.tile(g.mean(axis=0), (500, 1))
+    report = cs.report(cs.conformalize(g[:300], counts[:300], "kl"), g[300:], counts[300:], None)
+    assert report.verdict.informative is False
+    text = Reader(report.html).text()
+    assert "leave nearly every label open" in text
+    assert "too-large.md" in text
+    assert 'href="#too-large"' in report.html
+    assert 'class="verdict warn"' in report.html
+    assert 'id="too-large"' not in page().html
+
+
+def test_votes_in_hand_are_shown_and_test_nothing() -> None:
+    g, counts = make(3, 50)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv")
+    few = np.random.default_rng(0).multinomial(3, [0.5, 0.3, 0.2], 50)
+    few[0] = 0
+    sets = calibration.predict_set(g[300:], 0.1)
+    alone = cs.report(sets, path=None, in_hand=few, alpha=0.1)
+    assert (alone.verdict.status, alone.verdict.observed.n) == ("not tested", 0)
+    data = data_of(alone.html)
+    expected = np.where(few.sum(axis=1, keepdims=True) > 0, few, -1)
+    np.testing.assert_array_equal(np.array(data["votes"]).reshape(-1, 3), expected[alone.shown])
+    assert "share of votes in hand" in Reader(alone.html).text()
+    both = cs.report(sets, votes=counts[300:], path=None, in_hand=few)
+    assert both.verdict.observed == cs.metrics.coverage(sets, counts[300:])
+    assert data_of(both.html)["votes"] == data["votes"]
+
+
+def test_sets_are_predicted_once_per_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    predict_set = cs.Calibration.predict_set
+
+    def counting(self: Any, *args: Any, alpha: float = 0.1, **options: Any) -> Any:
+        asked.append(alpha)
+        return predict_set(self, *args, alpha=alpha, **options)
+
+    monkeypatch.setattr(cs.Calibration, "predict_set", counting)
+    page(3, 100)
+    assert len(asked) == len(set(asked)) <= 12
+
+
+def test_very_long_names_do_not_outgrow_the_page() -> None:
+    n, long = 40, "x" * 300_000
+    g, counts = make(3, n)
+    calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=[f"{i}{long}" for i in range(3)])
+    report = cs.report(
+        calibration, g[300:], counts[300:], None, items=[f"{i}{long}" for i in range(n)], texts=[long] * n,
+        groups=[f"{i % 3}{long}" for i in range(n)], slices={long: [long] * n}, title=long, command=long,
+        images=["https://example.org/" + long] * n,
+    )  # fmt: skip
+    assert len(report.html.encode()) < 500_000
+    assert len(report.shown) == n

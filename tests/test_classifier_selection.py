@@ -1,0 +1,190 @@
+"""scikit-learn's model selection on label distributions and counts, and several scores on one model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import credalset as cs
+from credalset import ConformalCredalClassifier, SoftLabelClassifier, metrics
+
+DATA = cs.datasets.make_synthetic(300, n_classes=3, n_votes=20, random_state=0)
+X, COUNTS = DATA.X, DATA.counts
+SHARES = COUNTS / 20
+GRID = [1e-6, 1.0]
+
+
+def soft_cross_entropy(p: np.ndarray, y: np.ndarray) -> float:
+    return float(-(y * np.log(p)).sum(axis=1).mean())
+
+
+# --- score ---
+
+
+@pytest.mark.parametrize("make", [ConformalCredalClassifier, SoftLabelClassifier])
+def test_score_is_minus_the_soft_cross_entropy(make: Any) -> None:
+    model = make(LogisticRegression()).fit(X[:200], COUNTS[:200])
+    expected = -soft_cross_entropy(model.predict_proba(X[200:]), SHARES[200:])
+    for Y in (COUNTS[200:], SHARES[200:], cs.Annotations.from_counts(COUNTS[200:])):
+        assert model.score(X[200:], Y) == pytest.approx(expected, rel=1e-12)
+    weights = np.arange(1.0, 101.0)
+    own = -(SHARES[200:] * np.log(model.predict_proba(X[200:]))).sum(axis=1)
+    assert model.score(X[200:], COUNTS[200:], weights) == pytest.approx(-np.average(own, weights=weights), rel=1e-12)
+
+
+def test_score_goes_by_names() -> None:
+    frame = pd.DataFrame(COUNTS, columns=["no", "maybe", "yes"])
+    model = ConformalCredalClassifier(LogisticRegression()).fit(X, frame)
+    assert model.score(X, frame[["yes", "no", "maybe"]]) == pytest.approx(model.score(X, frame), rel=1e-12)
+    assert model.score(X, frame) == pytest.approx(model.score(X, COUNTS), rel=1e-12)
+
+
+def test_score_of_hard_labels_is_the_log_loss() -> None:
+    labels = np.array(["a", "b", "c"])[COUNTS.argmax(axis=1)]
+    model = ConformalCredalClassifier(LogisticRegression()).fit(X, labels)
+    assert model.score(X, labels) == pytest.approx(-log_loss(labels, model.predict_proba(X)), rel=1e-12)
+
+
+def test_probabilities_of_zero_cost_much_but_not_everything() -> None:
+    loss = metrics.soft_log_loss([[1.0, 0.0], [1.0, 0.0]], [[0, 1], [1, 0]])
+    assert loss == pytest.approx(-0.5 * np.log(np.finfo(float).eps), rel=1e-12)
+
+
+# --- searches ---
+
+
+@pytest.mark.parametrize(
+    ("make", "Y"),
+    [
+        (SoftLabelClassifier, COUNTS),
+        (SoftLabelClassifier, SHARES),
+        (ConformalCredalClassifier, COUNTS),
+        (ConformalCredalClassifier, pd.DataFrame(COUNTS, columns=["a", "b", "c"])),
+    ],
+    ids=["n", "share", "sets, n", "sets, frame"],
+)
+def test_cross_val_score_and_searches_on_counts(make: Any, Y: Any) -> None:
+    scores = cross_val_score(make(LogisticRegression()), X, Y, cv=3)
+    assert np.isfinite(scores).all()
+    assert (scores > -1.1).all()
+    name = "base__C" if make is SoftLabelClassifier else "estimator__C"
+    search = GridSearchCV(make(LogisticRegression()), {name: GRID}, cv=3).fit(X, Y)
+    assert search.best_params_ == {name: 1.0}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    "scorer", [metrics.soft_log_loss, metrics.soft_brier, metrics.WidthScorer(0.2, "kl")], ids=repr
+)
+def test_scorers_select_the_better_model(scorer: Any) -> None:
+    search = GridSearchCV(SoftLabelClassifier(LogisticRegression()), {"base__C": GRID}, scoring=scorer, cv=3)
+    search.fit(X, COUNTS)
+    assert search.best_params_ == {"base__C": 1.0}
+    results = search.cv_results_["mean_test_score"]
+    assert np.isfinite(results).all()
+    assert (results < 0).all(), "losses with their sign changed"
+    inside = ConformalCredalClassifier(LogisticRegression(), "kl")
+    assert np.isfinite(cross_val_score(inside, X, COUNTS, scoring=scorer, cv=3)).all()
+
+
+def test_losses_of_predictions_come_with_intervals() -> None:
+    p = SoftLabelClassifier().fit(X, COUNTS).predict_proba(X)
+    loss = metrics.soft_log_loss(p, COUNTS)
+    assert loss == pytest.approx(soft_cross_entropy(p, SHARES), rel=1e-12)
+    assert loss.low < loss < loss.high
+    assert metrics.soft_brier(p, SHARES) == pytest.approx(((p - SHARES) ** 2).sum(axis=1).mean(), rel=1e-12)
+    named = pd.DataFrame(p, columns=["a", "b", "c"])
+    other = pd.DataFrame(COUNTS, columns=["a", "b", "c"])[["c", "a", "b"]]
+    assert metrics.soft_log_loss(named, other) == pytest.approx(loss, rel=1e-12)
+    with pytest.raises(ValueError, match="Y has 299 rows"):
+        metrics.soft_log_loss(p, COUNTS[1:])
+    assert repr(metrics.soft_brier) == "credalset.metrics.soft_brier"
+
+
+def test_the_width_scorer_measures_calibrated_sets() -> None:
+    model = SoftLabelClassifier().fit(X[:150], COUNTS[:150])
+    p = model.predict_proba(X[150:])
+    expected = metrics.mean_width(cs.conformalize(p, COUNTS[150:], "kl").predict_set(p, 0.2))
+    assert metrics.WidthScorer(0.2, "kl")(model, X[150:], COUNTS[150:]) == pytest.approx(-expected, rel=1e-12)
+    whole = ConformalCredalClassifier(SoftLabelClassifier(), "kl").fit(X[:150], COUNTS[:150])
+    assert metrics.WidthScorer(0.2)(whole, X[150:], COUNTS[150:]) == pytest.approx(-expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["grid", "random", "pipeline"])
+def test_a_search_as_the_inner_estimator(kind: str) -> None:
+    soft = SoftLabelClassifier(LogisticRegression())
+    search = {
+        "grid": GridSearchCV(soft, {"base__C": GRID}, cv=3),
+        "random": RandomizedSearchCV(soft, {"base__C": GRID}, n_iter=2, cv=3, random_state=0),
+        "pipeline": GridSearchCV(make_pipeline(StandardScaler(), soft), {"softlabelclassifier__base__C": GRID}, cv=3),
+    }[kind]
+    clf = ConformalCredalClassifier(search, "kl").fit(X[:200], COUNTS[:200]).conformalize(X[200:], COUNTS[200:])
+    assert list(clf.estimator_.best_params_.values()) == [1.0]
+    assert clf.predict_set(X[:5], alpha=0.2).contains(SHARES[:5]).shape == (5,)
+    assert not hasattr(search, "best_params_"), "the search that was given stays as it is"
+
+
+def test_a_search_that_would_have_rows_of_one_item_in_two_folds_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"GridSearchCV\(SoftLabelClassifier"):
+        ConformalCredalClassifier(GridSearchCV(LogisticRegression(), {"C": GRID})).fit(X, COUNTS)
+
+
+# --- compare ---
+
+
+@pytest.fixture(scope="module")
+def fitted() -> ConformalCredalClassifier:
+    return ConformalCredalClassifier(LogisticRegression()).fit(X[:100], COUNTS[:100])
+
+
+def test_compare_gives_a_row_per_score_and_level(fitted: ConformalCredalClassifier) -> None:
+    rows = fitted.compare(X[100:], COUNTS[100:], ["tv", "kl", "inner"], alpha=[0.1, 0.2])
+    assert [(row["score"], row["alpha"]) for row in rows] == [
+        (score, alpha) for score in ("tv", "kl", "inner") for alpha in (0.1, 0.2)
+    ]
+    assert {row["n"] for row in rows} == {100}
+    assert len(pd.DataFrame(rows)) == 6
+    assert not hasattr(fitted, "calibration_"), "the classifier stays as it is"
+    again = fitted.compare(X[100:], COUNTS[100:], ["tv", "kl", "inner"], alpha=[0.1, 0.2])
+    assert again == rows, "the split is the same every time"
+
+
+def test_compare_calibrates_and_measures_on_different_items(fitted: ConformalCredalClassifier) -> None:
+    row = fitted.compare(X[100:], COUNTS[100:], ["kl"], alpha=0.2, calibration_size=150)[0]
+    order = np.random.default_rng(0).permutation(200)
+    calib, test = np.sort(order[:150]), np.sort(order[150:])
+    twin = ConformalCredalClassifier(fitted.estimator_, "kl")
+    twin.conformalize(X[100:][calib], COUNTS[100:][calib])
+    expected = twin.evaluate(X[100:][test], COUNTS[100:][test], alpha=0.2)[0]
+    assert row == expected
+
+
+def test_scores_of_one_name_are_told_apart(fitted: ConformalCredalClassifier) -> None:
+    scores = [cs.scores.Normalized("tv"), cs.scores.Normalized("kl")]
+    rows = fitted.compare(X[100:], COUNTS[100:], scores, alpha=0.2)
+    assert [row["score"] for row in rows] == [repr(score) for score in scores]
+
+
+def test_compare_refuses_what_it_cannot_use(fitted: ConformalCredalClassifier) -> None:
+    with pytest.raises(TypeError, match=r"scores must be a list of scores, but is 'tv'. Write \['tv'\]"):
+        fitted.compare(X, COUNTS, "tv")
+    with pytest.raises(ValueError, match="calibration_size 300"):
+        fitted.compare(X, COUNTS, ["tv"], calibration_size=300)
+    with pytest.raises(TypeError, match="needs an estimator with predict_concentration"):
+        fitted.compare(X, COUNTS, ["tv", "so"])
+    with pytest.raises(NotFittedError, match="has no fitted estimator"):
+        ConformalCredalClassifier(LogisticRegression()).compare(X, COUNTS, ["tv"])
+    crossed = ConformalCredalClassifier(LogisticRegression()).cross_conformalize(X, COUNTS, 2, random_state=0)
+    with pytest.raises(NotFittedError, match="compare needs one estimator"):
+        crossed.compare(X, COUNTS, ["tv"])
+    prefit = ConformalCredalClassifier(SoftLabelClassifier().fit(X[:100], COUNTS[:100]))
+    assert len(prefit.compare(X[100:], COUNTS[100:], ["tv"], alpha=0.2)) == 1

@@ -33,7 +33,7 @@ LAYERS = [
     ["_guesses", "_typing", "_version", "exceptions"],
     ["_guessing"],
     ["_files", "_progress", "_text"],
-    ["_predictions", "_logarithm", "_parallel", "_compiled"],
+    ["_predictions", "_parallel"],
     ["_validation"],
     ["_estimate"],
     ["simplex", "annotations", "datasets"],

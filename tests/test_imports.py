@@ -36,7 +36,7 @@ LAYERS = [
     ["_predictions", "_logarithm", "_parallel", "_compiled"],
     ["_validation"],
     ["_estimate"],
-    ["simplex", "annotations", "datasets"],
+    ["simplex", "datasets"],
     ["votes"],
     ["sets"],
     ["scores.base"],

@@ -36,7 +36,7 @@ LAYERS = [
     ["_predictions", "_parallel"],
     ["_validation"],
     ["_estimate"],
-    ["simplex", "annotations", "datasets"],
+    ["simplex", "datasets"],
     ["votes"],
     ["sets"],
     ["scores.base"],

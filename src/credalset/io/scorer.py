@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from credalset._validation import as_probability
 from credalset.exceptions import CredalSetWarning, need, warn
-from credalset.io.columns import Reading, as_texts, choose_columns, has_values, matrix
+from credalset.io.columns import Reading, as_texts, choose_columns, drop_missing, matrix
 from credalset.sets.columns import arrow_columns, check_questions, columns
 
 if TYPE_CHECKING:
@@ -182,13 +182,8 @@ class Scorer:
         """Return the answers for a batch, and how many of its rows were left out as a value is missing."""
         reading = self._reading(batch.schema)
         needed = [*reading.columns, *(name for name in (self.id, self.groups, self.weights) if name is not None)]
-        whole = has_values(batch, needed)
-        if whole is not None:
-            if self.strict:
-                row = int(np.flatnonzero(~whole)[0])
-                raise ValueError(f"a row has no value in one of {needed[:5]} (number {row + 1} of its batch). Fill it.")
-            batch = batch.filter(whole)
-        n_dropped = 0 if whole is None else int((~whole).sum())
+        n_rows = batch.num_rows
+        batch, rows = drop_missing(batch, needed, "the batch", strict=self.strict)
         names = batch.schema.names
         options: dict[str, Any] = {}
         if self.groups is not None:
@@ -197,7 +192,9 @@ class Scorer:
             options["weights"] = matrix(batch, [self.weights])[:, 0]
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
             sets = self._model.predict_set(self._input(batch, reading), alpha=self.alpha, **options)
-        return self._table([batch.column(names.index(name)) for name in self._names(batch.schema)], sets), n_dropped
+        return self._table([batch.column(names.index(name)) for name in self._names(batch.schema)], sets), n_rows - len(
+            rows
+        )
 
     def _names(self, schema: pa.Schema) -> list[str]:
         """Return the columns that are copied: the ids and those to keep."""

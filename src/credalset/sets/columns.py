@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credalset._files import staged, write_file
+from credalset._files import quote_formula, staged, write_file
 from credalset._typing import AnyArray, BoolArray, FloatArray
 from credalset.exceptions import need
 from credalset.sets.results import Uncertainty
@@ -163,7 +163,8 @@ def write_csv(frame: Any, path: str | Path, sep: str = ",", decimal: str = ".", 
     if sep == decimal:
         raise ValueError(f"sep and decimal are both {sep!r}, so that numbers would fall apart. Write sep=';'.")
     texts = {"labels": ["|".join(map(str, labels)) for labels in frame["labels"]]} if "labels" in frame else {}
-    text = frame.assign(**texts).to_csv(index=False, lineterminator="\n", sep=sep, decimal=decimal)
+    safe = frame.assign(**texts).map(lambda cell: quote_formula(cell) if isinstance(cell, str) else cell)
+    text = safe.rename(columns=quote_formula).to_csv(index=False, lineterminator="\n", sep=sep, decimal=decimal)
     write_file(Path(path), text.encode(encoding))
 
 

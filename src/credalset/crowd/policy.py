@@ -123,6 +123,7 @@ class VotingPolicy:
         score: Any = "kl",
         *,
         groups: Any = None,
+        sharpness: float = 1.25,
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
@@ -135,8 +136,8 @@ class VotingPolicy:
         ----------
         predictions, votes, min_votes, random_state
             As in `replay`; items that the crowd was not fitted to.
-        score, groups
-            As in `credalset.conformalize`.
+        score, groups, sharpness
+            As in `DirichletCrowd.conformalize`.
 
         Returns
         -------
@@ -149,8 +150,9 @@ class VotingPolicy:
         rows = replayed.rows
         self.crowd.refuse_fitted(voted[rows])
         keys = None if keys is None else keys[rows]
-        parts = calibrate_panel(get_score(score), self.crowd.law_, voted[rows], [replayed.votes], keys)
-        return CrowdCalibration(self.crowd, parts, (), "panel", len(rows), least, self)
+        sharpness = as_finite(sharpness, "sharpness", minimum=0.0)
+        parts = calibrate_panel(get_score(score), self.crowd.law_, voted[rows], [replayed.votes], keys, sharpness)
+        return CrowdCalibration(self.crowd, parts, (), "panel", len(rows), least, sharpness, self)
 
     def forecast(
         self,
@@ -257,7 +259,7 @@ class VotingPolicy:
 
     def _chance(self, posterior: Posterior, lead: FloatArray, deviation: FloatArray) -> FloatArray:
         """Probability that the lead is reached at max_votes, for a normal lead whose variance shrinks like 1/n."""
-        total, more = posterior.matched().sum(axis=1) + 1.0, self.max_votes - posterior.counts.sum(axis=1)
+        total, more = posterior.strength + 1.0, self.max_votes - posterior.counts.sum(axis=1)
         left = deviation * np.sqrt(total / (total + more))
         scale = np.sqrt(np.maximum(deviation**2 - left**2, 1e-12))
         needed = float(self.lead or 0.0) * left

@@ -140,11 +140,6 @@ def test_the_table_fits_a_screen() -> None:
     assert all(len(line) <= 120 for line in lines)
 
 
-def test_empty_sets_get_a_column() -> None:
-    half_spaces = calibrated("inner").evaluate(DATA.X[TEST], DATA.counts[TEST], [0.1, 0.4])
-    assert "empty" in str(half_spaces).splitlines()[0].split() or not any(row["empty"] for row in half_spaces)
-
-
 def test_what_cannot_be_evaluated() -> None:
     with pytest.raises(TypeError, match="calibration"):
         evaluate(object(), DATA.distributions, DATA.counts)

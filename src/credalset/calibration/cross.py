@@ -11,7 +11,6 @@ import numpy as np
 
 from credalset._parallel import row_blocks
 from credalset._typing import ArrayLike, FloatArray, IntArray, Prediction
-from credalset._validation import Checked, as_numbers
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.levels import conformal_rank
 from credalset.calibration.noise import ROUNDING, BoundedNoise, Guarantee, Noise, Quantile, check_supported
@@ -37,7 +36,7 @@ class CrossCalibration(BaseCalibration):
     each $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in a ball around that centre, and the threshold is the
     ⌈(n + 1)(1 − α)⌉-th smallest of their n radii. If the ball is empty, so is the cross-conformal set.
 
-    The sets contain the label distribution of a new item with a probability of about $1 - 2\alpha$ for certain, see
+    The sets contain the label distribution of a new item with probability at least about $1 - 2\alpha$, see
     `guaranteed_coverage`, and in practice close to $1 - \alpha$.
 
     With weights, folds do not pool: λ belongs to the set if the average over the folds of its weighted p-values,
@@ -125,7 +124,7 @@ class CrossCalibration(BaseCalibration):
         predictions : array of shape (F, N, K)
             What each fold's model predicts for the N new items, in the order of the folds.
         alpha : float
-            Level in (0, 1); see `guaranteed_coverage` for what it promises.
+            Level in (0, 1); see `guaranteed_coverage` for the proven coverage.
         groups : sequence of N keys, optional
             Group of each item, if the calibration has groups.
         weights : array of shape (N,), optional
@@ -136,15 +135,14 @@ class CrossCalibration(BaseCalibration):
 
     def check_models(self, predictions: Any) -> list[Prediction]:
         """Return the valid predictions of each fold's model."""
-        is_list = hasattr(predictions, "__len__") and getattr(predictions, "ndim", 1) > 0
-        blocks = list(predictions) if is_list else []
-        shapes = [b.shape if isinstance(b, Checked) else as_numbers(b, "predictions").shape for b in blocks]
-        if len(blocks) != self.n_folds or len(set(shapes)) > 1 or len(shapes[0]) < 2:
+        blocks = list(predictions) if hasattr(predictions, "__len__") else []
+        models = [self.check(block, name="predictions") for block in blocks] if len(blocks) == self.n_folds else []
+        if len({len(model) for model in models}) != 1:
             raise ValueError(
                 f"predictions must have shape ({self.n_folds}, n_items, {self.n_classes}), one block per fold's model, "
-                f"but has {len(blocks)} blocks of shape {', '.join(map(str, dict.fromkeys(shapes))) or '()'}."
+                f"but has {len(blocks)} blocks, or blocks of different lengths."
             )
-        return [self.check(block, name="predictions") for block in blocks]
+        return models
 
     def _balls(self, predictions: Any, alpha: Fraction, groups: Any, weights: Any) -> tuple[FloatArray, FloatArray]:
         """Return the centre and the threshold of a ball that holds each new item's cross-conformal set."""
@@ -277,7 +275,7 @@ def check_folds(folds: Any, n: int) -> IntArray:
             f"folds must hold one whole number per item ({n}), but is an array of shape {codes.shape} and dtype "
             f"{codes.dtype}."
         )
-    found = np.unique(codes).tolist()  # never as many as the largest number may promise
+    found = np.unique(codes).tolist()
     if len(found) < 2 or found[0] != 0 or found[-1] != len(found) - 1:
         first = ", ".join(map(str, found[:10]))
         raise ValueError(f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds {first}.")

@@ -20,7 +20,7 @@ from credalset.crowd.policy import VotingPolicy
 from credalset.crowd.posterior import Posterior, predict_blocks
 from credalset.scores import Score
 from credalset.sets import CredalSet
-from credalset.votes.names import join_names
+from credalset.votes.names import Names, join_names
 
 DRAWS = 20  # imputed distributions per item
 LARGEST_IMPUTED = 20_000_000  # items × draws × classes
@@ -96,6 +96,27 @@ class CrowdCalibration:
     def score(self) -> Score:
         """The score that was calibrated."""
         return self.calibrations[0].score
+
+    @property
+    def classes(self) -> Names | None:
+        """Names of the classes."""
+        return self.crowd.classes_
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return self.calibrations[0].n_classes
+
+    @property
+    def items(self) -> Names | None:
+        """Names of the calibration items and of those that the crowd was fitted to."""
+        names = [*(self.crowd.items_ or ()), *(self.calibrations[0].items or ())]
+        return tuple(dict.fromkeys(names)) or None
+
+    @property
+    def groups(self) -> Any:
+        """The groups that were calibrated, None without groups."""
+        return self.calibrations[0].groups
 
     @property
     def guarantee(self) -> CrowdGuarantee:

@@ -112,6 +112,7 @@ def evaluate(
     groups: Any = None,
     weights: Any = None,
     volume: bool | None = None,
+    in_hand: Any = None,
 ) -> Evaluation:
     """Evaluate calibrations on labelled items that were used neither for training nor for calibration.
 
@@ -131,6 +132,8 @@ def evaluate(
         serves each of them.
     volume : bool, optional
         Whether to compute mean volumes; by default up to 20 classes, as they take long beyond.
+    in_hand : array of shape (N, K) or Annotations, optional
+        Votes in hand of the test items, for a calibration that predicts from them; ``labels`` are then the other votes.
 
     Returns
     -------
@@ -159,11 +162,10 @@ def evaluate(
         several = Evaluation()
         named = calibration if isinstance(calibration, Mapping) else numbered(calibration)
         for name, one in named.items():
-            several.extend_as(str(name), evaluate(one, prediction, labels, alpha, groups, weights, volume))
+            several.extend_as(str(name), evaluate(one, prediction, labels, alpha, groups, weights, volume, in_hand))
         return several
-    source = Source.read(calibration, prediction, groups, weights)
-    own = source.calibration
-    found = read_labels(labels, items=source.items, classes=own.classes, n_classes=own.n_classes)
+    source = Source.read(calibration, prediction, groups, weights, in_hand)
+    found = read_labels(labels, items=source.items, classes=source.classes)
     used = items_used(calibration, found.items if source.items is None else source.items)
     if source.n != len(found):
         raise ValueError(f"labels has {len(found)} rows, but there are {source.n} predictions. Pass one row per item.")
@@ -234,20 +236,21 @@ def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: st
     keys = source.groups if source.keys is None else source.keys
     if keys is None or np.ndim(keys) != 1:
         return []
-    hits: dict[Any, list[bool]] = {}
-    for key, hit in zip(np.asarray(keys).tolist(), covered.tolist(), strict=True):
-        hits.setdefault(key, []).append(hit)
     rows = []
-    for key in metrics.sorted_if_possible(hits):
-        mine: dict[str, Any] = {"band_low": None, "band_high": None, "verdict": None}
-        if source.calibration.groups is not None:
-            groups = None if source.keys is None else [key] * len(hits[key])
-            verdict = judge(source.calibration, hits[key], row["alpha"], groups=groups, used=used)
+    for key, hits in metrics.by_key(keys, covered).items():
+        verdict, low, high = None, None, None
+        if getattr(source.calibration, "groups", None) is not None:
+            groups = None if source.keys is None else [key] * len(hits)
+            verdict = judge(source.calibration, hits, row["alpha"], groups=groups, used=used)
             low, high = verdict.band or (None, None)
-            mine = {"band_low": low, "band_high": high, "verdict": verdict.status}
-        observed = proportion(sum(hits[key]), len(hits[key]))
-        about = {"score": row["score"], "alpha": row["alpha"], "group": key, "coverage": observed}
-        rows.append(about | mine | {"n": observed.n})
+        about = {
+            "score": row["score"],
+            "alpha": row["alpha"],
+            "group": key,
+            "coverage": proportion(sum(hits), len(hits)),
+        }
+        found = {"band_low": low, "band_high": high, "verdict": None if verdict is None else verdict.status}
+        rows.append(about | found | {"n": len(hits)})
     return rows
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, rel_entr
 
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import sequential_row_sums
@@ -21,7 +21,6 @@ from credalset.scores.dirichlet import entropy, geometry, volume
 from credalset.scores.dirichlet.enclosing import largest_fall
 from credalset.sets.old_set import CredalSet
 from credalset.sets.smallest_peak import capped_peak
-from credalset.simplex import divergence_terms
 
 
 def mode_and_weight(concentration: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -38,7 +37,7 @@ def log_likelihood_drop(concentration: FloatArray, distribution: FloatArray) -> 
     excess = concentration - 1.0
     weight = excess.sum(axis=-1)
     mode = excess / np.where(weight > 0, weight, 1.0)[..., None]
-    drop = divergence_terms(mode, distribution).sum(axis=-1)
+    drop = rel_entr(mode, distribution).sum(axis=-1)
     return np.where(weight > 0, weight * np.maximum(drop, 0.0), 0.0)
 
 

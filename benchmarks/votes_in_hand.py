@@ -302,7 +302,8 @@ def write(n_splits: int, kept: Path) -> list[str]:
         "# Votes in hand: measured",
         "",
         f"Means over {n_splits} random splits with 95 % intervals, alpha = {ALPHA}. Width is half of the sum of upper "
-        "minus lower probabilities, labels the number of E-admissible labels, decided the share of items with at most one. "
+        "minus lower probabilities, labels the number of E-admissible labels, decided the share of items with at most "
+        "one. "
         "Written by `benchmarks/votes_in_hand.py`.",
         "",
     ]

@@ -193,11 +193,11 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
         """Calibrate sets for items that have some votes in hand, one threshold per number of votes.
 
         With ``method="panel"``, h votes of each calibration item are drawn at random, the posterior mean given these
-        (see ``sharpness``) is the prediction, and it is scored against the shares of the votes that were held back. New items with h votes,
-        chosen without looking at the votes, are exchangeable with these: coverage of the recorded distribution of the
-        held-back votes is at least 1 − α, exactly. With ``method="imputed"``, the calibration items have few votes: the
-        crowd's distribution is drawn from the posterior given all votes of an item, and from refits to bootstrap
-        samples. Coverage is then approximately 1 − α if the crowd is a Dirichlet crowd; see `check`.
+        (see ``sharpness``) is the prediction, and it is scored against the shares of the votes that were held back. New
+        items with h votes, chosen without looking at the votes, are exchangeable with these: coverage of the recorded
+        distribution of the held-back votes is at least 1 − α, exactly. With ``method="imputed"``, the calibration items
+        have few votes: the crowd's distribution is drawn from the posterior given all votes of an item, and from refits
+        to bootstrap samples. Coverage is then approximately 1 − α if the crowd is a Dirichlet crowd; see `check`.
 
         Parameters
         ----------

@@ -176,8 +176,7 @@ class CrowdCalibration:
             if len(rows):
                 own = None if keys is None else keys[rows]
                 thresholds[rows] = calibration.predict_set(predicted[rows], alpha, groups=own).threshold
-        items = None if voted.items is None else np.fromiter(voted.items, dtype=object, count=len(voted))
-        return replace(self.score.region(predicted, thresholds), classes=voted.classes, items=items)
+        return replace(self.score.region(predicted, thresholds), classes=voted.classes, items=voted.items)
 
     def save(self, path: str | Path) -> None:
         """Write the calibration to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""

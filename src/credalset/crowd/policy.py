@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
 
+from credalset import metrics
 from credalset._progress import progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int
@@ -207,6 +209,48 @@ class VotingPolicy:
             tuple(np.quantile(costs, ends).tolist()),
         )
 
+    def compare(
+        self,
+        predictions: Any,
+        votes: Any,
+        uniform: Sequence[int] = (0, 1, 2, 3, 5, 10),
+        *,
+        score: Any = "kl",
+        alpha: float = 0.1,
+        random_state: RandomState = 0,
+    ) -> list[dict[str, Any]]:
+        """Compare the policy with the same number of votes for every item: a random half of a panel calibrates both.
+
+        Parameters
+        ----------
+        predictions, votes, score, random_state
+            As in `conformalize`.
+        uniform : sequence of int
+            Numbers of votes for every item, at most ``max_votes``.
+        alpha : float
+            Miscoverage rate in (0, 1).
+
+        Returns
+        -------
+        list of dict
+            Of each policy: its name, mean number of votes, mean width, decided share and coverage on the other half.
+            `credalset.plotting.voting` draws them.
+        """
+        voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
+        half = generator.permutation(np.flatnonzero(voted.n_votes >= self._least(None)))
+        one, two = voted[half[: len(half) // 2]], voted[half[len(half) // 2 :]]
+        policies = {f"{h} votes": replace(self, rule=partial(_has_fewer, h)) for h in uniform} | {"policy": self}
+        rows = []
+        for name, policy in policies.items():
+            calibration = policy.conformalize(one.prediction, one.counts, score, random_state=generator)
+            replay = policy.replay(two.prediction, two.counts, random_state=generator)
+            sets = calibration.predict_set(two.prediction, replay.votes, alpha)
+            measures = {"width": metrics.mean_width(sets), "decided": metrics.decided(sets)}
+            measures["coverage"] = metrics.coverage(sets, replay.shares)
+            row = {"policy": name, "votes": float(replay.n_votes.mean())}
+            rows.append(row | {measure: float(value) for measure, value in measures.items()})
+        return rows
+
     def save(self, path: str | Path) -> None:
         """Write the policy to a folder; read it with `credalset.load`. A policy with a rule of its own is refused."""
         from credalset.io.store import save
@@ -305,6 +349,10 @@ class VotingPolicy:
             active = active[self._ask(prediction[active], votes[active])]
             votes[active, next_vote(active)] += 1
         return votes
+
+
+def _has_fewer(n_votes: int, predictions: FloatArray, votes: FloatArray) -> BoolArray:
+    return np.asarray(votes.sum(axis=1) < n_votes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,3 +168,14 @@ def test_folders_of_parquet_and_resuming(files: Path, run: Run) -> None:
     run("predict", "made", "test.parquet", "-o", "sets/")
     run("predict", "made", "test.parquet", "-o", "sets/", "--resume")
     assert len(pd.read_parquet(next(Path("sets").glob("*.parquet")))) == N
+
+
+def test_the_demo(run: Run) -> None:
+    done = run("demo", "--n-items", 600)
+    assert "one label left" in done.out
+    assert Path("demo-output/report.html").exists()
+    run("demo", "--n-items", 600)  # may be run again
+    Path("other").mkdir()
+    Path("other/mine.txt").write_text("precious")
+    run("demo", "--out", "other", code=2)
+    assert [path.name for path in Path("other").iterdir()] == ["mine.txt"]

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from credalset.sets.max_min import max_min
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize
 
 from credalset.scores import Brier, Normalized
 from credalset.sets import generic
 from credalset.sets.credal_set import CredalSet
-from credalset.sets.max_min import max_min
 from credalset.sets.rays import estimate_log_volume
 from credalset.simplex import entropy_of_valid
 

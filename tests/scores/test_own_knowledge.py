@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
+from credalset.scores.confidence import REGIONS, largest_score
 
 import credalset as cs
 from credalset.scores import InnerProduct, KullbackLeibler, Score, TotalVariation, Wasserstein
-from credalset.scores.confidence import REGIONS, largest_score
 from tests.conftest import SCORES, random_predictions
 
 RNG = np.random.default_rng(0)

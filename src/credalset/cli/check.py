@@ -10,6 +10,7 @@ from credalset.cli.shared import (
     Groups,
     HeldOut,
     Id,
+    InHand,
     Json,
     Logits,
     Model,
@@ -33,6 +34,7 @@ def check(
     predictions: HeldOut,
     votes: VotesFile,
     alpha: Alphas = "0.1",
+    in_hand: InHand = None,
     groups: Groups = None,
     weights: Weights = None,
     id: Id = None,
@@ -48,7 +50,7 @@ def check(
     """
     model = load_model(calibration, trusted)
     reading = Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict)
-    pair = read_pair(reading, votes, model)
+    pair = read_pair(reading, votes, model, in_hand=in_hand)
     result = evaluate(model, pair.inputs, pair.votes, split_numbers(alpha, "alpha"), **pair.extra)
     if as_json:
         print_json("check", passed=result.passed, rows=list(result), groups=list(result.groups))

@@ -21,7 +21,8 @@ from credalset.io.tables import table_writer
 
 PARTS = ("train", "panel", "new")
 FEW, MANY = 5, 30  # votes per message for training, and on the panel
-IN_HAND = (0, 1, 2, 3, 5)
+IN_HAND = (0, 1, 2, 3, 5, 10)
+ENDS = (0.08, 0.5, 1.0)  # shares of the messages at which the parts end
 MARK = ".credalset-demo"  # a folder with this file in it may be written again
 OWN_FILES = """\
 credalset import export.json -o votes.parquet              # any annotation tool
@@ -48,7 +49,7 @@ def demo(
             f"{data.texts[3]}\n  ({', '.join(f'{n} {c}' for n, c in zip(data.counts[3], data.classes, strict=True))})"
         )
         say.print(f"{n_items} invented messages to a shop, and what annotators call them:\n\n  {example}\n")
-        say.print(f"A third trains a model ({FEW} votes each), a third is a panel ({MANY} votes each), a third is new.")
+        say.print(f"A few train a model ({FEW} votes each), some are a panel ({MANY} votes each), half are new.")
         say.print(f"$ cd {shlex.quote(str(out))}", style="cyan")
         _go(say)
         _show_item(say, data)
@@ -66,7 +67,7 @@ def _go(say: Console) -> None:
     keep = ("--ask", "prediction", "--keep", "text,channel")
     _run(say, "predict", "model", "new.csv", "-o", "new-predicted.csv", *keep)
 
-    _heading(say, "2. Calibrate", "on the panel, for messages that have 0 to 5 votes already.")
+    _heading(say, "2. Calibrate", "on the panel, for messages that have 0 to 10 votes already.")
     numbers = ",".join(map(str, IN_HAND))
     _run(say, "calibrate", "panel-predicted.csv", "panel-votes.csv", "-o", "calibration", "--in-hand", numbers)
 
@@ -142,11 +143,12 @@ def _compare(say: Console, data: Messages) -> None:
     import credalset as cs
 
     loaded: Any = cs.load("calibration")
-    predicted = pd.read_csv("new-predicted.csv", index_col="task")
-    predictions = predicted[[f"prediction_{c}" for c in data.classes]].set_axis(list(data.classes), axis=1)
-    panel = pd.read_csv("panel-predicted.csv", index_col="task")
-    panel = panel[[f"prediction_{c}" for c in data.classes]].set_axis(list(data.classes), axis=1)
-    counts = pd.DataFrame(data.counts, index=data.items, columns=list(data.classes))
+    classes = list(loaded.classes)
+    panel, predictions = (
+        pd.read_csv(name, index_col="task")[[f"prediction_{c}" for c in classes]].set_axis(classes, axis=1)
+        for name in ("panel-predicted.csv", "new-predicted.csv")
+    )
+    counts = pd.DataFrame(data.counts, index=data.items, columns=list(data.classes))[classes]
     fitted = set(loaded.crowd.items_ or ())
     rest = [item for item in panel.index if item not in fitted]
     policy = cs.VotingPolicy(loaded.crowd, lead=2.0, max_votes=15)
@@ -189,16 +191,16 @@ def _clear(out: Path) -> None:
 
 def _write_files(data: Messages) -> None:
     """Write messages and votes of the three parts into the current folder."""
-    third = len(data) // 3
-    for i, part in enumerate(PARTS):
-        rows = slice(i * third, (i + 1) * third)
+    ends = [0, *(round(share * len(data)) for share in ENDS)]
+    for part, start, stop in zip(PARTS, ends, ends[1:], strict=False):
+        rows = slice(start, stop)
         columns = {"task": data.items[rows], "text": data.texts[rows]}
         _write(f"{part}.csv", columns if part == "train" else {**columns, "channel": data.channels[rows].tolist()})
         names = {"train": {"train-votes.csv": (0, FEW)}, "panel": {"panel-votes.csv": (0, MANY)}}
         votes = names.get(part, {"so-far.csv": (0, 3), "later-votes.csv": (3, MANY)})
-        for name, (start, stop) in votes.items():
-            labels, workers = data.labels[rows, start:stop], data.workers[rows, start:stop]
-            tasks = np.repeat(np.array(data.items[rows]), stop - start)
+        for name, (first, last) in votes.items():
+            labels, workers = data.labels[rows, first:last], data.workers[rows, first:last]
+            tasks = np.repeat(np.array(data.items[rows]), last - first)
             _write(name, {"task": tasks.tolist(), "worker": workers.ravel().tolist(), "label": labels.ravel().tolist()})
 
 

@@ -12,6 +12,7 @@ from credalset.cli.shared import (
     Groups,
     HeldOut,
     Id,
+    InHand,
     Logits,
     Model,
     Overwrite,
@@ -38,6 +39,7 @@ def report(
     alpha: Alpha = 0.1,
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     texts: Annotated[str | None, typer.Option(help="Column with the text of each item, to show it.")] = None,
+    in_hand: InHand = None,
     groups: Groups = None,
     weights: Weights = None,
     id: Id = None,
@@ -51,7 +53,7 @@ def report(
     check_output(out, overwrite)
     model = load_model(calibration, trusted)
     extra = {"groups": groups, "weights": weights, "texts": texts}
-    pair = read_pair(Reading(predictions, id, columns, extra, logits, strict), votes, model)
+    pair = read_pair(Reading(predictions, id, columns, extra, logits, strict), votes, model, in_hand=in_hand)
     made = write_report(
         model,
         pair.inputs,

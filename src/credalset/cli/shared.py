@@ -34,6 +34,7 @@ Logits = Annotated[bool, typer.Option("--logits", help="Predictions are logits: 
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse rows with empty cells instead of dropping them.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there already.")]
 Trusted = Annotated[str | None, typer.Option(help="Types that loading a model may build, by full name.")]
+InHand = Annotated[str | None, typer.Option(help="Votes in hand, which VOTES must not hold: a long table.")]
 Alpha = Annotated[float, typer.Option(help="Miscoverage rate: 0.1 asks for 90 % coverage.")]
 Alphas = Annotated[str, typer.Option("--alpha", help="Miscoverage rates, separated by commas.")]
 Seed = Annotated[int, typer.Option("--random-state", min=0, help="Seed.")]
@@ -151,17 +152,19 @@ class Pair:
 
 
 def read_pair(
-    reading: Reading, votes: str, model: Any = None, *, features: bool = False, keep_unvoted: bool = False
+    reading: Reading, votes: str, model: Any = None, *, features: bool = False, in_hand: str | None = None
 ) -> Pair:
     """Read predictions and votes and match them by name; say what was left out."""
     by_class = is_calibration(model) if model is not None else not features
     found = Annotations.read(votes)
-    matched = match(reading.items(model, features=features), found, by_class=by_class, keep_unvoted=keep_unvoted)
+    matched = match(reading.items(model, features=features), found, by_class=by_class)
     for sentence in matched.notes:
         note(sentence)
     table, extra = matched.table, dict[str, Any](matched.table.extra)
     if "groups" in extra and model is not None:
         extra["groups"] = np.array(as_calibrated(extra["groups"], calibration_of(model)), dtype=object)
+    if in_hand is not None:
+        extra["in_hand"] = Annotations.read(in_hand).align(table.items)
     return Pair(table.features(), matched.votes, table.items, extra)
 
 

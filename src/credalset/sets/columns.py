@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credalset._files import staged, write_file
+from credalset._files import quote_formula, staged, write_file
 from credalset._typing import AnyArray, BoolArray, FloatArray
 from credalset.exceptions import need
 from credalset.sets.results import Uncertainty
@@ -163,7 +164,10 @@ def write_csv(frame: Any, path: str | Path, sep: str = ",", decimal: str = ".", 
     if sep == decimal:
         raise ValueError(f"sep and decimal are both {sep!r}, so that numbers would fall apart. Write sep=';'.")
     texts = {"labels": ["|".join(map(str, labels)) for labels in frame["labels"]]} if "labels" in frame else {}
-    text = frame.assign(**texts).to_csv(index=False, lineterminator="\n", sep=sep, decimal=decimal)
+    safe = frame.assign(**texts).map(lambda cell: quote_formula(cell) if isinstance(cell, str) else cell)
+    quoting = csv.QUOTE_NONNUMERIC if safe.map(lambda cell: "\r" in str(cell)).any(axis=None) else csv.QUOTE_MINIMAL
+    named = safe.rename(columns=quote_formula)
+    text = named.to_csv(index=False, lineterminator="\n", sep=sep, decimal=decimal, quoting=quoting)
     write_file(Path(path), text.encode(encoding))
 
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from credalset._typing import FloatArray, RandomState
-from credalset._validation import as_generator, as_positive_int, check_choice
+from credalset._validation import as_finite, as_generator, as_positive_int, check_choice
 from credalset.crowd.fitting import fit_law, largest_fit
 from credalset.crowd.inputs import Voted, draw_votes, item_keys, read_voted
 from credalset.crowd.law import CrowdLaw
@@ -186,17 +186,18 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
         in_hand: Any = (0, 1, 2, 3, 5),
         method: str | None = None,
         groups: Any = None,
+        sharpness: float = 1.25,
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
         """Calibrate sets for items that have some votes in hand, one threshold per number of votes.
 
-        With ``method="panel"``, h votes of each calibration item are drawn at random, the posterior mean given these is
-        the prediction, and it is scored against the shares of the votes that were held back. New items with h votes,
-        chosen without looking at the votes, are exchangeable with these: coverage of the recorded distribution of the
-        held-back votes is at least 1 − α, exactly. With ``method="imputed"``, the calibration items have few votes: the
-        crowd's distribution is drawn from the posterior given all votes of an item, and from refits to bootstrap
-        samples. Coverage is then approximately 1 − α if the crowd is a Dirichlet crowd; see `check`.
+        With ``method="panel"``, h votes of each calibration item are drawn at random, the posterior mean given these
+        (see ``sharpness``) is the prediction, and it is scored against the shares of the votes that were held back. New
+        items with h votes, chosen without looking at the votes, are exchangeable with these: coverage of the recorded
+        distribution of the held-back votes is at least 1 − α, exactly. With ``method="imputed"``, the calibration items
+        have few votes: the crowd's distribution is drawn from the posterior given all votes of an item, and from refits
+        to bootstrap samples. Coverage is then approximately 1 − α if the crowd is a Dirichlet crowd; see `check`.
 
         Parameters
         ----------
@@ -210,6 +211,9 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
             By default ``"panel"`` if at least 100 items have ``min_votes`` votes, else ``"imputed"`` with a warning.
         groups : sequence of n keys, optional
             Hold the coverage within each group, as in `credalset.conformalize`.
+        sharpness : float
+            Sets are centred at this power of the posterior mean, normalised. A centre nearer to the mode than the mean
+            makes sets narrower and more decided; coverage holds for any number that does not depend on these items.
         min_votes : int, optional
             Number of votes that an item of the panel has at least, by default 2 · max(in_hand) + 10. Items with fewer
             are left out, and coverage is for items that will have as many.
@@ -224,6 +228,7 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
 
         voted, chosen, numbers = self.read(predictions, votes), get_score(score), _as_numbers(in_hand)
         check_choice(method, "method", (None, "panel", "imputed"))
+        sharpness = as_finite(sharpness, "sharpness", minimum=0.0)
         keys, generator = item_keys(groups, voted), as_generator(random_state)
         least = 2 * numbers[-1] + 10 if min_votes is None else as_positive_int(min_votes, "min_votes")
         least = max(least, numbers[-1] + 1)
@@ -245,10 +250,11 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
         if is_panel:
             self.refuse_fitted(voted)
             drawn = draw_votes(voted.counts, numbers, generator)
-            parts = calibrate_panel(chosen, self.law_, voted, [drawn[h] for h in numbers], keys)
-            return CrowdCalibration(copy.copy(self), parts, numbers, "panel", len(rows), least)
-        parts = calibrate_imputed(chosen, self.law_, voted, numbers, keys, generator)
-        return CrowdCalibration(copy.copy(self), parts, numbers, "imputed", len(rows), least)
+            parts = calibrate_panel(chosen, self.law_, voted, [drawn[h] for h in numbers], keys, sharpness)
+        else:
+            parts = calibrate_imputed(chosen, self.law_, voted, numbers, keys, sharpness, generator)
+        how: Any = "panel" if is_panel else "imputed"
+        return CrowdCalibration(copy.copy(self), parts, numbers, how, len(rows), least, sharpness)
 
     def read(self, predictions: Any, votes: Any) -> Voted:
         """Return valid predictions and votes over the classes of the crowd."""

@@ -71,6 +71,8 @@ class CrowdCalibration:
         How the labels of the calibration items were obtained.
     n_items, min_votes : int
         Number of calibration items, and of votes that each of them has at least.
+    sharpness : float
+        Power of the posterior mean at which sets are centred.
     policy : VotingPolicy or None
         The policy that was calibrated as a whole.
     """
@@ -81,6 +83,7 @@ class CrowdCalibration:
     method: Literal["panel", "imputed"]
     n_items: int
     min_votes: int
+    sharpness: float
     policy: VotingPolicy | None = None
 
     def __post_init__(self) -> None:
@@ -167,13 +170,13 @@ class CrowdCalibration:
         else:
             self.policy.refuse_unfinished(voted)
             parts = [np.arange(len(voted))]
-        predicted = predict_blocks(self.crowd.law_, voted.prediction, voted.counts, self.score.order)
+        law, order = self.crowd.law_, self.score.order
+        predicted = predict_blocks(law, voted.prediction, voted.counts, order, self.sharpness)
         for rows, calibration in zip(parts, self.calibrations, strict=True):
             if len(rows):
                 own = None if keys is None else keys[rows]
                 thresholds[rows] = calibration.predict_set(predicted[rows], alpha, groups=own).threshold
-        items = None if voted.items is None else np.fromiter(voted.items, dtype=object, count=len(voted))
-        return replace(self.score.region(predicted, thresholds), classes=voted.classes, items=items)
+        return replace(self.score.region(predicted, thresholds), classes=voted.classes, items=voted.items)
 
     def save(self, path: str | Path) -> None:
         """Write the calibration to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
@@ -198,13 +201,12 @@ class CrowdCalibration:
 
 
 def calibrate_panel(
-    score: Score, law: CrowdLaw, voted: Voted, in_hand: Sequence[FloatArray], keys: AnyArray | None
+    score: Score, law: CrowdLaw, voted: Voted, hands: Sequence[FloatArray], keys: AnyArray | None, sharpness: float
 ) -> tuple[Calibration, ...]:
     """Calibrate predictions from votes in hand against the votes that were held back, for each choice of votes."""
-    return tuple(
-        conformalize(predict_blocks(law, voted.prediction, h, score.order), voted.counts - h, score, groups=keys)
-        for h in in_hand
-    )
+    predicted = [predict_blocks(law, voted.prediction, hand, score.order, sharpness) for hand in hands]
+    pairs = zip(predicted, hands, strict=True)
+    return tuple(conformalize(each, voted.counts - hand, score, groups=keys) for each, hand in pairs)
 
 
 def calibrate_imputed(
@@ -213,19 +215,18 @@ def calibrate_imputed(
     voted: Voted,
     in_hand: tuple[int, ...],
     keys: AnyArray | None,
+    sharpness: float,
     generator: np.random.Generator,
 ) -> tuple[Calibration, ...]:
     """Calibrate predictions from votes in hand against distributions drawn from posteriors given all votes."""
     n_draws = int(np.clip(LARGEST_IMPUTED // voted.prediction.size, 1, DRAWS))
     laws = bootstrap_laws(law, voted.prediction, voted.counts, generator)
-    draws = [
-        Posterior.given(laws[draw % len(laws)], voted.prediction, voted.counts).sample(1, generator)
-        for draw in range(n_draws)
-    ]
+    chosen = [laws[draw % len(laws)] for draw in range(n_draws)]
+    draws = [Posterior.given(each, voted.prediction, voted.counts).sample(1, generator) for each in chosen]
     truth, drawn, found = np.concatenate(draws, axis=1), draw_votes(voted.counts, in_hand, generator), []
     for h in in_hand:
         rows = np.flatnonzero(voted.n_votes >= h)
-        predicted = predict_blocks(law, voted.prediction[rows], drawn[h][rows], score.order)
+        predicted = predict_blocks(law, voted.prediction[rows], drawn[h][rows], score.order, sharpness)
         own = None if keys is None else np.repeat(keys[rows], n_draws)
         labels = truth[rows].reshape(-1, truth.shape[2])
         found.append(conformalize(np.repeat(predicted, n_draws, axis=0), labels, score, groups=own))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
 
+from credalset import metrics
 from credalset._progress import progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int
@@ -123,6 +125,7 @@ class VotingPolicy:
         score: Any = "kl",
         *,
         groups: Any = None,
+        sharpness: float = 1.25,
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
@@ -135,8 +138,8 @@ class VotingPolicy:
         ----------
         predictions, votes, min_votes, random_state
             As in `replay`; items that the crowd was not fitted to.
-        score, groups
-            As in `credalset.conformalize`.
+        score, groups, sharpness
+            As in `DirichletCrowd.conformalize`.
 
         Returns
         -------
@@ -149,8 +152,9 @@ class VotingPolicy:
         rows = replayed.rows
         self.crowd.refuse_fitted(voted[rows])
         keys = None if keys is None else keys[rows]
-        parts = calibrate_panel(get_score(score), self.crowd.law_, voted[rows], [replayed.votes], keys)
-        return CrowdCalibration(self.crowd, parts, (), "panel", len(rows), least, self)
+        sharpness = as_finite(sharpness, "sharpness", minimum=0.0)
+        parts = calibrate_panel(get_score(score), self.crowd.law_, voted[rows], [replayed.votes], keys, sharpness)
+        return CrowdCalibration(self.crowd, parts, (), "panel", len(rows), least, sharpness, self)
 
     def forecast(
         self,
@@ -205,6 +209,48 @@ class VotingPolicy:
             tuple(np.quantile(costs, ends).tolist()),
         )
 
+    def compare(
+        self,
+        predictions: Any,
+        votes: Any,
+        uniform: Sequence[int] = (0, 1, 2, 3, 5, 10),
+        *,
+        score: Any = "kl",
+        alpha: float = 0.1,
+        random_state: RandomState = 0,
+    ) -> list[dict[str, Any]]:
+        """Compare the policy with the same number of votes for every item: a random half of a panel calibrates both.
+
+        Parameters
+        ----------
+        predictions, votes, score, random_state
+            As in `conformalize`.
+        uniform : sequence of int
+            Numbers of votes for every item, at most ``max_votes``.
+        alpha : float
+            Miscoverage rate in (0, 1).
+
+        Returns
+        -------
+        list of dict
+            Of each policy: its name, mean number of votes, mean width, decided share and coverage on the other half.
+            `credalset.plotting.voting` draws them.
+        """
+        voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
+        half = generator.permutation(np.flatnonzero(voted.n_votes >= self._least(None)))
+        one, two = voted[half[: len(half) // 2]], voted[half[len(half) // 2 :]]
+        policies = {f"{h} votes": replace(self, rule=partial(_has_fewer, h)) for h in uniform} | {"policy": self}
+        rows = []
+        for name, policy in policies.items():
+            calibration = policy.conformalize(one.prediction, one.counts, score, random_state=generator)
+            replay = policy.replay(two.prediction, two.counts, random_state=generator)
+            sets = calibration.predict_set(two.prediction, replay.votes, alpha)
+            measures = {"width": metrics.mean_width(sets), "decided": metrics.decided(sets)}
+            measures["coverage"] = metrics.coverage(sets, replay.shares)
+            row = {"policy": name, "votes": float(replay.n_votes.mean())}
+            rows.append(row | {measure: float(value) for measure, value in measures.items()})
+        return rows
+
     def save(self, path: str | Path) -> None:
         """Write the policy to a folder; read it with `credalset.load`. A policy with a rule of its own is refused."""
         from credalset.io.store import save
@@ -257,7 +303,7 @@ class VotingPolicy:
 
     def _chance(self, posterior: Posterior, lead: FloatArray, deviation: FloatArray) -> FloatArray:
         """Probability that the lead is reached at max_votes, for a normal lead whose variance shrinks like 1/n."""
-        total, more = posterior.matched().sum(axis=1) + 1.0, self.max_votes - posterior.counts.sum(axis=1)
+        total, more = posterior.strength + 1.0, self.max_votes - posterior.counts.sum(axis=1)
         left = deviation * np.sqrt(total / (total + more))
         scale = np.sqrt(np.maximum(deviation**2 - left**2, 1e-12))
         needed = float(self.lead or 0.0) * left
@@ -303,6 +349,10 @@ class VotingPolicy:
             active = active[self._ask(prediction[active], votes[active])]
             votes[active, next_vote(active)] += 1
         return votes
+
+
+def _has_fewer(n_votes: int, predictions: FloatArray, votes: FloatArray) -> BoolArray:
+    return np.asarray(votes.sum(axis=1) < n_votes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from credalset._validation import as_probability
 from credalset.exceptions import CredalSetWarning, need, warn
-from credalset.io.columns import Reading, as_texts, choose_columns, has_values, matrix
+from credalset.io.columns import Reading, as_texts, choose_columns, drop_missing, matrix
 from credalset.sets.columns import arrow_columns, check_questions, columns
 
 if TYPE_CHECKING:
@@ -187,13 +187,8 @@ class Scorer:
         reading = self._reading(batch.schema)
         roles = (self.id, self.groups, self.weights, self.votes)
         needed = [*reading.columns, *(name for name in roles if name is not None)]
-        whole = has_values(batch, needed)
-        if whole is not None:
-            if self.strict:
-                row = int(np.flatnonzero(~whole)[0])
-                raise ValueError(f"a row has no value in one of {needed[:5]} (number {row + 1} of its batch). Fill it.")
-            batch = batch.filter(whole)
-        n_dropped = 0 if whole is None else int((~whole).sum())
+        n_rows = batch.num_rows
+        batch, rows = drop_missing(batch, needed, "the batch", strict=self.strict)
         names = batch.schema.names
         options: dict[str, Any] = {}
         if self.groups is not None:
@@ -204,7 +199,8 @@ class Scorer:
             options["votes"] = matrix(batch, [self.votes], "the votes in hand")
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
             sets = self._model.predict_set(self._input(batch, reading), alpha=self.alpha, **options)
-        return self._table([batch.column(names.index(name)) for name in self._names(batch.schema)], sets), n_dropped
+        carried = [batch.column(names.index(name)) for name in self._names(batch.schema)]
+        return self._table(carried, sets), n_rows - len(rows)
 
     def _names(self, schema: pa.Schema) -> list[str]:
         """Return the columns that are copied: the ids and those to keep."""

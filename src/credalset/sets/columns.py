@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -132,13 +133,11 @@ def write_csv(frame: Any, path: str | Path, sep: str = ",", decimal: str = ".", 
     if sep == decimal:
         raise ValueError(f"sep and decimal are both {sep!r}, so that numbers would fall apart. Write sep=';'.")
     texts = {"labels": ["|".join(map(str, labels)) for labels in frame["labels"]]} if "labels" in frame else {}
-    safe = frame.assign(**texts).map(_quoted).rename(columns=_quoted)
-    write_file(Path(path), safe.to_csv(index=False, lineterminator="\n", sep=sep, decimal=decimal).encode(encoding))
-
-
-def _quoted(value: Any) -> Any:
-    """Texts of others must not run in a spreadsheet."""
-    return quote_formula(value) if isinstance(value, str) else value
+    safe = frame.assign(**texts).map(lambda cell: quote_formula(cell) if isinstance(cell, str) else cell)
+    quoting = csv.QUOTE_NONNUMERIC if safe.map(lambda cell: "\r" in str(cell)).any(axis=None) else csv.QUOTE_MINIMAL
+    named = safe.rename(columns=quote_formula)
+    text = named.to_csv(index=False, lineterminator="\n", sep=sep, decimal=decimal, quoting=quoting)
+    write_file(Path(path), text.encode(encoding))
 
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from credalset._typing import FloatArray
-from credalset.scores.density import NegativeLogDensity
+from credalset.scores.dirichlet import NegativeLogDensity
 from credalset.sets.credal_set import CredalSet
 
 STRENGTHS = (1.0, 4.0, 16.0, 64.0)  # votes that a prediction is worth; nobody knows, so all of them are mixed

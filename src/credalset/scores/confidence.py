@@ -20,7 +20,7 @@ from scipy.special import betaincinv, gammaln, xlogy
 from credalset._typing import FloatArray, Prediction
 from credalset.scores.anytime import anytime_radius, vote_region
 from credalset.scores.base import Score
-from credalset.scores.density import NegativeLogDensity
+from credalset.scores.dirichlet import NegativeLogDensity
 from credalset.scores.total_variation import TotalVariation
 
 REGIONS = ("exact", "tv", "kl", "anytime")

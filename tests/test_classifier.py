@@ -304,4 +304,6 @@ def test_items_of_fit_are_remembered_by_name() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", cs.CredalSetWarning)
         clf.conformalize(frame[CALIB], DATA.counts[CALIB])
+    verdicts = [clf.evaluate(frame[part], DATA.counts[part], 0.2)[0]["verdict"] for part in (TRAIN, CALIB, TEST)]
+    assert verdicts == ["not tested", "not tested", "valid"]
     assert fitted().items_ is None

@@ -50,6 +50,7 @@ LAYERS = [
     ["reporting"],
     ["_splits"],
     ["classifier"],
+    ["crowd"],
     ["io"],
     ["testing"],
     ["tables"],

@@ -44,18 +44,21 @@ if TYPE_CHECKING:
     from credalset import predictors
     from credalset._splits import train_conformalize_test_split
     from credalset.classifier import ConformalCredalClassifier
+    from credalset.crowd import DirichletCrowd, VotingPolicy
     from credalset.evaluation import evaluate
+    from credalset.io.scorer import Scorer
     from credalset.io.store import load
     from credalset.predictors import SoftLabelClassifier
     from credalset.reporting import report
-    from credalset.tables import Scorer
 
 # scikit-learn takes a while to import; whoever only has arrays does not wait for it.
 _LAZY = {
     "ConformalCredalClassifier": "credalset.classifier",
+    "DirichletCrowd": "credalset.crowd",
+    "VotingPolicy": "credalset.crowd",
     "train_conformalize_test_split": "credalset._splits",
     "SoftLabelClassifier": "credalset.predictors",
-    "Scorer": "credalset.tables",
+    "Scorer": "credalset.io.scorer",
     "evaluate": "credalset.evaluation",
     "load": "credalset.io.store",
     "report": "credalset.reporting",
@@ -97,6 +100,7 @@ __all__ = [
     "CredalSet",
     "CredalSetWarning",
     "CrossCalibration",
+    "DirichletCrowd",
     "FewVotes",
     "FileFormatError",
     "Guarantee",
@@ -107,6 +111,7 @@ __all__ = [
     "SoftLabelClassifier",
     "Stream",
     "UnbiasedVotes",
+    "VotingPolicy",
     "__version__",
     "conformalize",
     "cross_conformalize",

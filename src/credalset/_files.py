@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,9 @@ try:
 except ImportError:  # Windows: leftovers of writers that died stay, as nobody can tell them from those at work
     fcntl = None  # type: ignore[assignment]
 
+#: a text that a spreadsheet may run: it begins with one of these, also full-width, and is not a number
+FORMULA = r"^\s*[=+\-@\t\r\n＝＋－＠]"
+NUMBER = r"^[+\-]?(\d+[.,]?\d*|[.,]\d+)([eE][+\-]?\d+)?$"
 UNFINISHED = ".part"  # end of the hidden names
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -48,6 +52,17 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
             (staging / name).write_bytes(data)
             _sync(staging / name)
         _swap_in(staging, path)
+
+
+def quote_formula(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would run as a formula; for every CSV with others' texts.
+
+    Examples
+    --------
+    >>> [quote_formula(text) for text in ("=1+1", "-5", "@SUM(A1)", "cat")]
+    ["'=1+1", '-5', "'@SUM(A1)", 'cat']
+    """
+    return f"'{text}" if re.search(FORMULA, text) and not re.search(NUMBER, text) else text
 
 
 def find_leftovers(path: Path) -> list[Path]:

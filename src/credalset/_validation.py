@@ -21,7 +21,7 @@ from credalset._typing import AnyArray, ArrayLike, FloatArray
 # validated array changes nothing, so scores (and ties between scores) do not depend on how often it happened.
 EXACT_SUM_TOLERANCE = 1e-10
 SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-5}
-DEFAULT_SUM_TOLERANCE = 1e-6
+DEFAULT_SUM_TOLERANCE = 5e-3  # probabilities that were rounded to three decimals
 ROUNDED = 1e-2  # by how much sums of probabilities miss one that were rounded to two or three digits
 # Beyond, sums of concentrations and their log-gamma functions leave the range of doubles.
 LARGEST_CONCENTRATION = 1e100
@@ -203,7 +203,7 @@ def as_distributions(
 ) -> FloatArray:
     """Check that every row is a probability distribution and return a float64 matrix (N, K).
 
-    Rows may miss the sum one by rounding (1e-6; 1e-5 for float32, 1e-2 for float16): they are divided by their sum.
+    Rows may miss the sum one by rounding to three decimals (0.005; 0.01 for float16): they are divided by their sum.
     ``or_counts`` tells that counts would have been welcome too.
     """
     array = as_matrix(value, name, n_classes=n_classes)

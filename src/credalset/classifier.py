@@ -298,8 +298,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         Returns
         -------
         Evaluation
-            The rows of ``evaluate`` for every score and level. Calibrate the score that you choose on other items: the
-            best of many looks better than it is.
+            The rows of ``evaluate`` for every score and level. Calibrate the score that you choose on other items.
 
         Examples
         --------
@@ -316,30 +315,31 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         if hasattr(self, "estimators_"):
             raise NotFittedError("compare needs one estimator, but cross_conformalize has trained one per fold.")
         estimator = self._fitted_estimator()
-        if scores is None:
-            own = get_score(self.nonconformity)
-            others = [get_score(name) for name in USUAL_SCORES if name != own.name]
-            scores = [own, *(score for score in others if takes_predictions_of(score, estimator))]
-        if isinstance(scores, str | Score):
-            raise TypeError(f"scores must be a list of scores, but is {scores!r}. Write [{scores!r}].")
-        chosen = [get_score(score) for score in scores]
-        labels = self._labels(Y, X)
+        chosen, labels = self._scores_to_compare(scores), self._labels(Y, X)
         n_calib = part_size(calibration_size, len(labels), "calibration_size")
         if n_calib >= len(labels):
-            raise ValueError(
-                f"calibration_size {calibration_size!r} leaves none of the {len(labels)} items to measure."
-            )
+            raise ValueError(f"calibration_size {calibration_size!r} leaves none of {len(labels)} items to measure.")
         _warn_of_training_items(getattr(self, "items_", None), labels.items)
         order = np.random.default_rng(random_state).permutation(len(labels))
         calib, test = np.sort(order[:n_calib]), np.sort(order[n_calib:])
-        times, table = Counter(score.name for score in chosen), Evaluation()
-        for score in chosen:
-            asked: Any = predict_for(score, estimator, take(X, calib))
-            new: Any = predict_for(score, estimator, take(X, test))
-            made = conformalize(asked, labels[calib], score, noise=self.noise)
-            name = score.name if times[score.name] == 1 else repr(score)
+        table = Evaluation()
+        for name, score in chosen.items():
+            known, new = (predict_for(score, estimator, take(X, rows)) for rows in (calib, test))
+            made = conformalize(known, labels[calib], score, noise=self.noise)
             table.extend_as(name, evaluate(made, new, labels[test], alpha, volume=volume))
         return table
+
+    def _scores_to_compare(self, scores: Sequence[str | Score] | None) -> dict[str, Score]:
+        """Return scores by name, in full where two would have the same."""
+        if isinstance(scores, str | Score):
+            raise TypeError(f"scores must be a list of scores, but is {scores!r}. Write [{scores!r}].")
+        if scores is None:
+            own = get_score(self.nonconformity)
+            others = [get_score(name) for name in USUAL_SCORES if name != own.name]
+            scores = [own, *(score for score in others if takes_predictions_of(score, self._fitted_estimator()))]
+        chosen = [get_score(score) for score in scores]
+        times = Counter(score.name for score in chosen)
+        return {score.name if times[score.name] == 1 else repr(score): score for score in chosen}
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to a folder without pickle; read it with `credalset.load`."""

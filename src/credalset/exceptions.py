@@ -25,6 +25,10 @@ class MissingExtraError(ImportError):
         )
 
 
+class ClusterError(RuntimeError):
+    """A Dask cluster failed: the scheduler is gone, workers died, or none came."""
+
+
 class FileFormatError(ValueError):
     """A saved file is damaged, foreign, or of a newer format."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray, Prediction, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 from credalset.calibration.base import ThresholdCalibration, read_items
-from credalset.calibration.noise import COVERED, ROUNDING, Fit, Guarantee, NoNoise, Quantile
+from credalset.calibration.noise import COVERED, ROUNDING, Columns, Fit, Guarantee, NoNoise, Quantile
 from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import need
 from credalset.scores import Score, get_score
@@ -282,10 +282,10 @@ def conformalize(
         shares = as_generator(random_state).multinomial(n_draws, shares / shares.sum(axis=1, keepdims=True)) / n_draws
     scores = np.where(shares > 0.0, scores, 0.0)
 
-    def fit(rows: Any, ratios: FloatArray | None, features: FloatArray | None) -> Fit:
+    def fit(rows: Any, own: Columns) -> Fit:
         """A new item brings the weight of one item, at an infinite score: its label is not known."""
-        each = shares[rows] if ratios is None else shares[rows] * ratios[:, None]
-        repeated = None if features is None else np.repeat(features, shares.shape[1], axis=0)
+        each = shares[rows] if own.weights is None else shares[rows] * own.weights[:, None]
+        repeated = None if own.features is None else np.repeat(own.features, shares.shape[1], axis=0)
         return Quantile(scores[rows].ravel(), NoNoise(), each.ravel(), repeated)
 
     fitted = Thresholds.build(options, chosen, checked, fit)

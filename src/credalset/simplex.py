@@ -181,11 +181,10 @@ def divergence_terms(p: FloatArray, q: FloatArray) -> FloatArray:
     return terms
 
 
-def entropy_of_valid(array: FloatArray) -> FloatArray:
-    """Entropy in nats over the last axis, without checks; zeros contribute zero."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(array > 0, -array * np.log(array), 0.0)
-    return np.maximum(terms.sum(axis=-1), 0.0) + 0.0
+def entropy_of_valid(array: FloatArray, axis: int = -1) -> FloatArray:
+    """Entropy in nats over an axis, without checks; zeros contribute zero."""
+    terms = array * np.log(np.where(array > 0, array, 1.0))
+    return np.maximum(-terms.sum(axis=axis), 0.0)
 
 
 def log_sum_exp(logs: FloatArray) -> FloatArray:

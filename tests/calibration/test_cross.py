@@ -167,3 +167,12 @@ def test_refusals() -> None:
             cs.cross_conformalize(g, [[1, 2]] * 4, [0, 1, 0, 1], noise=noise)
     with pytest.raises(ValueError, match="groups"):
         cs.cross_conformalize(g, labels, [0, 1, 0, 1], groups="predicted")
+
+
+def test_a_score_without_enclosing_balls_is_refused() -> None:
+    """Its sets would have no known shape, and whether they are empty could only be guessed."""
+    score, rng = SCORES["intervals"], np.random.default_rng(0)
+    with pytest.raises(ValueError, match="'intervals'"):
+        cs.cross_conformalize(
+            random_predictions(score, 20, 3, rng), np.eye(3)[np.arange(20) % 3], np.arange(20) % 2, score
+        )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import credalset as cs
 from credalset.calibration.levels import conformal_rank, exact_level
-from credalset.calibration.noise import NoNoise, Quantile
+from credalset.calibration.noise import Columns, NoNoise, Quantile
 from credalset.scores import Score
 from tests.conftest import random_predictions
 
@@ -129,7 +129,7 @@ def test_coverage_within_a_group_is_beta() -> None:
 
 
 def quantiles(scores: Any, level: float, n_new: int, weights: Any, new_weights: Any) -> np.ndarray:
-    return Quantile(scores, NoNoise(), weights).at(exact_level(level), n_new, new_weights)
+    return Quantile(scores, NoNoise(), weights).at(exact_level(level), n_new, Columns(new_weights))
 
 
 @given(n=st.integers(1, 80), numerator=st.integers(1, 99), seed=st.integers(0, 1000), scale=st.floats(1e-9, 1e9))

@@ -113,8 +113,6 @@ def test_classes_and_items_are_matched_by_name() -> None:
     counts = pd.DataFrame(rng.multinomial(7, [0.2, 0.3, 0.5], 30), columns=["a", "b", "c"], index=names)
     calibration = cs.conformalize(prediction, counts)
     assert (calibration.classes, calibration.items) == (("a", "b", "c"), tuple(names))
-    assert "'t3'" in calibration.reuse(["new", "t3"])
-    assert calibration.reuse(["new"]) == calibration.reuse(None) == ""
     shuffled = counts.iloc[::-1][["c", "a", "b"]]
     assert np.array_equal(cs.conformalize(prediction, shuffled).scores, calibration.scores)
     expected = calibration.predict_set(prediction, 0.2)

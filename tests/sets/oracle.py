@@ -61,9 +61,9 @@ def directions(n_classes: int, n: int, seed: int = 0) -> np.ndarray:
     return noise - noise.mean(axis=1, keepdims=True)
 
 
-def boundary(sets: CredalSet, toward: np.ndarray, steps: int = 44) -> np.ndarray:
+def boundary(sets: CredalSet, toward: np.ndarray, start: np.ndarray | None = None, steps: int = 44) -> np.ndarray:
     """The last members on rays from a member along directions (M, K), by bisection of ``contains``: (N, M, K)."""
-    start = start_of(sets)[:, None]
+    start = (start_of(sets) if start is None else start)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         high = np.where(toward < 0, start / -toward, np.inf).min(axis=-1)
     high = np.where(np.isfinite(high), high, 0.0)
@@ -114,10 +114,42 @@ def improve(sets: CredalSet, points: np.ndarray, value: Any, rounds: int = 60, s
     return points
 
 
-def cone(n_classes: int, top: int, steps: int = 60) -> np.ndarray:
-    """Distributions in which a class is a most probable one, densely: mixtures of uniform ones on few classes."""
-    rng = np.random.default_rng(top)
-    subsets = [s for s in range(1, 1 << n_classes) if s >> top & 1]
-    corners = np.array([[(s >> k & 1) / s.bit_count() for k in range(n_classes)] for s in subsets])
-    mixtures = rng.dirichlet(np.full(len(corners), 0.3), steps * steps)
-    return np.concatenate([corners, mixtures @ corners])
+def extreme(sets: CredalSet, value: Any, zooms: int = 7) -> np.ndarray:
+    """The largest value(points) on the boundary of sets over three classes, (N,): ever closer directions."""
+    flat = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
+    center, width, n = np.zeros((len(sets), 1)), np.pi, 240
+    ends = [boundary_toward(sets, np.broadcast_to(corner, (len(sets), 3))) for corner in np.eye(3)]
+    best = np.max([value(end) for end in ends], axis=0)
+    middle = np.mean(ends, axis=0)  # inside, for the sets are convex
+    for _ in range(zooms):
+        angle = center + np.linspace(-width, width, n)
+        toward = np.stack([np.cos(angle), np.sin(angle)], axis=-1) @ flat
+        values = value(boundary(sets, toward, middle))
+        best = np.maximum(best, values.max(axis=1))
+        center = np.take_along_axis(angle, values.argmax(axis=1)[:, None], axis=1)
+        width, n = 4.0 * width / n, 30
+    return best
+
+
+def nearest_with_top(sets: CredalSet, top: int, rounds: int = 14) -> np.ndarray:
+    """The smallest score among distributions in which a class is a most probable one, (N,), by a random search.
+
+    Such distributions are mixtures of uniform ones on sets of classes that contain the class.
+    """
+    k, rng = sets.n_classes, np.random.default_rng(top)
+    subsets = [s for s in range(1, 1 << k) if s >> top & 1]
+    ends = np.array([[(s >> c & 1) / s.bit_count() for c in range(k)] for s in subsets])
+    weights = np.full((len(sets), len(ends)), 1.0 / len(ends))
+    best, size = np.full(len(sets), np.inf), 1.0
+    for _ in range(rounds):
+        draws = rng.dirichlet(np.full(len(ends), 0.3), (len(sets), 200))
+        mixed = (1.0 - size) * weights[:, None] + size * draws
+        scores = sets.score.evaluate_pairs(
+            sets.prediction, np.concatenate([mixed @ ends, np.broadcast_to(ends, (len(sets), *ends.shape))], axis=1)
+        )
+        mixed = np.concatenate([mixed, np.broadcast_to(np.eye(len(ends)), (len(sets), len(ends), len(ends)))], axis=1)
+        found = scores.argmin(axis=1)
+        better = scores.min(axis=1) < best
+        weights = np.where(better[:, None], mixed[np.arange(len(sets)), found], weights)
+        best, size = np.minimum(best, scores.min(axis=1)), 0.7 * size
+    return best

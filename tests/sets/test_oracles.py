@@ -14,8 +14,12 @@ from credalset.scores import Score
 from credalset.sets import CredalSet
 from credalset.sets.membership import contains_pairs
 from credalset.simplex import entropy_of_valid, sample_uniform
-from tests.sets.oracle import cone, improve, make_sets, members
+from tests.conftest import SCORES
+from tests.sets.oracle import extreme, improve, make_sets, members, nearest_with_top
 
+#: one of each kind, of which the others are variants
+PLAIN = ["tv", "ws", "kl", "inner", "so", "density", "hellinger", "brier", "intervals", "normalized-kl"]
+plain = pytest.mark.parametrize("score", [SCORES[name] for name in PLAIN], ids=PLAIN)
 SHARES: list[float | str] = ["point", "tiny", 0.02, 0.3, 0.8, "huge"]
 sizes = pytest.mark.parametrize("share", SHARES, ids=str)
 EPS = 1e-6
@@ -35,11 +39,12 @@ def assert_members(sets: CredalSet, points: np.ndarray) -> None:
     assert (scores <= sets.threshold + slack).all()
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 4, 6])
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
 @sizes
+@plain
 def test_no_member_goes_beyond_an_answer(score: Score, share: float | str, n_classes: int) -> None:
     sets = make_sets(score, n_classes, share)
-    found = members(sets, 720 if n_classes == 3 else 200)
+    found = members(sets, 360 if n_classes == 3 else 120)
     lower, upper = sets.envelope()
     assert (found >= lower[:, None] - EPS).all()
     assert (found <= upper[:, None] + EPS).all()
@@ -56,30 +61,33 @@ def test_no_member_goes_beyond_an_answer(score: Score, share: float | str, n_cla
             np.testing.assert_allclose(member @ utility, value, atol=EPS + 2 * sets.geometry.tolerance)
 
 
-@sizes
-def test_answers_over_three_classes_are_attained(score: Score, share: float | str) -> None:
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.8])
+@plain
+def test_answers_over_three_classes_are_attained(score: Score, share: float) -> None:
     sets = make_sets(score, 3, share)
     if sets.geometry.is_outer:
         pytest.skip("answers are those of a larger set")
-    found = members(sets, 1440)
     lower, upper = sets.envelope()
-    # The best of many directions misses a curved extreme by the square of their distance, as does its slope.
-    np.testing.assert_allclose(found.min(axis=1), lower, atol=2e-4)
-    np.testing.assert_allclose(found.max(axis=1), upper, atol=2e-4)
-    entropy, bounds = entropy_of_valid(found), sets.entropy_bounds()
-    assert (entropy.min(axis=1) <= bounds.lower + bounds.lower_gap + 2e-3).all()
-    best = improve(sets, found[np.arange(len(sets)), entropy.argmax(axis=1)], entropy_of_valid)
-    assert (entropy_of_valid(best) >= bounds.upper - bounds.upper_gap - 2e-3).all()
-    for utility in utilities(3):
-        np.testing.assert_allclose((found @ utility).max(axis=1), sets.upper_expectation(utility), atol=1e-3)
+    bounds = sets.entropy_bounds()
+    for k in range(3):
+        np.testing.assert_allclose(extreme(sets, lambda points, k=k: points[..., k]), upper[:, k], atol=EPS)
+        np.testing.assert_allclose(extreme(sets, lambda points, k=k: -points[..., k]), -lower[:, k], atol=EPS)
+    assert (-extreme(sets, lambda points: -entropy_of_valid(points)) <= bounds.lower + bounds.lower_gap + 1e-5).all()
+    flat = (sets.upper() > 0) / (sets.upper() > 0).sum(axis=1, keepdims=True)  # on a face, no ray ends there
+    even = np.where(sets.contains(flat), entropy_of_valid(flat), extreme(sets, entropy_of_valid))
+    assert (even >= bounds.upper - bounds.upper_gap - EPS).all()
+    for utility in utilities(3)[:3]:
+        found = extreme(sets, lambda points, u=utility: points @ u)
+        np.testing.assert_allclose(found, sets.upper_expectation(utility), atol=EPS)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3])
+@plain
 def test_answers_over_six_classes_are_met_by_a_search(score: Score, share: float) -> None:
     sets = make_sets(score, 6, share)
     if sets.geometry.is_outer:
         pytest.skip("answers are those of a larger set")
-    found, rows = members(sets, 300), np.arange(len(sets))
+    found, rows = members(sets, 100), np.arange(len(sets))
     bounds, entropy = sets.entropy_bounds(), entropy_of_valid(found)
     low = improve(sets, found[rows, entropy.argmin(axis=1)], lambda points: -entropy_of_valid(points))
     high = improve(sets, found[rows, entropy.argmax(axis=1)], entropy_of_valid)
@@ -88,27 +96,24 @@ def test_answers_over_six_classes_are_met_by_a_search(score: Score, share: float
     assert (entropy_of_valid(high) >= bounds.upper - bounds.upper_gap - 0.1).all()
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("n_classes", [2, 4])
 @sizes
+@plain
 def test_possible_modes(score: Score, share: float | str, n_classes: int) -> None:
     sets = make_sets(score, n_classes, share)
     kept = sets.decide("e-admissible")
-    found = members(sets)
+    best = score.evaluate_rows(sets.prediction, score.best_fit(sets.prediction))
+    slack = 0.3 * (sets.threshold - best) + 1e-6  # of the random search
     for k in range(n_classes):
-        points = cone(n_classes, k)
-        scores = sets.score.evaluate_pairs(sets.prediction, points[None])
-        inside = (scores <= sets.threshold[:, None]).any(axis=1)
-        inside |= (found[..., k] >= found.max(axis=2)).any(axis=1)
-        assert (kept[:, k] >= inside).all()
+        nearest = nearest_with_top(sets, k)
+        assert (kept[:, k] >= (nearest <= sets.threshold)).all()
         if share in (0.02, 0.3, 0.8) and not sets.geometry.is_outer:
-            nearest = scores.min(axis=1)
-            best = sets.score.evaluate_rows(sets.prediction, sets.score.best_fit(sets.prediction))
-            slack = 0.05 * (sets.threshold - best) + 1e-6
             assert (kept[:, k] <= (nearest <= sets.threshold + slack)).all()
 
 
 @pytest.mark.parametrize("n_classes", [3, 5])
 @pytest.mark.parametrize("share", [0.02, 0.3])
+@plain
 def test_rules_nest_and_agree_with_members(score: Score, share: float, n_classes: int) -> None:
     sets = make_sets(score, n_classes, share)
     utility = np.concatenate([np.eye(n_classes), np.full((1, n_classes), 0.45)])
@@ -120,34 +125,33 @@ def test_rules_nest_and_agree_with_members(score: Score, share: float, n_classes
         assert (sets.decide("gamma-maximin", matrix) <= interval).all()
         assert (sets.decide("gamma-maximax", matrix) <= interval).all()
         assert e_admissible.any(axis=1).all()
-    values = members(sets, 200) @ utility.T
+    values = members(sets, 120) @ utility.T
     best = (values >= values.max(axis=2, keepdims=True)).any(axis=1)
     assert (e_admissible >= best).all()
-    if not sets.geometry.is_outer:
-        pool = np.concatenate(
-            [members(sets, 400), np.broadcast_to(sample_uniform(4000, n_classes, 0), (9, 4000, n_classes))], axis=1
-        )
-        held = contains_pairs(sets, pool)
-        worth = pool @ utility.T
-        near = (worth >= worth.max(axis=2, keepdims=True) - 0.05) & held[..., None]
-        assert (e_admissible <= near.any(axis=1)).all()
+    if n_classes == 3 and not sets.geometry.is_outer:
+        pool = np.concatenate([sample_uniform(20_000, 3, 0), np.eye(3)])
+        worth, held = pool @ utility.T, contains_pairs(sets, pool[None])
+        near = (worth >= worth.max(axis=1, keepdims=True) - 0.02)[None] & held[..., None]
+        assert (e_admissible <= near.any(axis=1) | best).all()
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.8])
+@plain
 def test_volume_over_three_classes(score: Score, share: float) -> None:
     sets = make_sets(score, 3, share)
-    value, error = sets.volume(return_error=True, n_rays=4000)
-    pool = sample_uniform(200_000, 3, 1)
+    value, error = sets.volume(return_error=True)
+    pool = sample_uniform(60_000, 3, 1)
     held = sets.contains(pool, broadcast=True).mean(axis=1)
     noise = np.sqrt(held * (1.0 - held) / len(pool)) + 1e-5
     assert (np.abs(value - held) <= 5.0 * np.hypot(noise, error)).all()
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3])
+@plain
 def test_volume_over_five_classes(score: Score, share: float) -> None:
     sets = make_sets(score, 5, share)
     value, error = sets.volume(return_error=True)
-    pool = sample_uniform(100_000, 5, 1)
+    pool = sample_uniform(40_000, 5, 1)
     held = sets.contains(pool, broadcast=True).mean(axis=1)
     noise = np.sqrt(held * (1.0 - held) / len(pool)) + 1e-5
     assert (np.abs(value - held) <= 5.0 * np.hypot(noise, error)).all()
@@ -155,6 +159,7 @@ def test_volume_over_five_classes(score: Score, share: float) -> None:
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @sizes
+@plain
 def test_draws_are_members(score: Score, share: float | str, n_classes: int) -> None:
     sets = make_sets(score, n_classes, share)
     draws = sets.sample(20, random_state=0)
@@ -164,10 +169,11 @@ def test_draws_are_members(score: Score, share: float | str, n_classes: int) -> 
         assert_members(sets, draws[:, i])
 
 
+@plain
 def test_draws_are_uniform(score: Score) -> None:
     sets = make_sets(score, 3, 0.3)
     draws = sets.sample(2000, random_state=0)
-    pool = sample_uniform(100_000, 3, 1)
+    pool = sample_uniform(40_000, 3, 1)
     held = sets.contains(pool, broadcast=True)
     for i in range(len(sets)):
         inside = pool[held[i]]

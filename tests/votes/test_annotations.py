@@ -529,10 +529,10 @@ def test_repr() -> None:
 
 def test_matching_with_predictions_keeps_scale_and_workers() -> None:
     """HOUSE: match dropped scale, workers and origin."""
-    from credalset.tables.matching import NumberTable, match
+    from credalset.io.match import ItemTable, match
 
     votes = replace(SCALED, origin="votes.csv, read as long")
-    table = NumberTable(("b", "a", "z"), np.full((3, 3), 1 / 3), ("m", "h", "l"), {})
+    table = ItemTable(("b", "a", "z"), np.full((3, 3), 1 / 3), ("m", "h", "l"), {})
     for keep in (False, True):
         found = match(table, votes, keep_unvoted=keep).votes
         assert found.scale == (1.0, 2.0, 0.0)

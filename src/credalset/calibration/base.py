@@ -23,7 +23,6 @@ from credalset.votes.names import (
     as_names,
     class_names,
     item_names,
-    join_names,
     match_names,
     order_columns,
     per_item,
@@ -81,17 +80,6 @@ class BaseCalibration:
         """What predicted sets contain, for whom, and what is assumed for it."""
         return self.fitted.guarantee
 
-    def reuse(self, items: Any) -> str:
-        """Say that items were used to calibrate, by their names; an empty text if they were not or have no names."""
-        known = set(self.items or ())
-        again = [name for name in (() if items is None else as_names(items)) if name in known]
-        if not again:
-            return ""
-        return (
-            f"{len(again)} items ({join_names(again, 3)}) were used in conformalize: what is observed on them says "
-            "nothing about new items. Keep some aside."
-        )
-
     def save(self, path: str | Path) -> None:
         """Write the calibration to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
         from credalset.io.store import save
@@ -113,7 +101,6 @@ class BaseCalibration:
     def read_labels(self, labels: Any, name: str, prediction: Any) -> Labels:
         """Return the labels of items that were predicted, classes and rows matched by name."""
         items, like = item_names(prediction), "prediction"
-        labels = _as_labels(labels)
         return read_labels(labels, items=items, classes=self.classes, n_classes=self.n_classes, name=name, like=like)
 
     def __repr__(self) -> str:
@@ -193,7 +180,6 @@ def read_items(
             f"prediction must hold predictions, but is a {what}. To calibrate a model, use "
             f"ConformalCredalClassifier({what}(...))."
         )
-    labels = _as_labels(labels)
     names = class_names(prediction, "prediction") if classes is None else as_names(classes)
     names = class_names(labels, labels_name) if names is None else names
     if isinstance(prediction, Checked):
@@ -223,13 +209,3 @@ def as_level(alpha: Any) -> Fraction:
         )
     scalar: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
     return exact_level(scalar)
-
-
-def _as_labels(labels: Any) -> Any:
-    from credalset.annotations.labels import Labels as Old
-    from credalset.annotations.labels import Numbers
-
-    if not isinstance(labels, Old):
-        return labels
-    items = None if labels.items is None or isinstance(labels.items, range | Numbers) else as_names(labels.items)
-    return Labels(labels.distributions, labels.counts, items, labels.classes)

@@ -151,7 +151,7 @@ class CrossCalibration(BaseCalibration):
         models, items = self.check_models(predictions), item_names(predictions[0])
         center = self.score.common_center(models)
         new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
-        codes, _, ratios = self.fitted.read_new(self.score, models[0], *new)
+        codes, columns = self.fitted.read_new(self.score, models[0], *new)
         level, result = self.noise.level(alpha), np.full(len(center), np.inf)
         for code in np.unique(codes[codes >= 0]):
             fit, own = self.fitted.fits[code], np.flatnonzero(codes == code)
@@ -168,10 +168,10 @@ class CrossCalibration(BaseCalibration):
                         for model, part, m in zip(models, parts, sizes, strict=True)
                     ]
                 )
-                if fit.weights is None or ratios is None:
+                if fit.weights is None or columns.weights is None:
                     result[rows] = _ranked(radii, level)
                 else:
-                    result[rows] = _weighted(radii, fit.weights[order], folds[order], ratios[rows], level)
+                    result[rows] = _weighted(radii, fit.weights[order], folds[order], columns.weights[rows], level)
         self.fitted.warn_unseen(groups)
         self.fitted.warn_infinite(result, codes, alpha)
         return center, result

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_probability
 from credalset.calibration.levels import exact_level
-from credalset.calibration.noise import Fit, Guarantee, Noise
+from credalset.calibration.noise import PLAIN, Columns, Fit, Guarantee, Noise
 from credalset.scores import Score
 from credalset.votes.names import Labels
 
@@ -103,14 +103,7 @@ class FewVotes(Noise):
                 "Use the score 'brier', or another noise model (AnnotatorSampling, UnbiasedVotes)."
             )
 
-    def fit(
-        self,
-        score: Score,
-        prediction: Prediction,
-        labels: Labels,
-        weights: FloatArray | None = None,
-        features: FloatArray | None = None,
-    ) -> Fit:
+    def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
         """Bound the mean score of the true distributions from above."""
         counts = labels.votes("labels", type(self).__name__)
         estimates = score.estimate_from_votes(prediction, counts)
@@ -141,13 +134,7 @@ class MeanBound(Fit):
         if not 0.0 <= self.mean <= self.largest:
             raise ValueError(f"mean must lie between 0 and {self.largest}, but is {self.mean}.")
 
-    def threshold(
-        self,
-        alpha: Fraction,
-        prediction: Prediction,
-        weights: FloatArray | None = None,
-        features: FloatArray | None = None,
-    ) -> FloatArray:
+    def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
         """Return the threshold, the same for every prediction, (N,); infinite where it excludes nothing."""
         threshold = self.mean / float(self.noise.level(alpha))
         return np.full(len(prediction), threshold if threshold < self.largest else np.inf)

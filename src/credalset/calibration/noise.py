@@ -4,7 +4,7 @@ This file has the base class, labels without noise, and `BoundedNoise`, the pape
 file of its own. Proofs are in the guide "Which guarantee do I have?".
 
 A noise model is a frozen dataclass with a method `Noise.fit`, which returns an object with
-``threshold(alpha, prediction, weights, features)``, and one entry in `credalset.calibration.thresholds.NOISES`.
+``threshold(alpha, prediction, columns)``, and one entry in `credalset.calibration.thresholds.NOISES`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -81,17 +81,33 @@ independent draws.
         return f"{text}. Assumptions: items are {self.items}{'; ' if self.votes else ''}{self.votes}."
 
 
+class Columns(NamedTuple):
+    """What items have besides predictions and labels: one number, or one row of features, per item.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n,) or None
+        Likelihood ratios under covariate shift.
+    features : ndarray of shape (n, d) or None
+        What thresholds are a linear function of, besides a constant.
+    """
+
+    weights: FloatArray | None = None
+    features: FloatArray | None = None
+
+    def take(self, rows: Any) -> Columns:
+        """Return those of some of the items."""
+        return Columns(*(None if column is None else column[rows] for column in self))
+
+
+PLAIN = Columns()
+
+
 class Fit(ABC):
     """What a noise model has learned from calibration items: their threshold at any level."""
 
     @abstractmethod
-    def threshold(
-        self,
-        alpha: Fraction,
-        prediction: Prediction,
-        weights: FloatArray | None = None,
-        features: FloatArray | None = None,
-    ) -> FloatArray:
+    def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
         """Return the threshold of each new item at miscoverage rate α, (N,), +inf where there is none."""
 
 
@@ -131,16 +147,9 @@ class Noise:
         """Return what the quantile is taken of, (n,): the scores."""
         return score.evaluate_rows(prediction, labels.distributions)
 
-    def fit(
-        self,
-        score: Score,
-        prediction: Prediction,
-        labels: Labels,
-        weights: FloatArray | None = None,
-        features: FloatArray | None = None,
-    ) -> Fit:
+    def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
         """Learn from valid calibration items what their threshold is at any level: a conformal quantile."""
-        return Quantile(self.bounds(score, prediction, labels), self, weights, features)
+        return Quantile(self.bounds(score, prediction, labels), self, *columns)
 
     def level(self, alpha: Fraction) -> Fraction:
         """Return the level at which the quantile is taken, refusing an α of which nothing remains."""
@@ -184,7 +193,7 @@ class Quantile(Fit):
     >>> scores = np.array([0.4, 0.2, 0.3, 0.1])
     >>> Quantile(scores, NoNoise()).at(Fraction(2, 5), 2)
     array([0.3, 0.3])
-    >>> Quantile(scores, NoNoise(), np.ones(4)).at(Fraction(2, 5), 2, np.array([1.0, 9.0]))
+    >>> Quantile(scores, NoNoise(), np.ones(4)).at(Fraction(2, 5), 2, Columns(np.array([1.0, 9.0])))
     array([0.3, inf])
     """
 
@@ -203,23 +212,16 @@ class Quantile(Fit):
         ):
             raise ValueError("features must hold one row of finite numbers per calibration item.")
 
-    def threshold(
-        self,
-        alpha: Fraction,
-        prediction: Prediction,
-        weights: FloatArray | None = None,
-        features: FloatArray | None = None,
-    ) -> FloatArray:
+    def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
         """Return the threshold of each new item at miscoverage rate α, (N,)."""
-        return self.at(self.noise.level(alpha), len(prediction), weights, features) + self.noise.margin
+        return self.at(self.noise.level(alpha), len(prediction), columns) + self.noise.margin
 
-    def at(
-        self, level: Fraction, n_new: int, weights: FloatArray | None = None, features: FloatArray | None = None
-    ) -> FloatArray:
+    def at(self, level: Fraction, n_new: int, columns: Columns = PLAIN) -> FloatArray:
         """Return the quantile at a level for each of N new items, (N,)."""
+        weights = columns.weights
         if self.features is not None:
-            assert features is not None
-            old, new = (np.column_stack([np.ones(len(z)), z]) for z in (self.features, features))
+            assert columns.features is not None
+            old, new = (np.column_stack([np.ones(len(z)), z]) for z in (self.features, columns.features))
             return conditional_quantiles(self.scores, old, float(level), new, self.weights, weights)
         scores, reached = self._in_order
         if self.weights is None:
@@ -308,8 +310,8 @@ class BoundedNoise(Noise):
     def guarantee(self) -> Guarantee:
         """Cover the true distribution, if votes are as near as stated."""
         given = ", also among those whose votes are covered" if self.rule == "paper" else ""
-        near = f"votes move the score by at most {self.epsilon:g}, but for a share {self.delta:g} of the items{given}"
-        return Guarantee("true", votes=near)
+        share = f"a share {self.delta:g} of the items (of each group, and after the shift, where there are any)"
+        return Guarantee("true", votes=f"votes move the score by at most {self.epsilon:g}, but for {share}{given}")
 
     @property
     def spent(self) -> Fraction:  # type: ignore[override]

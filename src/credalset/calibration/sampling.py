@@ -14,7 +14,7 @@ from scipy.special import betaincinv, gammaln, rel_entr, xlogy
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_probability, check_choice
 from credalset.calibration.levels import exact_level
-from credalset.calibration.noise import Fit, Guarantee, Noise, Quantile, set_aside
+from credalset.calibration.noise import PLAIN, Columns, Fit, Guarantee, Noise, Quantile, set_aside
 from credalset.scores import Score
 from credalset.votes.names import Labels
 
@@ -94,22 +94,14 @@ class AnnotatorSampling(Noise):
         votes = labels.votes("labels", type(self).__name__)
         return score.largest_above(prediction, lower_limits(votes, self.delta, self.region))
 
-    def fit(
-        self,
-        score: Score,
-        prediction: Prediction,
-        labels: Labels,
-        weights: FloatArray | None = None,
-        features: FloatArray | None = None,
-    ) -> Fit:
+    def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
         """Take quantiles of the bounds, at the δ that the items set aside choose if none is given."""
         if self.delta is not None:
-            return super().fit(score, prediction, labels, weights, features)
+            return super().fit(score, prediction, labels, columns)
         models = [AnnotatorSampling(delta, self.region) for delta in DELTAS]
         bounds = np.stack([model.bounds(score, prediction, labels) for model in models])
         aside = set_aside(len(labels), self.tuning)
-        kept = (None if each is None else each[~aside] for each in (weights, features))
-        return SampledQuantile(self.region, bounds[:, ~aside], bounds[:, aside], *kept)
+        return SampledQuantile(self.region, bounds[:, ~aside], bounds[:, aside], *columns.take(~aside))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,20 +130,14 @@ class SampledQuantile(Fit):
         check_choice(self.region, "region", REGIONS)
         self._quantile(0)  # refuses what does not fit together
 
-    def threshold(
-        self,
-        alpha: Fraction,
-        prediction: Prediction,
-        weights: FloatArray | None = None,
-        features: FloatArray | None = None,
-    ) -> FloatArray:
+    def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
         """Return the quantiles of the row whose threshold of the items set aside is smallest, (N,)."""
         levels = [alpha * (1 - exact_level(delta)) for delta in DELTAS]
         n, size = self.bounds.shape[1], self.held_out.shape[1]
         feasible = [row for row, level in enumerate(levels) if level * (n + 1) >= 1] or [len(DELTAS) - 1]
         places = [math.ceil(size * (1 - levels[row])) - 1 for row in feasible]
         found = [self._sorted[row, place] if size else 0.0 for row, place in zip(feasible, places, strict=True)]
-        return self._quantile(feasible[int(np.argmin(found))]).threshold(alpha, prediction, weights, features)
+        return self._quantile(feasible[int(np.argmin(found))]).threshold(alpha, prediction, columns)
 
     def _quantile(self, row: int) -> Quantile:
         if row not in self._quantiles:

@@ -11,7 +11,7 @@ import numpy as np
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset.calibration.base import ThresholdCalibration, as_level, read_items
 from credalset.calibration.levels import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
-from credalset.calibration.noise import Noise, NoNoise
+from credalset.calibration.noise import Columns, Fit, Noise, NoNoise
 from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import warn
 from credalset.scores import Score, get_score
@@ -241,7 +241,7 @@ def fit_thresholds(score: Score, prediction: Prediction, labels: Any, options: O
     """Fit the noise model to valid items, each group by itself."""
     options.noise.check_score(score, prediction)
 
-    def fit(rows: Any, weights: FloatArray | None, features: FloatArray | None) -> Any:
-        return options.noise.fit(score, prediction[rows], labels[rows], weights, features)
+    def fit(rows: Any, columns: Columns) -> Fit:
+        return options.noise.fit(score, prediction[rows], labels[rows], columns)
 
     return Thresholds.build(options, score, prediction, fit)

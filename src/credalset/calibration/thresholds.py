@@ -13,7 +13,17 @@ from credalset._typing import FloatArray, IntArray, Prediction
 from credalset.calibration.conditional import Conditional, features_of
 from credalset.calibration.few_votes import FewVotes
 from credalset.calibration.levels import as_weights
-from credalset.calibration.noise import BoundedNoise, Fit, Guarantee, Noise, NoNoise, Quantile, check_supported
+from credalset.calibration.noise import (
+    PLAIN,
+    BoundedNoise,
+    Columns,
+    Fit,
+    Guarantee,
+    Noise,
+    NoNoise,
+    Quantile,
+    check_supported,
+)
 from credalset.calibration.sampling import AnnotatorSampling
 from credalset.calibration.unbiased import UnbiasedVotes
 from credalset.exceptions import warn
@@ -57,17 +67,17 @@ class Options(NamedTuple):
         Group of each item.
     predicted : bool
         Whether groups are the predicted classes, which need no keys.
-    conditional : Conditional or None
-        Features that thresholds follow.
-    weights : ndarray of shape (n,) or None
-        Likelihood ratios.
+    columns : Columns
+        Weights and features.
+    names : tuple or None
+        Names of the features.
     """
 
     noise: Noise
     keys: list[Any] | None = None
     predicted: bool = False
-    conditional: Conditional | None = None
-    weights: FloatArray | None = None
+    columns: Columns = PLAIN
+    names: tuple[Any, ...] | None = None
 
     @classmethod
     def read(
@@ -86,7 +96,12 @@ class Options(NamedTuple):
         if features is not None and len(features) != n:
             raise ValueError(f"groups must hold one row of features per item ({n}), but holds {len(features)}.")
         keys = item_keys(groups, n) if has_groups and not predicted else None
-        return cls(model, keys, predicted, features, None if weights is None else as_weights(weights, n))
+        ratios = None if weights is None else as_weights(weights, n)
+        if features is None:
+            return cls(model, keys, predicted, Columns(ratios))
+        return cls(
+            model, columns=Columns(ratios, features.features), names=features.names or tuple(range(features.shape[1]))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,28 +145,20 @@ class Thresholds:
 
     @classmethod
     def build(
-        cls,
-        options: Options,
-        score: Score,
-        prediction: Prediction,
-        fit: Callable[[Any, FloatArray | None, FloatArray | None], Fit],
+        cls, options: Options, score: Score, prediction: Prediction, fit: Callable[[Any, Columns], Fit]
     ) -> Thresholds:
-        """Split the items into groups and fit each: ``fit(rows, weights, features)``."""
+        """Split the items into groups and fit each: ``fit(rows, columns)``."""
         keys = predicted_classes(score, prediction) if options.predicted else options.keys
         position: dict[Hashable, int] = {} if keys else {None: 0}
         codes = np.zeros(len(prediction), dtype=np.int64)
         if keys is not None:
             codes[:] = [position.setdefault(key, len(position)) for key in keys]
-        features = None if options.conditional is None else options.conditional.features
         fits = []
         for code in range(len(position)):
             rows = codes == code
-            fits.append(fit(rows, *(None if each is None else each[rows] for each in (options.weights, features))))
-        names = None
-        if options.conditional is not None:
-            names = options.conditional.names or tuple(range(options.conditional.shape[1]))
-        groups = None if keys is None else tuple(position)
-        return cls(options.noise, tuple(fits), codes, groups, options.predicted, names, options.weights is not None)
+            fits.append(fit(rows, options.columns.take(rows)))
+        groups, weighted = None if keys is None else tuple(position), options.columns.weights is not None
+        return cls(options.noise, tuple(fits), codes, groups, options.predicted, options.names, weighted)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -186,12 +193,11 @@ class Thresholds:
         quiet: bool = False,
     ) -> FloatArray:
         """Return one threshold per new item, (N,); ``quiet`` leaves out warnings of infinite ones."""
-        codes, features, ratios = self.read_new(score, prediction, groups, weights)
+        codes, columns = self.read_new(score, prediction, groups, weights)
         result = np.full(len(prediction), np.inf)
         for code in np.unique(codes[codes >= 0]):
             rows: Any = slice(None) if self.groups is None else codes == code
-            new = (None if each is None else each[rows] for each in (ratios, features))
-            result[rows] = self.fits[code].threshold(alpha, prediction[rows], *new)
+            result[rows] = self.fits[code].threshold(alpha, prediction[rows], columns.take(rows))
         if not quiet:
             self.warn_unseen(groups)
             self.warn_infinite(result, codes, alpha)
@@ -201,19 +207,17 @@ class Thresholds:
         self, values: FloatArray, score: Score, prediction: Prediction, groups: Any = None, weights: Any = None
     ) -> FloatArray:
         """Return the conformal p-values of scores (N, M) of new items; one for groups without calibration items."""
-        codes, _, ratios = self.read_new(score, prediction, groups, weights)
+        codes, columns = self.read_new(score, prediction, groups, weights)
         result = np.ones(values.shape)
         for code in np.unique(codes[codes >= 0]):
             rows, fit = codes == code, self.fits[code]
             assert isinstance(fit, Quantile)
-            new = None if ratios is None else ratios[rows]
+            new = columns.take(rows).weights
             result[rows] = np.stack([fit.p_values(column, new) for column in values[rows].T], axis=1)
         return result
 
-    def read_new(
-        self, score: Score, prediction: Prediction, groups: Any, weights: Any
-    ) -> tuple[IntArray, FloatArray | None, FloatArray | None]:
-        """Return the fit of each new item, −1 for unknown groups, its features and its weights."""
+    def read_new(self, score: Score, prediction: Prediction, groups: Any, weights: Any) -> tuple[IntArray, Columns]:
+        """Return the fit of each new item, −1 for unknown groups, and its weight and features."""
         n = len(prediction)
         if (weights is None) == self.weighted:
             state = "missing, but the calibration is weighted: pass likelihood ratios of the new items"
@@ -222,12 +226,12 @@ class Thresholds:
         ratios = None if weights is None else as_weights(weights, n)
         codes = np.zeros(n, dtype=np.int64)
         if self.features is not None:
-            return codes, features_of(groups, n, self.features), ratios
+            return codes, Columns(ratios, features_of(groups, n, self.features))
         keys = self.keys_of(score, prediction, groups)
         if keys is not None:
             position = {key: code for code, key in enumerate(self.groups or ())}
             codes = np.array([position.get(key, -1) for key in keys], dtype=np.int64)
-        return codes, None, ratios
+        return codes, Columns(ratios)
 
     def keys_of(self, score: Score, prediction: Prediction, groups: Any) -> list[Any] | None:
         """Return the group of each new item, None if the calibration has no groups with a threshold each."""

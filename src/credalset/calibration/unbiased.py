@@ -12,7 +12,7 @@ import numpy as np
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_finite, as_probability
 from credalset.calibration.levels import as_weights
-from credalset.calibration.noise import Fit, Guarantee, Noise, set_aside
+from credalset.calibration.noise import PLAIN, Columns, Fit, Guarantee, Noise, set_aside
 from credalset.scores import Score
 from credalset.votes.names import Labels
 
@@ -84,18 +84,11 @@ class UnbiasedVotes(Noise):
                 "Use AnnotatorSampling with this score, or a convex one (tv, ws, kl, inner, hellinger)."
             )
 
-    def fit(
-        self,
-        score: Score,
-        prediction: Prediction,
-        labels: Labels,
-        weights: FloatArray | None = None,
-        features: FloatArray | None = None,
-    ) -> Fit:
+    def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
         """Keep the scores of the votes; those of the items set aside choose s."""
         scores = self.bounds(score, prediction, labels)
         aside = set_aside(len(scores), self.tuning if self.s is None else 0.0)
-        old = np.ones(len(scores)) if weights is None else weights
+        old = np.ones(len(scores)) if columns.weights is None else columns.weights
         return MeanExcess(score, scores[~aside], old[~aside], scores[aside], self.s)
 
 
@@ -126,16 +119,10 @@ class MeanExcess(Fit):
             raise ValueError("scores and held_out must hold one number per item.")
         as_weights(self.weights, len(self.scores))
 
-    def threshold(
-        self,
-        alpha: Fraction,
-        prediction: Prediction,
-        weights: FloatArray | None = None,
-        features: FloatArray | None = None,
-    ) -> FloatArray:
+    def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
         """Return the threshold of each new item, (N,)."""
         UnbiasedVotes().check_score(self.score, prediction)  # predictions may differ in it, as mixtures do
-        new = np.ones(len(prediction)) if weights is None else weights
+        new = np.ones(len(prediction)) if columns.weights is None else columns.weights
         s, counted = self._start(alpha), self.weights > 0
         total = (self.weights[counted] * np.maximum(self.scores[counted] - s, 0.0)).sum()
         largest = np.maximum(self.score.largest_score(prediction) - s, 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -10,17 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from credalset.annotations.naming import candidates
-from credalset.annotations.readers.files import STANDARD_STREAM
-from credalset.annotations.readers.source import Source
 from credalset.calibration import Calibration
 from credalset.commands.shared import call, note, split_names, split_pairs
+from credalset.io.columns import find_id
+from credalset.io.files import STANDARD_STREAM
+from credalset.io.match import Matched, match, read_items
+from credalset.io.scorer import as_calibrated, calibration_of, reads_texts
 from credalset.io.store import load
+from credalset.io.tables import read_table
 from credalset.scores import Wasserstein, get_score
-from credalset.tables.arrow import id_column
-from credalset.tables.files import read_table
-from credalset.tables.matching import Matched, as_calibrated, match, read_numbers
-from credalset.tables.scorer import calibration_of, columns_of_model, reads_texts, refuse_logits
 from credalset.votes import Annotations
 from credalset.votes.exports import KINDS
 
@@ -105,14 +103,6 @@ class Votes(VoteOptions):
             note(f"{votes.origin}.")
         return votes
 
-    def named_by(self) -> str | None:
-        """Return what the votes call their items, as far as the names of columns tell."""
-        if self.task is not None or self.votes == STANDARD_STREAM:
-            return self.task
-        source = Source.open(self.votes, encoding=self.encoding, delimiter=self.delimiter)
-        found = candidates(source.columns, "task")
-        return str(found[0]) if len(found) == 1 else None
-
     def python(self) -> str:
         """Write down how they are read."""
         return "votes = " + call("cs.Annotations.read", Annotations.read, repr(self.votes), **self.options())
@@ -132,17 +122,19 @@ class Model:
         if not Path(self.calibration).is_dir():
             raise ValueError(f"{self.calibration} is no folder. Give the folder that calibrate or fit wrote.")
 
-    def _trusted(self) -> tuple[str, ...]:
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        """Types that loading may build."""
         return tuple(split_names(self.trust) or ())
 
     def load(self) -> Any:
         """Load it."""
         self.check()
-        return load(self.calibration, trusted=self._trusted())
+        return load(self.calibration, trusted=self.trusted)
 
     def python(self) -> str:
         """Write down how it is loaded."""
-        return "model = " + call("cs.load", load, repr(self.calibration), trusted=self._trusted())
+        return "model = " + call("cs.load", load, repr(self.calibration), trusted=self.trusted)
 
 
 @dataclass(frozen=True)
@@ -156,18 +148,15 @@ class Features:
     weights: Annotated[str | None, typer.Option(help="Column with a weight for each item.")] = None
 
     def options(self) -> dict[str, Any]:
-        """Return what is said about the table, as options of `read_numbers`."""
-        return {"format": self.format, "columns": split_names(self.columns), "what": "features"}
+        """Return what is said about the table, as options of `read_items`."""
+        return {"format": self.format, "columns": split_names(self.columns)}
 
-    def id_in(
-        self, path: str, taken: Collection[str | None] = (), like: str | None = None, encoding: str | None = None
-    ) -> str:
-        """Return the column of a table that names the items: as was said, or as `id_column` finds it."""
+    def id_in(self, path: str, encoding: str | None = None) -> str:
+        """Return the column of a table that names the items: as was said, or as `find_id` finds it."""
         if self.id is not None or path == STANDARD_STREAM:
             return "task" if self.id is None else self.id
         try:
-            schema = read_table(path, self.format, encoding=encoding).schema
-            return id_column(schema, {*taken, *(split_names(self.columns) or ())}, like)
+            return find_id(read_table(path, self.format, encoding=encoding).schema.names)
         except FileNotFoundError:  # said by whoever reads it
             return "task"
 
@@ -179,8 +168,8 @@ class Predictions(Features):
     logits: Annotated[bool, typer.Option("--logits", help="The numbers are logits: apply a softmax.")] = False
 
     def options(self) -> dict[str, Any]:
-        """Return what is said about the table, as options of `read_numbers`."""
-        return {**super().options(), "what": "predictions", "logits": self.logits}
+        """Return what is said about the table, as options of `read_items`."""
+        return {**super().options(), "logits": self.logits}
 
 
 def note_id(table: Features, id: str) -> None:
@@ -230,13 +219,10 @@ class Pair:
         """The column that names the items."""
         if self.table.id is not None:
             return self.table.id
-        taken = {*self._carried().values(), *columns_of_model(self.model)}
-        return self.table.id_in(self.path, taken, self.votes.named_by(), self.votes.encoding)
+        return self.table.id_in(self.path, self.votes.encoding)
 
     def _options(self) -> dict[str, Any]:
         options = self.table.options() | {"id": self.id, "encoding": self.votes.encoding}
-        if self.model is not None:
-            refuse_logits(self.model, options.get("logits", False))
         options["texts"] = reads_texts(self.model) if self.model is not None else False if self.by_class else None
         known = getattr(self.model, "feature_names_in_", None)
         if options["columns"] is None and known is not None:
@@ -250,7 +236,7 @@ class Pair:
 
     def read(self) -> tuple[Any, Matched, dict[str, Any]]:
         """Return predictions or features, what was matched, and the further columns by what they are used for."""
-        matched = match(read_numbers(self.path, **self._options()), self.votes.read(), **self._matching())
+        matched = match(read_items(self.path, **self._options()), self.votes.read(), **self._matching())
         note_id(self.table, self.id)
         for sentence in matched.notes:
             note(sentence)
@@ -258,21 +244,21 @@ class Pair:
         carried = {role: values.tolist() for role, values in table.extra.items()}
         if "groups" in carried and self.model is not None:
             carried["groups"] = as_calibrated(carried["groups"], calibration_of(self.model))
-        return table.probabilities if self.by_class else table.features(), matched, carried
+        return table.values if self.by_class else table.features(), matched, carried
 
     def python(self) -> list[str]:
         """Write down how both are read and matched."""
         return [
-            "from credalset.tables import match, read_numbers",
+            "from credalset.io.match import match, read_items",
             self.votes.python(),
-            f"table = {call('read_numbers', read_numbers, repr(self.path), **self._options())}",
+            f"table = {call('read_items', read_items, repr(self.path), **self._options())}",
             f"both = {call('match', match, 'table', 'votes', **self._matching())}",
         ]
 
     @property
     def asked(self) -> str:
         """How the predictions or features are called in the Python that is shown."""
-        return "both.table.probabilities" if self.by_class else "both.table.features()"
+        return "both.table.values" if self.by_class else "both.table.features()"
 
     def arguments(self, *without: str) -> str:
         """Write down the further columns as arguments, but for some."""

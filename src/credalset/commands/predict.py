@@ -12,9 +12,9 @@ from credalset.commands import shared
 from credalset.commands.inputs import Model, Predictions, note_id
 from credalset.commands.shared import Alpha, ShowPython
 from credalset.distributed import connect, local_cluster, score_parquet
+from credalset.io.scorer import DEFAULT_ASK, Scorer
+from credalset.io.tables import read_table
 from credalset.sets.columns import QUESTIONS
-from credalset.tables.files import read_table
-from credalset.tables.scorer import DEFAULT_ASK, Scorer, columns_of_model
 
 
 @shared.guarded
@@ -35,8 +35,7 @@ def predict(
 ) -> None:
     """Predict one credal set per row and write what is asked of it."""
     model = calibration.load()
-    taken = {table.groups, table.weights, *(shared.split_names(keep) or ()), *columns_of_model(model)}
-    id = table.id_in(new, taken, encoding=encoding)
+    id = table.id_in(new, encoding=encoding)
     options: dict[str, Any] = {
         "alpha": alpha,
         "ask": tuple(shared.split_names(ask) or ()),
@@ -51,8 +50,8 @@ def predict(
         _show_python(calibration, new, {"format": table.format, "encoding": encoding}, out, out_format, options)
         return
     note_id(table, id)
-    by_path = _is_folder(out) and not calibration.trust  # workers load it themselves
-    scorer = Scorer(calibration.calibration if by_path else model, **options)
+    options["trusted"] = calibration.trusted  # workers load it themselves
+    scorer = Scorer(calibration.calibration if _is_folder(out) else model, **options)
     if alpha > 0.5:
         shared.note(f"--alpha {alpha:g} asks for {1 - alpha:.0%} coverage; --alpha {1 - alpha:.2g} for {alpha:.0%}.")
     if _is_folder(out):
@@ -65,7 +64,7 @@ def predict(
     if workers or scheduler or resume:
         raise ValueError("--workers, --scheduler and --resume need Parquet input and a folder to write to (-o sets/).")
     shared.check_table(out, out_format)
-    rows = read_table(new, table.format, text=scorer.text_columns, encoding=encoding)
+    rows = read_table(new, table.format, encoding=encoding)
     scorer = scorer.for_input(rows.schema)
     wrote = shared.write_table(out, out_format, scorer.schema, scorer.map_batches(rows.batches), "Scoring")
     shared.stderr().print(f"Wrote {wrote}")
@@ -80,9 +79,9 @@ def _show_python(
         writes = [f"scorer = {made}", f"cs.distributed.score_parquet({new!r}, {out!r}, scorer)"]
     else:
         writes = [
-            "from credalset.tables.files import read_table, table_writer",
+            "from credalset.io.tables import read_table, table_writer",
             f"scorer = {made}",
-            f"table = {shared.call('read_table', read_table, repr(new), 'text=scorer.text_columns', **said)}",
+            f"table = {shared.call('read_table', read_table, repr(new), **said)}",
             "scorer = scorer.for_input(table.schema)",
             *shared.writing(out, out_format, "scorer.schema", "scorer.map_batches(table.batches)"),
         ]

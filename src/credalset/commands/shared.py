@@ -24,7 +24,8 @@ from credalset._files import UNFINISHED
 from credalset._progress import progress as bar
 from credalset.commands.wording import for_terminal
 from credalset.exceptions import CredalSetWarning
-from credalset.tables.files import kind_of, table_writer
+from credalset.io.files import format_of
+from credalset.io.tables import table_writer
 
 SCHEMA_VERSION = 1
 CHECK_FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
@@ -148,7 +149,7 @@ def write_table(out: str, format: str | None, schema: Any, batches: Iterable[Any
 
 def check_table(out: str, format: str | None) -> None:
     """See that a table can be written, and in which format, before anything is computed."""
-    kind_of(out, format, "out_format")
+    format_of(out, format)
     check_output(out)
 
 

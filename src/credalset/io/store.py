@@ -59,6 +59,10 @@ TYPES = {
     "AnnotatorSampling": "credalset.calibration",
     "UnbiasedVotes": "credalset.calibration",
     "FewVotes": "credalset.calibration",
+    "CrowdLaw": "credalset.crowd.law",
+    "DirichletCrowd": "credalset.crowd",
+    "VotingPolicy": "credalset.crowd",
+    "CrowdCalibration": "credalset.crowd",
     "ConformalCredalClassifier": "credalset.classifier",
     "SoftLabelClassifier": "credalset.predictors",
     "FirstOrderNetwork": "credalset.predictors",
@@ -196,7 +200,7 @@ class Writer:
 
     def _encode_object(self, value: Any, where: str) -> Any:
         kind = type(value)
-        if hasattr(value, "get_params"):
+        if hasattr(value, "get_params") and not hasattr(value, "_to_store"):
             from credalset.io.estimators import encode_estimator
 
             return encode_estimator(value, where, self)

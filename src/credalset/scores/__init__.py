@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from credalset.scores.anytime import vote_region
 from credalset.scores.base import REGISTRY, Score
 from credalset.scores.brier import Brier
 from credalset.scores.dirichlet import NegativeLogDensity, RelativeLikelihood
@@ -46,5 +45,4 @@ __all__ = [
     "Wasserstein",
     "get_score",
     "register_score",
-    "vote_region",
 ]

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from credalset.annotations.readers.files import find_files, guard
-from credalset.annotations.readers.source import Source
-from credalset.exceptions import FileFormatError
 from credalset.votes.tables import is_missing
 
 Record = dict[str, Any]
-# Numbers stay the texts that stand in the file; NaN is no label.
-DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=lambda text: None)
 
 
 @dataclass
@@ -107,55 +101,9 @@ def text_of(value: Any) -> Any:
 
 def read_records(path: str | Path, given: dict[str, Any], encoding: str | None, delimiter: str | None) -> Export:
     """Read a file, or those of a folder, a pattern or an archive, as records."""
-    source = Source.open(path, encoding=encoding, delimiter=delimiter)
-    files: dict[str, list[Record]] = {}
-    if source.format == "json":
-        for file in find_files(path):
-            with guard(file.name), file.open() as stream:
-                files[file.stem] = parse_json(_decode(stream.read(), encoding), file.name)
-    else:
-        for file, record in source.documents():
-            files.setdefault(file.stem, []).append(record)
+    from credalset.io import tables
+
+    files, features = tables.read_records(path, encoding=encoding, delimiter=delimiter)
+    name = Path(files[0][0].name).name if len(files) == 1 else f"{len(files)} files in {path}"
     folder = Path(path) if Path(path).is_dir() else None
-    return Export(source.name, list(files.items()), given, folder, source.features)
-
-
-def _decode(data: bytes, encoding: str | None) -> str:
-    return data.decode(encoding or ("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"))
-
-
-def parse_json(text: str, name: str) -> list[Record]:
-    r"""Return the records of JSON text: an array, an object of records by id, or documents in a row (JSON Lines).
-
-    Examples
-    --------
-    >>> parse_json('{"id": 1.10, "label": "a"}\n{"id": 7}', "votes.jsonl")
-    [{'id': '1.10', 'label': 'a'}, {'id': '7'}]
-    """
-    found = list(_documents(text, name))
-    if len(found) == 1 and isinstance(found[0], list):
-        found = found[0]
-    elif len(found) == 1 and found[0] and all(isinstance(value, dict) for value in found[0].values()):
-        found = [{"id": key} | value for key, value in found[0].items()]
-    return found
-
-
-def _documents(text: str, name: str) -> Iterator[Any]:
-    position = len(text) - len(text.lstrip())
-    while position < len(text):
-        try:
-            document, position = DECODER.raw_decode(text, position)
-        except RecursionError:
-            raise FileFormatError(f"{name} is nested too deeply to be read.") from None
-        except ValueError as error:
-            line = text.count("\n", 0, getattr(error, "pos", position)) + 1
-            raise FileFormatError(f"{name} is not valid JSON in line {line} ({error}). Export it again.") from None
-        if not isinstance(document, dict | list) or (isinstance(document, list) and not all(map(_is_object, document))):
-            raise FileFormatError(f"{name} must hold objects, but holds {str(document)[:60]!r}.")
-        yield document
-        while position < len(text) and text[position].isspace():
-            position += 1
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
+    return Export(name, [(file.stem, records) for file, records in files], given, folder, features)

@@ -1,0 +1,100 @@
+"""Is the crowd a Dirichlet crowd? Hide votes and compare them with what is predicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from credalset._typing import FloatArray, IntArray
+from credalset.crowd.inputs import Voted, draw_one, draw_votes
+from credalset.crowd.law import CrowdLaw
+from credalset.crowd.posterior import Posterior
+
+MOST_KEPT = 5  # votes that stay in hand, at most: with many votes any crowd predicts the next one
+BINS = np.array([0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
+
+
+@dataclass(frozen=True, eq=False)
+class CrowdCheck:
+    """Predicted and observed frequencies of hidden votes.
+
+    Attributes
+    ----------
+    votes, pairs : ndarray of shape (B, 5)
+        Rows of lower and upper end of the predicted probability, number of cases, mean prediction, observed frequency:
+        of the classes of one hidden vote, and of the agreement of two hidden votes.
+    vote_p_value, pair_p_value : float
+        Monte Carlo p-values of the chi-square statistics of the tables; NaN where no item has two votes.
+    """
+
+    votes: FloatArray
+    pairs: FloatArray
+    vote_p_value: float
+    pair_p_value: float
+
+    @property
+    def p_value(self) -> float:
+        """Twice the smaller of the two p-values, at most one (Bonferroni)."""
+        both = [p for p in (self.vote_p_value, self.pair_p_value) if not np.isnan(p)]
+        return min(1.0, len(both) * min(both))
+
+    @property
+    def agreement(self) -> tuple[float, float]:
+        """Share of pairs of hidden votes that agree: predicted and observed."""
+        weight = self.pairs[:, 2] / max(self.pairs[:, 2].sum(), 1.0)
+        return float(weight @ self.pairs[:, 3]), float(weight @ self.pairs[:, 4])
+
+    def __str__(self) -> str:
+        lines = [f"Dirichlet crowd: p-value {self.p_value:.3f} (small values speak against the assumption)"]
+        for title, rows, p in (("class", self.votes, self.vote_p_value), ("agreement", self.pairs, self.pair_p_value)):
+            lines.append(f"{title + f' (p = {p:.3f})':<22}{'cases':>8}{'predicted':>11}{'observed':>10}")
+            lines += [f"  {a:.2f} to {b:.2f}{'':<8}{n:>8.0f}{mean:>11.3f}{seen:>10.3f}" for a, b, n, mean, seen in rows]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def check_crowd(law: CrowdLaw, voted: Voted, n_simulations: int, generator: np.random.Generator) -> CrowdCheck:
+    """Hide up to two votes of each item, keep some of the others, and compare."""
+    voted = voted[voted.n_votes > 0]
+    if len(voted) == 0:
+        raise ValueError("votes has no votes at all: a crowd is checked with items that have at least one vote each.")
+    two = voted.n_votes >= 2
+    number = generator.integers(np.minimum(voted.n_votes - 1 - two, MOST_KEPT) + 1)
+    drawn = draw_votes(voted.counts, tuple(range(MOST_KEPT + 1)), generator)
+    kept = np.choose(number[:, None], [drawn[h] for h in range(MOST_KEPT + 1)])
+    left = voted.counts - kept
+    first = draw_one(left, generator)
+    left[np.arange(len(left)), first] -= 1
+    mean, variance = Posterior.given(law, voted.prediction, kept).moments
+    votes, vote_p = _compare(mean, first, mean.shape[1], n_simulations, generator)
+    if not two.any():
+        return CrowdCheck(votes, np.empty((0, 5)), vote_p, np.nan)
+    agree = np.minimum((variance + mean**2).sum(axis=1), 1.0)[two]
+    differs = (draw_one(left[two], generator) != first[two]).astype(np.int64)
+    pairs, pair_p = _compare(np.stack([agree, 1 - agree], axis=1), differs, 1, n_simulations, generator)
+    return CrowdCheck(votes, pairs, vote_p, pair_p)
+
+
+def _compare(
+    predicted: FloatArray, seen: IntArray, n_columns: int, n_simulations: int, generator: np.random.Generator
+) -> tuple[FloatArray, float]:
+    """Return predicted and observed frequencies of the first columns, and the Monte Carlo p-value of the chi-square."""
+    shown, size, rows = predicted[:, :n_columns], len(BINS) - 1, np.arange(len(predicted))
+    cell = np.clip(np.searchsorted(BINS, shown, side="right") - 1, 0, size - 1)
+    cell = np.pad(cell, ((0, 0), (0, predicted.shape[1] - n_columns)), constant_values=size)  # counted, but not shown
+    number = np.bincount(cell.ravel(), minlength=size)[:size]
+    expected = np.bincount(cell[:, :n_columns].ravel(), shown.ravel(), minlength=size)
+    spread = np.bincount(cell[:, :n_columns].ravel(), (shown * (1.0 - shown)).ravel(), minlength=size)
+    ends = np.cumsum(predicted, axis=1)[:, :-1]
+
+    def count(choice: IntArray) -> tuple[IntArray, float]:
+        observed = np.bincount(cell[rows, choice], minlength=size)[:size]
+        return observed, float(((observed - expected) ** 2 / np.maximum(spread, 1.0)).sum())
+
+    observed, value = count(seen)
+    draws = ((ends <= generator.random((len(rows), 1))).sum(axis=1) for _ in range(n_simulations))
+    beyond = sum(count(draw)[1] >= value - 1e-9 for draw in draws)
+    table = np.stack([BINS[:-1], BINS[1:], number, expected / np.maximum(number, 1), observed / np.maximum(number, 1)])
+    return table.T[number > 0], (1 + beyond) / (n_simulations + 1)

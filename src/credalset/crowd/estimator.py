@@ -1,0 +1,301 @@
+"""The crowd model as an estimator."""
+
+from __future__ import annotations
+
+import copy
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from credalset._typing import FloatArray, RandomState
+from credalset._validation import as_generator, as_positive_int, check_choice
+from credalset.crowd.fitting import fit_law, largest_fit
+from credalset.crowd.inputs import Voted, draw_votes, item_keys, read_voted
+from credalset.crowd.law import CrowdLaw
+from credalset.crowd.posterior import Posterior, predict_blocks
+from credalset.exceptions import warn
+from credalset.scores import get_score
+from credalset.votes.names import Names, join_names
+
+if TYPE_CHECKING:
+    from credalset.crowd.check import CrowdCheck
+    from credalset.crowd.in_hand import CrowdCalibration
+
+ENOUGH = 100  # items of a panel from which on it is chosen
+
+
+class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
+    r"""What a crowd would say, given a prediction and the votes in hand.
+
+    The crowd's distribution λ of an item with prediction p is drawn from a mixture of Dirichlet distributions: some
+    around (a power of) the prediction, whose strength depends on its entropy, and some that say that the crowd agrees
+    on one class, whatever the model predicts. Votes are draws from λ. A dozen parameters are fitted by penalised
+    maximum likelihood of the vote counts (Dirichlet-multinomial), with weak normal priors; items may have any number
+    of votes. See `credalset.crowd.law` for the formula.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of Dirichlet distributions around the prediction.
+    n_consensus : int
+        Number of layers of one Dirichlet distribution per class; 0 for none.
+    max_iter : int
+        Largest number of L-BFGS iterations.
+    random_state : int, Generator or None
+        Seed for the choice of items where there are more than a fit needs.
+
+    Attributes
+    ----------
+    law_ : CrowdLaw
+        Fitted parameters, as plain arrays.
+    classes_, items_ : tuple or None
+        Names of the classes, and of the items that were fitted. Exact calibrations refuse these items.
+
+    See Also
+    --------
+    VotingPolicy : whom to ask next.
+
+    Notes
+    -----
+    Fit the crowd on items that did not train the model that made the predictions.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(900, n_classes=3, n_votes=30, random_state=0)
+    >>> p, votes = data.distributions, data.counts
+    >>> crowd = cs.DirichletCrowd().fit(p[:300], votes[:300])
+    >>> crowd.predict(p[300:302], [[0, 0, 0], [3, 0, 0]]).shape
+    (2, 3)
+    >>> calibration = crowd.conformalize(p[300:], votes[300:], score="kl", in_hand=(0, 1, 2, 3))
+    >>> calibration
+    CrowdCalibration: score kl, 0, 1, 2, 3 votes in hand, panel of 600 items, 3 classes
+    >>> sets = calibration.predict_set(p[:2], [[0, 0, 0], [3, 0, 0]], alpha=0.1)
+    """
+
+    def __init__(
+        self, n_components: int = 2, *, n_consensus: int = 1, max_iter: int = 200, random_state: RandomState = 0
+    ) -> None:
+        self.n_components = n_components
+        self.n_consensus = n_consensus
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, predictions: Any, votes: Any) -> Self:
+        """Fit the crowd to predictions and votes of items that did not train the model.
+
+        Parameters
+        ----------
+        predictions : array or data frame of shape (n, K)
+            Predicted distributions.
+        votes : array or data frame of shape (n, K), or Annotations
+            Votes per item and class.
+
+        Returns
+        -------
+        DirichletCrowd
+        """
+        n_around = as_positive_int(self.n_components, "n_components")
+        n_consensus = as_positive_int(self.n_consensus + 1, "n_consensus + 1") - 1
+        voted = read_voted(predictions, votes)
+        rows = np.flatnonzero(voted.n_votes > 0)
+        if len(rows) == 0:
+            raise ValueError("votes has no votes at all: a crowd is learned from items with at least one vote each.")
+        size = min(len(rows), largest_fit(voted.prediction.shape[1]))
+        rows = as_generator(self.random_state).choice(rows, size, replace=False)
+        max_iter = as_positive_int(self.max_iter, "max_iter")
+        self.law_, _ = fit_law(voted.prediction[rows], voted.counts[rows], n_around, n_consensus, max_iter)
+        self.classes_, self.items_ = voted.classes, voted.items
+        return self
+
+    def predict(self, predictions: Any, votes: Any = None) -> FloatArray:
+        """Predict what the crowd would say, (N, K): the posterior mean given the votes in hand.
+
+        Parameters
+        ----------
+        predictions : array or data frame of shape (N, K)
+            Predicted distributions.
+        votes : array or data frame of shape (N, K), Annotations or None
+            Votes in hand; rows may be empty. Named items that are missing here have no votes.
+        """
+        voted = self.read(predictions, votes)
+        return predict_blocks(self.law_, voted.prediction, voted.counts)
+
+    def posterior(self, predictions: Any, votes: Any = None) -> Posterior:
+        """Return what is believed of the crowd of each item given its votes, a mixture of Dirichlet distributions.
+
+        Parameters
+        ----------
+        predictions, votes
+            As in `predict`.
+        """
+        voted = self.read(predictions, votes)
+        return Posterior.given(self.law_, voted.prediction, voted.counts)
+
+    def sample(self, predictions: Any, votes: Any = None, n: int = 1, random_state: RandomState = None) -> FloatArray:
+        """Draw n distributions of the crowd for each item from the posterior, (N, n, K).
+
+        Parameters
+        ----------
+        predictions, votes
+            As in `predict`.
+        n : int
+            Number of draws for each item.
+        random_state : int, Generator or None
+            Seed.
+        """
+        return self.posterior(predictions, votes).sample(n, random_state)
+
+    def check(
+        self, predictions: Any, votes: Any, *, n_simulations: int = 499, random_state: RandomState = 0
+    ) -> CrowdCheck:
+        """Test whether the crowd predicts votes that are hidden from it; a small p-value speaks against it.
+
+        Of each item a few votes stay in hand and up to two are hidden. The first hidden vote is compared with its
+        predicted probabilities, and the agreement of the two with its predicted probability.
+
+        Parameters
+        ----------
+        predictions, votes
+            As in `fit`; items that the crowd was not fitted to make the sharper test.
+        n_simulations : int
+            Number of simulations behind the Monte Carlo p-values.
+        random_state : int, Generator or None
+            Seed.
+
+        Returns
+        -------
+        CrowdCheck
+            Calibration tables, ``p_value``, observed and expected agreement; prints as a table.
+        """
+        from credalset.crowd.check import check_crowd
+
+        number = as_positive_int(n_simulations, "n_simulations")
+        return check_crowd(self.law_, self.read(predictions, votes), number, as_generator(random_state))
+
+    def conformalize(
+        self,
+        predictions: Any,
+        votes: Any,
+        score: Any = "kl",
+        *,
+        in_hand: Any = (0, 1, 2, 3, 5),
+        method: str | None = None,
+        groups: Any = None,
+        min_votes: int | None = None,
+        random_state: RandomState = 0,
+    ) -> CrowdCalibration:
+        """Calibrate sets for items that have some votes in hand, one threshold per number of votes.
+
+        With ``method="panel"``, h votes of each calibration item are drawn at random, the posterior mean given these is
+        the prediction, and it is scored against the shares of the votes that were held back. New items with h votes,
+        chosen without looking at the votes, are exchangeable with these: coverage of the recorded distribution of the
+        held-back votes is at least 1 − α, exactly. With ``method="imputed"``, the calibration items have few votes: the
+        crowd's distribution is drawn from the posterior given all votes of an item, and from refits to bootstrap
+        samples. Coverage is then approximately 1 − α if the crowd is a Dirichlet crowd; see `check`.
+
+        Parameters
+        ----------
+        predictions, votes
+            As in `fit`. For ``"panel"``, items that were not fitted; named items that were are refused.
+        score : str or Score
+            As in `credalset.conformalize`. Second-order scores get the concentrations of the posterior.
+        in_hand : sequence of int
+            Numbers of votes in hand to calibrate for.
+        method : {"panel", "imputed"}, optional
+            By default ``"panel"`` if at least 100 items have ``min_votes`` votes, else ``"imputed"`` with a warning.
+        groups : sequence of n keys, optional
+            Hold the coverage within each group, as in `credalset.conformalize`.
+        min_votes : int, optional
+            Number of votes that an item of the panel has at least, by default 2 · max(in_hand) + 10. Items with fewer
+            are left out, and coverage is for items that will have as many.
+        random_state : int, Generator or None
+            Seed of the draws.
+
+        Returns
+        -------
+        CrowdCalibration
+        """
+        from credalset.crowd.in_hand import CrowdCalibration, calibrate_imputed, calibrate_panel
+
+        voted, chosen, numbers = self.read(predictions, votes), get_score(score), _as_numbers(in_hand)
+        check_choice(method, "method", (None, "panel", "imputed"))
+        keys, generator = item_keys(groups, voted), as_generator(random_state)
+        least = 2 * numbers[-1] + 10 if min_votes is None else as_positive_int(min_votes, "min_votes")
+        least = max(least, numbers[-1] + 1)
+        n_panel = int((voted.n_votes >= least).sum())
+        if method is None and n_panel < ENOUGH:
+            warn(
+                f"Only {n_panel} of {len(voted)} items have {least} votes or more, so the calibration is imputed: "
+                "coverage is approximate and assumes a Dirichlet crowd, which check tests."
+            )
+        is_panel = method == "panel" or (method is None and n_panel >= ENOUGH)
+        least = least if is_panel else 1
+        rows = np.flatnonzero(voted.n_votes >= least)
+        if len(rows) == 0 or numbers[-1] > voted.n_votes.max():
+            raise ValueError(
+                f"votes has at most {voted.n_votes.max()} votes on an item, but in_hand up to {numbers[-1]} needs "
+                f"{max(least, numbers[-1])}. Lower in_hand, or use method='imputed'."
+            )
+        voted, keys = voted[rows], None if keys is None else keys[rows]
+        if is_panel:
+            self.refuse_fitted(voted)
+            drawn = draw_votes(voted.counts, numbers, generator)
+            parts = calibrate_panel(chosen, self.law_, voted, [drawn[h] for h in numbers], keys)
+            return CrowdCalibration(copy.copy(self), parts, numbers, "panel", len(rows), least)
+        parts = calibrate_imputed(chosen, self.law_, voted, numbers, keys, generator)
+        return CrowdCalibration(copy.copy(self), parts, numbers, "imputed", len(rows), least)
+
+    def read(self, predictions: Any, votes: Any) -> Voted:
+        """Return valid predictions and votes over the classes of the crowd."""
+        check_is_fitted(self, "law_")
+        return read_voted(predictions, votes, self.classes_, len(self.law_.confusion))
+
+    def refuse_fitted(self, voted: Voted) -> None:
+        """Refuse to calibrate exactly on items that the crowd was fitted to, where names tell."""
+        both = set(self.items_ or ()) & set(voted.items or ())
+        if both:
+            raise ValueError(
+                f"predictions has {len(both)} items that the crowd was fitted to (first: {join_names(list(both), 3)}): "
+                "calibrating on them is not exact. Fit the crowd to other items, or use method='imputed'."
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted crowd to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
+        from credalset.io.store import save
+
+        save(self, path)
+
+    def _to_store(self) -> dict[str, Any]:
+        check_is_fitted(self, "law_")
+        seed = self.random_state if isinstance(self.random_state, int) else None
+        fitted = {"law": self.law_, "classes": self.classes_, "items": self.items_}
+        return self.get_params(deep=False) | {"random_state": seed} | fitted
+
+    @classmethod
+    def _from_store(
+        cls,
+        n_components: int,
+        n_consensus: int,
+        max_iter: int,
+        random_state: int | None,
+        law: CrowdLaw,
+        classes: Names | None,
+        items: Names | None,
+    ) -> DirichletCrowd:
+        crowd = cls(n_components, n_consensus=n_consensus, max_iter=max_iter, random_state=random_state)
+        crowd.law_, crowd.classes_, crowd.items_ = law, classes, items
+        if classes is not None and len(classes) != len(law.confusion):
+            raise ValueError(f"classes names {len(classes)} classes, but the law has {len(law.confusion)}.")
+        return crowd
+
+
+def _as_numbers(in_hand: Any) -> tuple[int, ...]:
+    values = [in_hand] if isinstance(in_hand, Integral) else list(in_hand)
+    if not values or not all(isinstance(h, int | np.integer) and h >= 0 for h in values):
+        raise ValueError(f"in_hand must be numbers of votes, such as (0, 1, 2, 3, 5), but is {in_hand!r}.")
+    return tuple(sorted({int(h) for h in values}))

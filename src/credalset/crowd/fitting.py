@@ -1,0 +1,115 @@
+"""Fit a crowd law by penalised maximum likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from credalset._progress import progress
+from credalset._typing import FloatArray
+from credalset.crowd.law import CrowdLaw, Items, log_likelihood, normalised_entropy
+
+# Normal priors, mean and standard deviation: weak, they matter where votes say nothing about a parameter.
+AROUND = ((1.5, 1.5), (0.0, 1.0), (0.0, 1.0), (-1.0, 2.0))  # log strength, slope, log power, log (K · floor)
+CONSENSUS = ((2.0, 1.5), (0.0, 2.0), (0.0, 1.0), (-3.0, 2.0))  # log own, log others, log power, logit uniform
+GATE = ((0.0, 2.0), (0.0, 1.0))
+UNSEEN = 0.1  # share of the confusion that is spread evenly, and in votes for a class that nobody was seen to confuse
+LARGEST_FIT = 100_000  # items × classes
+SMALL_START = 2_000  # items to begin with
+REFITS, REFIT_ITERATIONS = 10, 15
+FARTHEST = 6.0  # standard deviations of the prior
+
+
+def initial_law(prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int) -> CrowdLaw:
+    """Return the law at the means of the priors, with the confusion of classes that the votes show."""
+    n_classes = prediction.shape[1]
+    around = np.tile([mean for mean, _ in AROUND], (n_around, 1))
+    around[:, 0] = np.linspace(0.5, 3.0, n_around) if n_around > 1 else 1.5
+    around[:, 3] -= np.log(n_classes)
+    consensus = np.tile([mean for mean, _ in CONSENSUS], (n_consensus, 1))
+    consensus[:, 0] += np.linspace(1.0, 0.0, n_consensus) if n_consensus > 1 else 0.0
+    entropies = normalised_entropy(prediction)
+    scale = np.array([entropies.mean(), max(entropies.std(), 1e-6)])
+    gate = np.zeros((n_around + n_consensus, 2))
+    return CrowdLaw(around, consensus, gate, confusion_of(prediction, counts), scale)
+
+
+def confusion_of(prediction: FloatArray, counts: FloatArray) -> FloatArray:
+    """Return which classes stand beside each other in predictions and votes: rows sum to one, zero diagonal."""
+    n_classes = prediction.shape[1]
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    beside = (prediction + shares).T @ shares
+    np.fill_diagonal(beside, 0.0)
+    beside += UNSEEN * (beside.sum(axis=1, keepdims=True) + 1.0) / n_classes
+    np.fill_diagonal(beside, 0.0)
+    return np.asarray(beside / beside.sum(axis=1, keepdims=True))
+
+
+def prior_of(law: CrowdLaw) -> tuple[FloatArray, FloatArray]:
+    """Return the means and standard deviations of the priors, in the order of θ."""
+    around = np.tile(AROUND, (len(law.around), 1, 1))
+    around[:, 3, 0] -= np.log(len(law.confusion))
+    consensus, gate = np.tile(CONSENSUS, (len(law.consensus), 1, 1)), np.tile(GATE, (len(law.gate), 1, 1))
+    flat = np.concatenate([part.reshape(-1, 2) for part in (around, consensus, gate)])
+    return flat[:, 0], flat[:, 1]
+
+
+def maximise(law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | float = 1.0) -> tuple[CrowdLaw, float]:
+    """Return the law with the largest penalised likelihood that L-BFGS finds from here, and that value per item.
+
+    The parameters are scaled by the information (outer products of gradients) where the search begins.
+    """
+    mean, deviation = prior_of(law)
+    size, start = len(items.counts), law.theta
+    weight = np.broadcast_to(weights, (size,))
+    gradient = log_likelihood(law, items)[1]
+    information = (gradient * weight[:, None]).T @ gradient + np.diag(deviation**-2.0)
+    scale = np.sqrt(size) * np.linalg.inv(np.linalg.cholesky(information)).T
+    lowest, highest = mean - FARTHEST * deviation, mean + FARTHEST * deviation
+
+    def objective(step: FloatArray) -> tuple[float, FloatArray]:
+        theta = start + scale @ step
+        within = np.clip(theta, lowest, highest)  # far out, where the likelihood overflows, the prior leads back
+        value, slope = log_likelihood(law.at(within), items)
+        off = (theta - mean) / deviation
+        total = (weight @ slope) * (theta == within) - off / deviation
+        return float(0.5 * off @ off - weight @ value) / size, -scale.T @ total / size
+
+    options: Any = {"maxiter": max_iter, "ftol": 1e-7}
+    found = minimize(objective, np.zeros(len(start)), jac=True, method="L-BFGS-B", options=options)
+    return law.at(np.clip(start + scale @ found.x, lowest, highest)), -float(found.fun)
+
+
+def fit_law(
+    prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int, max_iter: int
+) -> tuple[CrowdLaw, float]:
+    """Fit a law from two starts; return the better one with its penalised log-likelihood per item."""
+    start = initial_law(prediction, counts, n_around, n_consensus)
+    shift = np.array([1.0, 0.0, 0.0, 0.0])
+    doubtful = replace(start, around=start.around - shift, consensus=start.consensus + 1.5 * shift)
+    few, items = (Items(start, prediction[:n], counts[:n]) for n in (SMALL_START, len(counts)))
+    near = [maximise(law, few, min(max_iter, 40))[0] for law in (start, doubtful)]
+    return max((maximise(law, items, max_iter) for law in near), key=lambda fit: fit[1])
+
+
+def bootstrap_laws(
+    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, generator: np.random.Generator
+) -> list[CrowdLaw]:
+    """Refit the law to bootstrap samples of items: how well the votes determine it."""
+    size = min(len(counts), largest_fit(prediction.shape[1]))
+    chosen = generator.choice(len(counts), size, replace=False)
+    items, laws = Items(law, prediction[chosen], counts[chosen]), []
+    with progress("Bootstrap", REFITS) as advance:
+        for _ in range(REFITS):
+            weights = generator.multinomial(size, np.full(size, 1.0 / size)).astype(np.float64)
+            laws.append(maximise(law, items, REFIT_ITERATIONS, weights)[0])
+            advance(1, "")
+    return laws
+
+
+def largest_fit(n_classes: int) -> int:
+    """Return how many items are fitted at most: further ones do not change a dozen numbers."""
+    return max(LARGEST_FIT // n_classes, 500)

@@ -1,0 +1,211 @@
+"""Calibration for items with votes in hand: one threshold per number of votes, or one for a policy as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._validation import check_choice
+from credalset.calibration import Calibration, conformalize
+from credalset.crowd.estimator import DirichletCrowd
+from credalset.crowd.fitting import bootstrap_laws
+from credalset.crowd.inputs import Voted, draw_votes, item_keys
+from credalset.crowd.law import CrowdLaw
+from credalset.crowd.policy import VotingPolicy
+from credalset.crowd.posterior import Posterior, predict_blocks
+from credalset.scores import Score
+from credalset.sets import CredalSet
+from credalset.votes.names import join_names
+
+DRAWS = 20  # imputed distributions per item
+LARGEST_IMPUTED = 20_000_000  # items × draws × classes
+
+
+@dataclass(frozen=True)
+class CrowdGuarantee:
+    """What sets for items with votes in hand contain, and what is assumed for it.
+
+    Attributes
+    ----------
+    covers : str
+        What the sets contain.
+    is_exact : bool
+        True: with probability at least 1 − α on average over calibration sets. False: with a probability of
+        approximately 1 − α, which is not guaranteed.
+    assumes : str
+        What is assumed, such as ``"Dirichlet crowd"``.
+    items : str
+        For which items it holds.
+    """
+
+    covers: str
+    is_exact: bool
+    assumes: str
+    items: str
+
+    def __str__(self) -> str:
+        how = "at least" if self.is_exact else "approximately"
+        end = "" if self.is_exact else " This is not a guarantee: test the assumption with check."
+        what = f"Sets contain {self.covers} with probability {how} 1 - alpha, for {self.items}."
+        return f"{what} Assumes: {self.assumes}.{end}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CrowdCalibration:
+    """Calibrated thresholds for items with votes; made by the ``conformalize`` of a crowd or of a policy.
+
+    Attributes
+    ----------
+    crowd : DirichletCrowd
+        The crowd that predicts from votes.
+    calibrations : tuple of Calibration
+        One for each number of votes in hand; a single one for a policy.
+    in_hand : tuple of int
+        The numbers of votes in hand that were calibrated; empty for a policy.
+    method : {"panel", "imputed"}
+        How the labels of the calibration items were obtained.
+    n_items, min_votes : int
+        Number of calibration items, and of votes that each of them has at least.
+    policy : VotingPolicy or None
+        The policy that was calibrated as a whole.
+    """
+
+    crowd: DirichletCrowd
+    calibrations: tuple[Calibration, ...]
+    in_hand: tuple[int, ...]
+    method: Literal["panel", "imputed"]
+    n_items: int
+    min_votes: int
+    policy: VotingPolicy | None = None
+
+    def __post_init__(self) -> None:
+        check_choice(self.method, "method", ("panel", "imputed"))
+        numbers = self.in_hand if self.policy is None else (0,)
+        if len(numbers) != len(self.calibrations) or sorted(set(numbers)) != list(numbers):
+            raise ValueError("in_hand must name each number of votes once, in order, with a calibration for each.")
+
+    @property
+    def score(self) -> Score:
+        """The score that was calibrated."""
+        return self.calibrations[0].score
+
+    @property
+    def guarantee(self) -> CrowdGuarantee:
+        """What predicted sets contain, for whom, and what is assumed."""
+        if self.method == "imputed":
+            return CrowdGuarantee("the crowd's distribution", False, "Dirichlet crowd", "items with votes alike")
+        how = "those in hand were chosen at random" if self.policy is None else "this policy asked some in random order"
+        items = f"items with at least {self.min_votes} votes in all, of which {how}"
+        what = "the recorded distribution of the held-back votes"
+        return CrowdGuarantee(what, True, "exchangeable items; crowd and policy fixed on other items", items)
+
+    def threshold(self, alpha: float = 0.1, *, in_hand: int = 0) -> float:
+        """Return the threshold for items with this number of votes in hand, or that of the policy.
+
+        Parameters
+        ----------
+        alpha : float
+            Miscoverage rate in (0, 1).
+        in_hand : int
+            Number of votes in hand.
+        """
+        if self.policy is not None:
+            return self.calibrations[0].threshold(alpha)
+        self._refuse_other(np.array([in_hand]))
+        return self.calibrations[self.in_hand.index(in_hand)].threshold(alpha)
+
+    def predict_set(self, predictions: Any, votes: Any = None, alpha: float = 0.1, *, groups: Any = None) -> CredalSet:
+        """Predict credal sets for items with votes in hand; their numbers may differ from item to item.
+
+        Parameters
+        ----------
+        predictions : array or data frame of shape (N, K)
+            Predicted distributions.
+        votes : array or data frame of shape (N, K), Annotations or None
+            Votes in hand. Their numbers must be among those calibrated, and must not depend on what the votes say.
+            With a policy, the votes that it asked for; items that it would ask again are refused.
+        alpha : float
+            Miscoverage rate in (0, 1).
+        groups : sequence of N keys, optional
+            Group of each item, if the calibration has groups.
+
+        Returns
+        -------
+        CredalSet
+        """
+        voted = self.crowd.read(predictions, votes)
+        keys, thresholds = item_keys(groups, voted), np.empty(len(voted))
+        if self.policy is None:
+            self._refuse_other(voted.n_votes)
+            parts = [np.flatnonzero(voted.n_votes == h) for h in self.in_hand]
+        else:
+            self.policy.refuse_unfinished(voted)
+            parts = [np.arange(len(voted))]
+        predicted = predict_blocks(self.crowd.law_, voted.prediction, voted.counts, self.score.order)
+        for rows, calibration in zip(parts, self.calibrations, strict=True):
+            if len(rows):
+                own = None if keys is None else keys[rows]
+                thresholds[rows] = calibration.predict_set(predicted[rows], alpha, groups=own).threshold
+        items = None if voted.items is None else np.fromiter(voted.items, dtype=object, count=len(voted))
+        return replace(self.score.region(predicted, thresholds), classes=voted.classes, items=items)
+
+    def save(self, path: str | Path) -> None:
+        """Write the calibration to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
+        from credalset.io.store import save
+
+        save(self, path)
+
+    def _refuse_other(self, n_votes: IntArray) -> None:
+        other = np.setdiff1d(n_votes, self.in_hand)
+        if len(other):
+            raise ValueError(
+                f"votes has items with {join_names(other.tolist())} votes in hand, but calibrated were "
+                f"{join_names(self.in_hand, 20)}, at most {self.in_hand[-1]}. Calibrate for these numbers (in_hand), "
+                "or leave votes out at random."
+            )
+
+    def __repr__(self) -> str:
+        votes = f"{', '.join(map(str, self.in_hand))} votes in hand" if self.policy is None else "voting policy"
+        what = "panel" if self.method == "panel" else "imputed (assumes a Dirichlet crowd)"
+        size = f"{what} of {self.n_items} items, {len(self.crowd.law_.confusion)} classes"
+        return f"CrowdCalibration: score {self.score.name}, {votes}, {size}"
+
+
+def calibrate_panel(
+    score: Score, law: CrowdLaw, voted: Voted, in_hand: Sequence[FloatArray], keys: AnyArray | None
+) -> tuple[Calibration, ...]:
+    """Calibrate predictions from votes in hand against the votes that were held back, for each choice of votes."""
+    return tuple(
+        conformalize(predict_blocks(law, voted.prediction, h, score.order), voted.counts - h, score, groups=keys)
+        for h in in_hand
+    )
+
+
+def calibrate_imputed(
+    score: Score,
+    law: CrowdLaw,
+    voted: Voted,
+    in_hand: tuple[int, ...],
+    keys: AnyArray | None,
+    generator: np.random.Generator,
+) -> tuple[Calibration, ...]:
+    """Calibrate predictions from votes in hand against distributions drawn from posteriors given all votes."""
+    n_draws = int(np.clip(LARGEST_IMPUTED // voted.prediction.size, 1, DRAWS))
+    laws = bootstrap_laws(law, voted.prediction, voted.counts, generator)
+    draws = [
+        Posterior.given(laws[draw % len(laws)], voted.prediction, voted.counts).sample(1, generator)
+        for draw in range(n_draws)
+    ]
+    truth, drawn, found = np.concatenate(draws, axis=1), draw_votes(voted.counts, in_hand, generator), []
+    for h in in_hand:
+        rows = np.flatnonzero(voted.n_votes >= h)
+        predicted = predict_blocks(law, voted.prediction[rows], drawn[h][rows], score.order)
+        own = None if keys is None else np.repeat(keys[rows], n_draws)
+        labels = truth[rows].reshape(-1, truth.shape[2])
+        found.append(conformalize(np.repeat(predicted, n_draws, axis=0), labels, score, groups=own))
+    return tuple(found)

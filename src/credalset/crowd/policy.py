@@ -1,0 +1,368 @@
+"""Policies that ask vote by vote, replayed and calibrated as a whole."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import norm
+
+from credalset._progress import progress
+from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
+from credalset._validation import as_finite, as_generator, as_positive_int
+from credalset.crowd.estimator import DirichletCrowd
+from credalset.crowd.inputs import Voted, draw_one, item_keys
+from credalset.crowd.posterior import Posterior, blocks, predict_blocks
+from credalset.scores import get_score
+from credalset.votes.names import per_item
+
+if TYPE_CHECKING:
+    from credalset.crowd.in_hand import CrowdCalibration
+
+Rule = Callable[[FloatArray, FloatArray], Any]
+CENTRAL = float(norm.ppf(0.95))  # of a posterior interval of 90 %
+LARGEST_FORECAST, SIMULATED = 500_000, 50_000  # items × draws, in all and at a time
+
+
+@dataclass(frozen=True, eq=False)
+class VotingPolicy:
+    """Decide item by item whether to ask for another vote.
+
+    A policy asks until the first class leads the second by ``lead`` posterior standard deviations, until the posterior
+    is as narrow as ``width``, until a lead is out of reach, or until ``max_votes``.
+
+    Parameters
+    ----------
+    crowd : DirichletCrowd
+        A fitted crowd.
+    lead : float or None
+        Stop when the lead of the first class over the second exceeds this number of its posterior standard deviations.
+    width : float or None
+        Stop when the posterior intervals of 90 % have this width, half of the sum over the classes.
+    max_votes : int
+        Never ask for more votes than this on one item.
+    futility : float
+        Stop when the probability that the lead is reached within ``max_votes`` falls below this number, for
+        instance 0.01. Items that are truly divided then take fewer votes.
+    rule : callable, optional
+        ``rule(predictions, votes)`` takes arrays (N, K) and returns which of the N items to ask again. It replaces
+        lead, width and futility. Coverage is exact for any rule that sees nothing but these two arguments.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(900, n_classes=3, n_votes=40, random_state=0)
+    >>> p, votes = data.distributions, data.counts
+    >>> crowd = cs.DirichletCrowd().fit(p[:300], votes[:300])
+    >>> policy = cs.VotingPolicy(crowd, lead=2.0, max_votes=20)
+    >>> policy.ask(p[:2], [[0, 0, 0], [9, 0, 0]]).shape
+    (2,)
+    >>> calibration = policy.conformalize(p[300:], votes[300:], score="kl")
+    >>> calibration
+    CrowdCalibration: score kl, voting policy, panel of 600 items, 3 classes
+    """
+
+    crowd: DirichletCrowd
+    lead: float | None = 2.0
+    width: float | None = None
+    max_votes: int = 20
+    futility: float = 0.0
+    rule: Rule | None = None
+
+    def __post_init__(self) -> None:
+        as_positive_int(self.max_votes, "max_votes")
+        for name in ("lead", "width", "futility"):
+            if getattr(self, name) is not None:
+                as_finite(getattr(self, name), name, minimum=0.0)
+        if self.rule is not None and not callable(self.rule):
+            raise TypeError(f"rule must be a function of predictions and votes, but is {self.rule!r}.")
+        object.__setattr__(self, "crowd", copy.copy(self.crowd))
+
+    def ask(self, predictions: Any, votes: Any = None) -> BoolArray:
+        """Tell which items to ask for another vote, (N,).
+
+        Parameters
+        ----------
+        predictions : array or data frame of shape (N, K)
+            Predicted distributions.
+        votes : array or data frame of shape (N, K), Annotations or None
+            Votes so far.
+        """
+        voted = self.crowd.read(predictions, votes)
+        return self._ask(voted.prediction, voted.counts)
+
+    def replay(
+        self, predictions: Any, votes: Any, *, min_votes: int | None = None, random_state: RandomState = 0
+    ) -> Replay:
+        """Let the policy ask the votes of a panel, in random order, and see where it stops.
+
+        Parameters
+        ----------
+        predictions, votes
+            Items with many votes each.
+        min_votes : int, optional
+            Number of votes that an item has at least, by default ``max_votes + 10``; items with fewer are left out.
+        random_state : int, Generator or None
+            Seed of the orders.
+
+        Returns
+        -------
+        Replay
+            The votes that were used, the final predictions and the votes that were held back.
+        """
+        return self._replay(self.crowd.read(predictions, votes), self._least(min_votes), as_generator(random_state))
+
+    def conformalize(
+        self,
+        predictions: Any,
+        votes: Any,
+        score: Any = "kl",
+        *,
+        groups: Any = None,
+        min_votes: int | None = None,
+        random_state: RandomState = 0,
+    ) -> CrowdCalibration:
+        """Calibrate the policy as a whole: replay it on a panel and score where it stops.
+
+        New items that go through the same policy are exchangeable with the replayed ones, whatever the rule, as long as
+        it looks at nothing but the prediction and the votes asked so far.
+
+        Parameters
+        ----------
+        predictions, votes, min_votes, random_state
+            As in `replay`; items that the crowd was not fitted to.
+        score, groups
+            As in `credalset.conformalize`.
+
+        Returns
+        -------
+        CrowdCalibration
+        """
+        from credalset.crowd.in_hand import CrowdCalibration, calibrate_panel
+
+        voted, least = self.crowd.read(predictions, votes), self._least(min_votes)
+        keys, replayed = item_keys(groups, voted), self._replay(voted, least, as_generator(random_state))
+        rows = replayed.rows
+        self.crowd.refuse_fitted(voted[rows])
+        keys = None if keys is None else keys[rows]
+        parts = calibrate_panel(get_score(score), self.crowd.law_, voted[rows], [replayed.votes], keys)
+        return CrowdCalibration(self.crowd, parts, (), "panel", len(rows), least, self)
+
+    def forecast(
+        self,
+        predictions: Any,
+        votes: Any = None,
+        *,
+        cost: Any = 1.0,
+        coverage: float = 0.9,
+        n_draws: int | None = None,
+        random_state: RandomState = 0,
+    ) -> Forecast:
+        """Predict how many further votes the policy will ask for, by simulation from the crowd's posterior.
+
+        Parameters
+        ----------
+        predictions, votes
+            Items and their votes so far.
+        cost : float or array of shape (N,)
+            Cost of a vote, on each item.
+        coverage : float
+            Probability of the intervals. They describe the chance of the votes, not the error of the fitted crowd.
+        n_draws : int, optional
+            Number of simulations, by default 100 or fewer for many items.
+        random_state : int, Generator or None
+            Seed.
+
+        Returns
+        -------
+        Forecast
+        """
+        voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
+        price = np.broadcast_to(np.asarray(per_item(cost, voted.items, "cost"), dtype=np.float64), (len(voted),))
+        open_rows = np.flatnonzero(self._ask(voted.prediction, voted.counts))
+        n_draws = int(np.clip(LARGEST_FORECAST // max(len(open_rows), 1), 10, 100)) if n_draws is None else n_draws
+        further = np.zeros((as_positive_int(n_draws, "n_draws"), len(voted)))
+        together = max(1, SIMULATED // max(len(open_rows), 1))
+        with progress("Forecast", n_draws) as advance:
+            for start in range(0, n_draws, together):
+                draws = further[start : start + together]
+                draws[:, open_rows] = self._simulate(voted[open_rows], len(draws), generator)
+                advance(len(draws), "")
+        ends = (0.5 - coverage / 2, 0.5 + coverage / 2)
+        totals, costs = further.sum(axis=1), further @ price
+        lower, upper = np.quantile(further, ends, axis=0, method="nearest")
+        return Forecast(
+            further.mean(axis=0),
+            lower,
+            upper,
+            float(totals.mean()),
+            tuple(np.quantile(totals, ends).tolist()),
+            float(costs.mean()),
+            tuple(np.quantile(costs, ends).tolist()),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to a folder; read it with `credalset.load`. A policy with a rule of its own is refused."""
+        from credalset.io.store import save
+
+        save(self, path)
+
+    def refuse_unfinished(self, voted: Voted) -> None:
+        """Refuse items that the policy would ask again, or that have more votes than it asks for."""
+        more, again = voted.n_votes > self.max_votes, self._ask(voted.prediction, voted.counts)
+        if more.any():
+            raise ValueError(
+                f"votes has {more.sum()} items with up to {voted.n_votes.max()} votes, but the policy asks for at most "
+                f"{self.max_votes}. Pass the votes that it asked for."
+            )
+        if again.any():
+            raise ValueError(
+                f"votes has {again.sum()} of {len(voted)} items that the policy would ask again (first: row "
+                f"{int(np.argmax(again))}). Ask them, or pass the others: ~policy.ask(predictions, votes)."
+            )
+
+    def _ask(self, prediction: FloatArray, counts: FloatArray) -> BoolArray:
+        again = counts.sum(axis=1) < self.max_votes
+        for rows in blocks(len(counts), 6 * counts.shape[1]):
+            part = np.flatnonzero(again[rows]) + rows.start
+            if len(part):
+                again[part] = self._wants(prediction[part], counts[part])
+        return again
+
+    def _wants(self, prediction: FloatArray, counts: FloatArray) -> BoolArray:
+        if self.rule is not None:
+            answer = np.asarray(self.rule(prediction, counts))
+            if answer.shape != (len(counts),) or answer.dtype != bool:
+                raise ValueError(
+                    f"rule must return {len(counts)} values True (ask again) or False, but returned {answer.dtype} of "
+                    f"shape {answer.shape}."
+                )
+            return answer
+        posterior = Posterior.given(self.crowd.law_, prediction, counts)
+        again = np.ones(len(counts), dtype=bool)
+        if self.lead is not None:
+            lead, deviation = posterior.lead()
+            again &= lead < self.lead * deviation
+            if self.futility > 0:
+                again &= self._chance(posterior, lead, deviation) >= self.futility
+        if self.width is not None:
+            mean, variance = posterior.moments
+            half = CENTRAL * np.sqrt(variance)
+            again &= 0.5 * (np.minimum(mean + half, 1) - np.maximum(mean - half, 0)).sum(axis=1) > self.width
+        return again
+
+    def _chance(self, posterior: Posterior, lead: FloatArray, deviation: FloatArray) -> FloatArray:
+        """Probability that the lead is reached at max_votes, for a normal lead whose variance shrinks like 1/n."""
+        total, more = posterior.matched().sum(axis=1) + 1.0, self.max_votes - posterior.counts.sum(axis=1)
+        left = deviation * np.sqrt(total / (total + more))
+        scale = np.sqrt(np.maximum(deviation**2 - left**2, 1e-12))
+        needed = float(self.lead or 0.0) * left
+        return np.asarray(norm.sf((needed - lead) / scale) + norm.sf((needed + lead) / scale))
+
+    def _least(self, min_votes: int | None) -> int:
+        least = self.max_votes + 10 if min_votes is None else as_positive_int(min_votes, "min_votes")
+        return max(least, self.max_votes + 1)
+
+    def _replay(self, voted: Voted, least: int, generator: np.random.Generator) -> Replay:
+        rows = np.flatnonzero(voted.n_votes >= least)
+        if len(rows) == 0:
+            raise ValueError(f"votes has no item with {least} votes or more. Lower max_votes or min_votes.")
+        panel = voted[rows]
+        left = panel.counts.copy()
+
+        def next_vote(active: IntArray) -> IntArray:
+            chosen = draw_one(left[active], generator)
+            left[active, chosen] -= 1
+            return chosen
+
+        used = self._run(panel.prediction, np.zeros_like(left), next_vote)
+        final = predict_blocks(self.crowd.law_, panel.prediction, used)
+        return Replay(rows, used, final, panel.counts - used)
+
+    def _simulate(self, voted: Voted, n_draws: int, generator: np.random.Generator) -> FloatArray:
+        """Return numbers of further votes, (n_draws, N), if the crowd is as its posterior says."""
+        posterior = Posterior.given(self.crowd.law_, voted.prediction, voted.counts)
+        ends = np.cumsum(posterior.sample(n_draws, generator), axis=2)[:, :, :-1].swapaxes(0, 1)
+        ends = ends.reshape(-1, ends.shape[2])
+
+        def next_vote(active: IntArray) -> IntArray:
+            return (ends[active] <= generator.random((len(active), 1))).sum(axis=1)
+
+        start = np.tile(voted.counts, (n_draws, 1))
+        votes = self._run(np.tile(voted.prediction, (n_draws, 1)), start, next_vote)
+        return (votes - start).sum(axis=1).reshape(n_draws, len(voted))
+
+    def _run(self, prediction: FloatArray, start: FloatArray, next_vote: Callable[[IntArray], IntArray]) -> FloatArray:
+        """Ask vote by vote until the policy stops; return the votes then in hand."""
+        votes, active = start.copy(), np.arange(len(start))
+        while len(active):
+            active = active[self._ask(prediction[active], votes[active])]
+            votes[active, next_vote(active)] += 1
+        return votes
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Where a policy stopped on a panel.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (M,)
+        Positions of the items that have votes enough.
+    votes, held_back : ndarray of shape (M, K)
+        Votes that the policy used, and those that it did not see.
+    predictions : ndarray of shape (M, K)
+        Posterior means at the stop.
+    """
+
+    rows: IntArray
+    votes: FloatArray
+    predictions: FloatArray
+    held_back: FloatArray
+
+    @property
+    def n_votes(self) -> FloatArray:
+        """Number of votes used on each item."""
+        return np.asarray(self.votes.sum(axis=1))
+
+    @property
+    def shares(self) -> FloatArray:
+        """Shares of the votes that were held back."""
+        return np.asarray(self.held_back / self.held_back.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Further votes that a policy will ask for.
+
+    Attributes
+    ----------
+    votes, lower, upper : ndarray of shape (N,)
+        Expected number on each item, and the ends of its interval. Zero for settled items.
+    total, cost : float
+        Expected number in all, and its cost.
+    total_interval, cost_interval : tuple of float
+        Ends of their intervals.
+    """
+
+    votes: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    total: float
+    total_interval: tuple[float, ...]
+    cost: float
+    cost_interval: tuple[float, ...]
+
+    @property
+    def is_settled(self) -> BoolArray:
+        """Whether the policy asks nothing more on an item."""
+        return np.asarray(self.votes == 0)
+
+    def __repr__(self) -> str:
+        low, high = self.total_interval
+        settled = f"{self.is_settled.sum()} of {len(self.votes)} items settled"
+        return f"Forecast: {settled}, {self.total:.0f} votes to come ({low:.0f} to {high:.0f})"

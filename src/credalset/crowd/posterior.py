@@ -1,0 +1,168 @@
+"""What is believed of crowds given the votes in hand: a mixture of Dirichlet distributions per item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from credalset._typing import FloatArray, IntArray, RandomState
+from credalset._validation import as_generator, as_positive_int
+from credalset.crowd.law import CrowdLaw, Items, component_weights, concentrations_around
+
+BLOCK = 4_000_000  # numbers that one block of items may need per array
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Mixtures of Dirichlet distributions, one for each of N items.
+
+    Attributes
+    ----------
+    law : CrowdLaw
+        The law of the crowd before votes.
+    prediction, counts : ndarray of shape (N, K)
+        Predictions and votes in hand.
+    weights : ndarray of shape (N, C)
+        Probabilities of the components: J around the prediction, then T for each class on which a crowd may agree.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(300, n_classes=3, n_votes=5, random_state=0)
+    >>> crowd = cs.DirichletCrowd().fit(data.distributions, data.counts)
+    >>> posterior = crowd.posterior(data.distributions[:2], data.counts[:2])
+    >>> posterior.mean.shape, posterior.weights.shape, posterior.concentration.shape
+    ((2, 3), (2, 5), (2, 5, 3))
+    >>> posterior.sample(4, random_state=0).shape
+    (2, 4, 3)
+    """
+
+    law: CrowdLaw
+    prediction: FloatArray
+    counts: FloatArray
+    weights: FloatArray
+
+    @classmethod
+    def given(cls, law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> Posterior:
+        """Weigh the components by what the votes say."""
+        return cls(law, prediction, counts, component_weights(law, Items(law, prediction, counts)))
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    @property
+    def mean(self) -> FloatArray:
+        """Expected distribution of the crowd of each item, (N, K)."""
+        return self.moments[0]
+
+    @property
+    def concentration(self) -> FloatArray:
+        """Concentrations of all components, (N, C, K)."""
+        everything = np.broadcast_to(np.arange(self.weights.shape[1]), self.weights.shape)
+        return self._chosen(everything)
+
+    @cached_property
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Means and variances of the share of each class, each (N, K)."""
+        first, second = np.zeros_like(self.prediction), np.zeros_like(self.prediction)
+        for _, total, sums, squares, _ in self._parts:
+            first += sums / total
+            second += squares / (total * (total + 1.0))
+        first /= first.sum(axis=1, keepdims=True)
+        return first, np.maximum(second - first**2, 0.0)
+
+    def lead(self) -> tuple[FloatArray, FloatArray]:
+        """Return the lead of the first class over the second in the mean, and its standard deviation, each (N,)."""
+        mean, units = self.mean, np.eye(self.prediction.shape[1])
+        top = np.argpartition(-mean, 1, axis=1)[:, :2]
+        difference = units[top[:, 0]] - units[top[:, 1]]
+        lead, square = np.abs((difference * mean).sum(axis=1)), np.zeros(len(mean))
+        for weight, total, _, _, dot in self._parts:  # E (u·λ)² = ((u·α)² + u²·α) / (A (A + 1)) for each component
+            square += (weight * (dot(difference) ** 2 + dot(difference**2)) / (total * (total + 1.0))).sum(axis=1)
+        return lead, np.sqrt(np.maximum(square - lead**2, 0.0))
+
+    def matched(self) -> FloatArray:
+        """Return the concentrations of the one Dirichlet distribution with this mean and total variance, (N, K)."""
+        mean, variance = self.moments
+        spread = np.maximum(variance.sum(axis=1), 1e-12)
+        total = np.maximum((1.0 - (mean**2).sum(axis=1)) / spread - 1.0, 1e-6)
+        return total[:, None] * mean
+
+    def sample(self, n: int = 1, random_state: RandomState = None) -> FloatArray:
+        """Draw n distributions for each item, (N, n, K).
+
+        Parameters
+        ----------
+        n : int
+            Number of draws for each item.
+        random_state : int, Generator or None
+            Seed.
+        """
+        generator, n = as_generator(random_state), as_positive_int(n, "n")
+        cumulative = np.cumsum(self.weights, axis=1)
+        cumulative /= cumulative[:, -1:]
+        uniform = generator.random((len(self), n))
+        component = (uniform[:, :, None] > cumulative[:, None, :-1]).sum(axis=2)
+        return sample_dirichlet(self._chosen(component), generator)
+
+    @cached_property
+    def _items(self) -> Items:
+        return Items(self.law, self.prediction, self.counts)
+
+    @cached_property
+    def _parts(self) -> list[Any]:
+        """Of each part with concentrations α: weights w (N, C), totals A, Σ w α, Σ w α (α + 1) and the function u·α."""
+        counts, n_votes, parts = self.counts, self.counts.sum(axis=1, keepdims=True), []
+        n_around, n_classes = len(self.law.around), counts.shape[1]
+        for j in range(n_around):
+            full, weight = concentrations_around(self.law, self._items, j) + counts, self.weights[:, [j]]
+            total = full.sum(axis=1, keepdims=True)
+            dot = partial(_dot, full, np.zeros((1, n_classes)))
+            parts.append((weight, total, weight * full, weight * full * (full + 1.0), dot))
+        for t in range(len(self.law.consensus)):
+            rows, weight = self.law.rows(t), self.weights[:, n_around + t * n_classes :][:, :n_classes]
+            mass, start = weight.sum(axis=1, keepdims=True), weight @ rows
+            squares = weight @ rows**2 + (2.0 * counts + 1.0) * start + mass * counts * (counts + 1.0)
+            parts.append((weight, rows[0].sum() + n_votes, start + mass * counts, squares, partial(_dot, counts, rows)))
+        return parts
+
+    def _chosen(self, component: IntArray) -> FloatArray:
+        """Return the concentrations of chosen components, indices (N, n), as (N, n, K)."""
+        items, n_around, n_classes = self._items, len(self.law.around), self.prediction.shape[1]
+        table = [self.law.rows(t) for t in range(len(self.law.consensus))]
+        rows = np.concatenate([*table, np.zeros((1, n_classes))])
+        full = rows[np.where(component < n_around, len(rows) - 1, component - n_around)]
+        for j in range(n_around):
+            full += (component == j)[:, :, None] * concentrations_around(self.law, items, j)[:, None, :]
+        return np.asarray(full + self.counts[:, None, :])
+
+
+def _dot(per_item: FloatArray, rows: FloatArray, u: FloatArray) -> FloatArray:
+    """Return u·α for the components α = per_item + row, (N, C)."""
+    return np.asarray((u * per_item).sum(axis=1, keepdims=True) + u @ rows.T)
+
+
+def sample_dirichlet(concentration: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Draw one distribution per row (…, K); in logarithms, because small concentrations underflow."""
+    logs = np.log(generator.standard_gamma(concentration + 1.0))
+    logs -= generator.standard_exponential(concentration.shape) / concentration
+    draws = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return np.asarray(draws / draws.sum(axis=-1, keepdims=True))
+
+
+def blocks(n_rows: int, per_row: int) -> list[slice]:
+    """Return slices of rows that need at most `BLOCK` numbers each."""
+    size = max(1, BLOCK // max(per_row, 1))
+    return [slice(start, start + size) for start in range(0, n_rows, size)]
+
+
+def predict_blocks(law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str = "first") -> FloatArray:
+    """Return posterior means, or for second-order scores one plus concentrations, (N, K), a block at a time."""
+    found = np.empty_like(prediction)
+    for rows in blocks(len(prediction), 6 * (len(law.around) + len(law.consensus)) * prediction.shape[1]):
+        posterior = Posterior.given(law, prediction[rows], counts[rows])
+        found[rows] = posterior.mean if order == "first" else 1.0 + posterior.matched()
+    return found

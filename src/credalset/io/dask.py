@@ -1,0 +1,417 @@
+"""Score folders of Parquet part by part, on one machine or many: what is finished is never done again.
+
+The unit of work is a row group. Each becomes one file, written beside its name and renamed, so that a task which runs
+twice, or dies half-way, changes nothing. ``_plan.json`` says first what will be done; ``_parts/`` holds a record of
+every finished part with checksums of what it was made from and of itself; ``_manifest.json`` says last what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from credalset._files import UNFINISHED, write_file
+from credalset.exceptions import ClusterError, FileFormatError, need, warn
+from credalset.io.files import find_files, readable
+from credalset.io.scorer import Scorer
+from credalset.io.store import read_manifest, save
+from credalset.io.tables import BATCH_ROWS, READ_BUFFER, table_writer
+
+PLAN, MANIFEST, MODEL, RECORDS = "_plan.json", "_manifest.json", "_calibration", "_parts"
+TASKS_AT_ONCE = 4096  # that a scheduler is handed before the first are done
+RETRIES = 3
+PATIENCE = 60.0  # seconds that a scheduler may take to answer and to have a worker
+#: Dask has its workers give memory back after every array, which costs them a quarter of their time; glibc reads these
+MALLOC = {"MALLOC_TRIM_THRESHOLD_": 1 << 28, "MALLOC_MMAP_THRESHOLD_": 1 << 26}
+
+
+class Part(NamedTuple):
+    """One row group and the file its sets go to."""
+
+    number: int
+    source: str
+    row_group: int
+    rows: int
+    target: str
+
+    @property
+    def record(self) -> Path:
+        """Where it is recorded that the part is finished."""
+        return Path(self.target).parent / RECORDS / f"{Path(self.target).stem}.json"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did: parts and rows in all, parts that were there already, rows left out as a value is missing."""
+
+    n_parts: int
+    n_rows: int
+    n_kept: int
+    n_dropped: int = 0
+
+    def __str__(self) -> str:
+        kept = f", {self.n_kept} of them from an earlier run" if self.n_kept else ""
+        return f"{self.n_rows} rows in {self.n_parts} part{'' if self.n_parts == 1 else 's'}{kept}"
+
+
+def score_parquet(
+    source: str | Path,
+    target: str | Path,
+    scorer: Scorer,
+    *,
+    client: Any = None,
+    resume: bool = False,
+    report: Callable[[Iterable[Part], int], Iterable[Part]] | None = None,
+) -> Summary:
+    """Score a Parquet file, folder or pattern into a folder of Parquet parts, one per row group.
+
+    Parameters
+    ----------
+    source : str or Path
+        Parquet file, folder or pattern. With a client it must be readable under this name by every worker.
+    target : str or Path
+        Folder for the parts; created if it is not there. Workers write to it, too.
+    scorer : Scorer
+        What to ask. A model that is not on disk is saved in the target, for the workers to load.
+    client : dask.distributed.Client, optional
+        Where to run; in this process, one part after the other, by default.
+    resume : bool
+        Keep the parts that an interrupted run of the same job has finished. The job is known by the contents of its
+        inputs, the manifest of the model and the questions; parts by their checksums. Without it, a target that holds
+        anything is refused.
+    report : callable, optional
+        Wraps the parts as they are finished, with their number: a progress bar.
+
+    Returns
+    -------
+    Summary
+
+    Raises
+    ------
+    ClusterError
+        If the cluster fails: the scheduler is gone, workers died several times over one part, or none came.
+
+    Notes
+    -----
+    The parts are byte for byte the same whoever computes them. Every row of the source that has the values needed is in
+    them exactly once, in order: part by part, row by row.
+    """
+    need("pyarrow", "Scoring Parquet files")
+    from pyarrow import parquet
+
+    folder = Path(target)
+    parts = list_parts(str(source), folder)
+    scorer = scorer.for_input(parquet.ParquetFile(parts[0].source).schema_arrow)
+    _prepare(folder, resume)
+    scorer = _on_disk(scorer, folder)
+    plan = _plan(parts, scorer)
+    _start(folder, plan, resume)
+    missing = [part for part in parts if not _is_finished(part, plan["job"])]
+    finished = _run_here(missing, scorer, plan["job"]) if client is None else _run_on(client, missing, scorer, plan)
+    for _ in report(finished, len(missing)) if report is not None else finished:
+        pass
+    records = [_look_at(part) for part in parts]
+    n_dropped = sum(record["dropped"] for record in records)
+    if n_dropped:
+        warn(f"{n_dropped} rows without a value that is needed were left out (strict=True refuses them).")
+    rows = sum(record["rows"] for record in records)
+    described = {**plan, "parts": records, "rows": rows, "dropped": n_dropped, "complete": True}
+    _write_json(folder / MANIFEST, described)
+    shutil.rmtree(folder / RECORDS, ignore_errors=True)
+    _sweep(folder)
+    return Summary(len(parts), rows, len(parts) - len(missing), n_dropped)
+
+
+def list_parts(source: str, folder: Path) -> list[Part]:
+    """Return one part per row group of the source files, in order."""
+    from pyarrow import parquet
+
+    groups: list[tuple[str, int, int]] = []
+    for file in find_files(source):
+        if file.member is not None or not file.path.lower().endswith((".parquet", ".pq")):
+            raise ValueError(f"{file.name} is not a Parquet file, so it cannot be scored into a folder of Parquet.")
+        with readable(file.name):
+            metadata = parquet.ParquetFile(file.path).metadata
+        groups += [
+            (str(Path(file.path).resolve()), i, metadata.row_group(i).num_rows) for i in range(metadata.num_row_groups)
+        ]
+    if not groups:
+        raise ValueError(f"{source} holds no rows.")
+    return [Part(n, *group, str(folder.resolve() / f"part-{n:06d}.parquet")) for n, group in enumerate(groups)]
+
+
+# --- parts ---
+
+
+def score_part(part: Part, scorer: Scorer, job: str) -> Part:
+    """Score one row group into its file, and record that this is done."""
+    from pyarrow import parquet
+
+    n_rows = n_dropped = 0
+    reader = parquet.ParquetFile(part.source, pre_buffer=False, buffer_size=READ_BUFFER)
+    with readable(part.source), table_writer(part.target, scorer.schema) as write:
+        for batch in reader.iter_batches(batch_size=BATCH_ROWS, row_groups=[part.row_group]):
+            result, dropped = scorer.score(batch)
+            n_dropped += dropped
+            n_rows += result.num_rows
+            write(result)
+    record = {
+        "file": Path(part.target).name,
+        "source": _digest_of_row_group(part),
+        "sha256": _digest_of_file(Path(part.target)),
+        "bytes": Path(part.target).stat().st_size,
+        "rows": n_rows,
+        "dropped": n_dropped,
+        "job": job,
+    }
+    _write_json(part.record, record)
+    return part
+
+
+def _is_finished(part: Part, job: str) -> bool:
+    """Tell whether an earlier run of the job finished a part, from the same rows, and nothing happened to it since."""
+    try:
+        record = _read_json(part.record)
+        target = Path(part.target)
+        is_whole = target.stat().st_size == record["bytes"] and _digest_of_file(target) == record["sha256"]
+        return is_whole and record["job"] == job and record["source"] == _digest_of_row_group(part)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _look_at(part: Part) -> dict[str, Any]:
+    """Return the record of a part, after a look at whether it is there."""
+    try:
+        record: dict[str, Any] = _read_json(part.record)
+        is_there = Path(part.target).stat().st_size == record["bytes"]
+    except (OSError, ValueError, KeyError):
+        is_there = False
+    if not is_there:
+        raise FileFormatError(f"{part.target} was written and is gone or changed. Run again with resume=True.")
+    return {key: value for key, value in record.items() if key != "job"}
+
+
+def _digest_of_file(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _digest_of_row_group(part: Part) -> str:
+    """Return a checksum of the bytes of a row group."""
+    from pyarrow import parquet
+
+    group = parquet.ParquetFile(part.source).metadata.row_group(part.row_group)
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    starts = [min(c.data_page_offset, c.dictionary_page_offset or c.data_page_offset) for c in chunks]
+    digest = hashlib.sha256()
+    with open(part.source, "rb") as stream:
+        for start, chunk in zip(starts, chunks, strict=True):
+            stream.seek(start)
+            left = chunk.total_compressed_size
+            while left > 0 and (data := stream.read(min(left, READ_BUFFER))):
+                digest.update(data)
+                left -= len(data)
+    return digest.hexdigest()
+
+
+# --- jobs ---
+
+
+def _plan(parts: list[Part], scorer: Scorer) -> dict[str, Any]:
+    """Describe the job: equal for equal jobs, whenever and wherever they run."""
+    asked = {each.name: getattr(scorer, each.name) for each in fields(scorer) if each.name not in ("model", "carried")}
+    questions = {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
+    questions["model"] = read_manifest(scorer.model)["sha256"]
+    footers = {source: _digest_of_footer(Path(source)) for source in dict.fromkeys(part.source for part in parts)}
+    listed = [[Path(p.source).name, footers[p.source], p.row_group, p.rows, Path(p.target).name] for p in parts]
+    plan = {"scorer": questions, "sources": listed}
+    return {"job": hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest(), **plan}
+
+
+def _digest_of_footer(path: Path) -> str:
+    """Return a checksum of the footer of a Parquet file: schema, row groups, offsets, statistics."""
+    with path.open("rb") as stream:
+        stream.seek(-8, 2)
+        size = int.from_bytes(stream.read(4), "little")
+        stream.seek(-8 - size, 2)
+        return hashlib.sha256(stream.read()).hexdigest()
+
+
+def _prepare(folder: Path, resume: bool) -> None:
+    """Make the folder, or refuse one that holds something else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    held = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
+    if held and not resume:
+        raise FileExistsError(
+            f"{folder} is not empty (it holds {held[0]!r}). Choose another folder, or resume the job it belongs to."
+        )
+    if held and not (folder / PLAN).is_file():
+        raise ValueError(f"{folder} holds no job to resume: its {PLAN} is missing. Choose another folder.")
+
+
+def _start(folder: Path, plan: dict[str, Any], resume: bool) -> None:
+    """Write the plan, or compare it with the one of the run to go on with."""
+    if (folder / PLAN).is_file():
+        try:
+            earlier = _read_json(folder / PLAN)["job"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ValueError(f"{folder} holds no job to resume: its {PLAN} is damaged.") from None
+        if earlier != plan["job"]:
+            raise ValueError(
+                f"{folder} holds the parts of another job: other inputs, another model or other questions. Choose "
+                "another folder."
+            )
+        _restore_records(folder)
+    _sweep(folder)
+    _write_json(folder / PLAN, plan)
+
+
+def _restore_records(folder: Path) -> None:
+    """Take the records of a finished run apart again, so that its parts can be looked at."""
+    if (folder / MANIFEST).is_file():
+        manifest = _read_json(folder / MANIFEST)
+        for record in manifest["parts"]:
+            path = folder / RECORDS / f"{Path(record['file']).stem}.json"
+            _write_json(path, {**record, "job": manifest["job"]})
+        (folder / MANIFEST).unlink()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what workers that died left half-written."""
+    for file in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"{RECORDS}/.*{UNFINISHED}")]:
+        file.unlink(missing_ok=True)
+
+
+def _on_disk(scorer: Scorer, folder: Path) -> Scorer:
+    """Return a scorer that travels as a path."""
+    if isinstance(scorer.model, Path):
+        return replace(scorer, model=scorer.model.resolve())
+    saved = folder.resolve() / MODEL
+    save(scorer.model, saved)
+    return replace(scorer, model=saved)
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    write_file(path, (json.dumps(value, indent=1) + "\n").encode())
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+# --- where parts are computed ---
+
+
+def _run_here(parts: Iterable[Part], scorer: Scorer, job: str) -> Iterator[Part]:
+    return (score_part(part, scorer, job) for part in parts)
+
+
+def _run_on(client: Any, parts: list[Part], scorer: Scorer, plan: dict[str, Any]) -> Iterator[Part]:
+    """Run parts on a Dask cluster; a part whose worker dies runs again on another."""
+    from dask import distributed
+
+    with _explained():
+        client.wait_for_workers(1, timeout=PATIENCE)
+        waiting = iter(parts)
+        running: Any = distributed.as_completed([])  # type: ignore[no-untyped-call]
+        for part in waiting:
+            running.add(client.submit(score_part, part, scorer, plan["job"], pure=False, retries=RETRIES))
+            if running.count() >= TASKS_AT_ONCE:
+                yield next(running).result()
+        for future in running:
+            yield future.result()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what Dask raises when a cluster fails into one exception with a sentence."""
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    advice = "What is finished stays; go on with resume=True."
+    try:
+        yield
+    except KilledWorker as error:
+        raise ClusterError(
+            f"workers died again and again over one part ({error.task}), most likely out of memory. Give them more, or "
+            f"write smaller row groups. {advice}"
+        ) from None
+    except TimeoutError as error:
+        raise ClusterError(f"no worker came within {PATIENCE:.0f} seconds: {error}. {advice}") from None
+    except (CommClosedError, asyncio.CancelledError, concurrent.futures.CancelledError, ConnectionError) as error:
+        what = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise ClusterError(f"the connection to the scheduler was lost ({what}). {advice}") from None
+
+
+@contextmanager
+def local_cluster(n_workers: int) -> Iterator[Any]:
+    """Start single-threaded worker processes on this machine and yield a Dask client of theirs.
+
+    They listen on the loopback interface only, with TLS credentials that are made for this run, and without a
+    dashboard, so that other users of the machine cannot connect.
+    """
+    distributed = _dask()
+    import dask
+
+    try:
+        security = distributed.Security.temporary()
+    except ImportError:
+        need("cryptography", "Scoring with several workers", extra="dask")
+        raise
+    options: dict[str, Any] = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "host": "127.0.0.1",
+        "dashboard_address": "127.0.0.1:0",
+        "worker_dashboard_address": None,
+        "scheduler_kwargs": {"dashboard": False},
+        "security": security,
+        "env": {"CREDALSET_NUM_THREADS": "1"},
+    }
+    settings = {
+        "distributed.nanny.pre-spawn-environ": MALLOC,
+        "distributed.scheduler.http.routes": [],  # no pages at all
+        "distributed.worker.http.routes": [],
+    }
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(n_workers=n_workers, **options) as cluster,
+        distributed.Client(cluster, security=security) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def connect(address: str, *, ca: str | None = None, cert: str | None = None, key: str | None = None) -> Iterator[Any]:
+    """Yield a client of the Dask scheduler at an address such as ``tls://host:8786``.
+
+    Whoever runs the scheduler can run code here and on its workers: connect to your own only. ``ca``, ``cert`` and
+    ``key`` are the files of its TLS credentials.
+    """
+    distributed = _dask()
+    security = None
+    if ca or cert or key:
+        security = distributed.Security(
+            tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True
+        )
+    try:
+        client = distributed.Client(address, timeout=PATIENCE / 6, security=security)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from None
+    with client:
+        yield client
+
+
+def _dask() -> Any:
+    return need("distributed", "Scoring with several workers", extra="dask")
+
+
+__all__ = ["Part", "Summary", "connect", "local_cluster", "score_parquet"]

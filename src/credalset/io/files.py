@@ -1,0 +1,223 @@
+"""Find the files behind a path and open them: folders, patterns, archives, compression, encodings, standard input."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import glob
+import gzip
+import io
+import lzma
+import os
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+from credalset.exceptions import FileFormatError, need
+from credalset.votes.names import join_names
+
+STANDARD_STREAM = "-"
+FORMATS = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+}
+WRITTEN = ("csv", "tsv", "jsonl", "parquet")  # formats of the writer
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
+UNPACKERS: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": lambda stream: gzip.GzipFile(fileobj=stream),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"\x28\xb5\x2f\xfd": lambda stream: io.BufferedReader(_arrow_zstd(stream)),
+}
+DAMAGED = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error)
+#: files beside the data in folders that tools write
+NOT_DATA = {"dataset_info.json", "dataset_dict.json", "state.json", "settings.json", "dataset.json", "readme.txt"}
+HEAD = 1 << 16  # bytes at the start that tell encoding, delimiter and names
+
+
+class File(NamedTuple):
+    """A file, or a member of a zip archive, under the name that messages use."""
+
+    name: str
+    path: str
+    member: str | None = None
+
+    @property
+    def stem(self) -> str:
+        """Name without folder and suffixes."""
+        stem = PurePath(self.name).name
+        for _ in range(2):
+            known = PurePath(stem).suffix.lower() in {**FORMATS, **COMPRESSIONS}
+            stem = PurePath(stem).stem if known else stem
+        return stem
+
+
+def find_files(path: str | Path) -> list[File]:
+    """Return the files that a path stands for: one, those of a folder, a pattern or an archive, or ``-`` for stdin."""
+    text = os.fspath(path)
+    if text == STANDARD_STREAM:
+        return [File("standard input", STANDARD_STREAM)]
+    if os.path.isdir(text):
+        inside = sorted(file for file in Path(text).rglob("*") if file.is_file())
+        found = [str(file) for file in inside if _is_data(file.relative_to(text))]
+    elif os.path.exists(text):
+        found = [text]
+    else:
+        found = sorted(name for name in glob.glob(text, recursive=True) if os.path.isfile(name))
+        if not glob.has_magic(text):
+            raise FileNotFoundError(f"{text}: no such file. Check the path.")
+    if not found:
+        raise FileNotFoundError(f"{text} holds no data file ({', '.join(FORMATS)}). Check the path.")
+    return [file for name in found for file in _members(name)]
+
+
+def _is_data(file: Path) -> bool:
+    is_hidden = any(part.startswith((".", "_")) for part in file.parts)
+    suffixes = [suffix for suffix in (s.lower() for s in file.suffixes) if suffix not in COMPRESSIONS]
+    return not is_hidden and file.name.lower() not in NOT_DATA and suffixes[-1:] != [] and suffixes[-1] in FORMATS
+
+
+def _members(path: str) -> list[File]:
+    with open(path, "rb") as stream:
+        start = stream.read(8)
+    names: list[str] = []
+    if start.startswith(b"PK\x03\x04"):
+        with readable(path), zipfile.ZipFile(path) as archive:
+            names = sorted(info.filename for info in archive.infolist() if not info.is_dir())
+    if start.startswith(b"\xd0\xcf\x11\xe0") or "[Content_Types].xml" in names:
+        raise FileFormatError(f"{path} is an Excel workbook. Save it as CSV and read that.")
+    wanted = [name for name in names if _is_data(Path(name)) and not name.startswith("__MACOSX/")]
+    if names and not wanted:
+        raise FileFormatError(f"{path} is an archive of {join_names(names, 3)}, none of which is a data file.")
+    return [File(f"{path}/{name}", path, name) for name in wanted] or [File(path, path)]
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Turn what damaged or foreign data raise into a sentence that names the file."""
+    arrow = sys.modules.get("pyarrow")
+    errors = () if arrow is None else (arrow.ArrowException,)
+    try:
+        yield
+    except UnicodeError:
+        raise FileFormatError(_not_text(name)) from None
+    except RecursionError:
+        raise FileFormatError(f"{name} is nested too deeply to be read.") from None
+    except (*DAMAGED, *errors, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        what = str(error).strip().split("\n")[0][:300] or "it is cut short"
+        if "invalid UTF8" in what:
+            raise FileFormatError(_not_text(name)) from None
+        said = f"{name} cannot be read: {what.rstrip('.')}."
+        raise FileFormatError(f"{said} Export it again, or mend the line.") from None
+
+
+def _not_text(name: str) -> str:
+    return f"{name} is not text in UTF-8. Name its encoding, such as encoding='cp1252' for a spreadsheet from Windows."
+
+
+def _arrow_zstd(stream: Any) -> Any:
+    return need("pyarrow", "Reading a file compressed by zstd").CompressedInputStream(stream, "zstd")
+
+
+class _Joined(io.RawIOBase):
+    """A stream of which the first bytes were read already; it owns the file under it, if one is given."""
+
+    def __init__(self, head: bytes, rest: Any, handle: int | None = None) -> None:
+        super().__init__()
+        self.head, self.rest, self.handle = head, rest, handle
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.head[: len(buffer)] if self.head else self.rest.read(len(buffer))
+        self.head = self.head[len(data) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.rest.close()
+            if self.handle is not None:
+                os.close(self.handle)
+        super().close()
+
+
+def open_file(file: File) -> tuple[bytes, Any]:
+    """Open a file, unpacked; return its first bytes, with at least one whole line, and a stream of all of it."""
+    handle = None
+    if file.path == STANDARD_STREAM:
+        stream: Any = sys.stdin.buffer
+    elif file.member is not None:
+        with zipfile.ZipFile(file.path) as archive:  # stays open for as long as a member does
+            stream = archive.open(file.member)
+    else:
+        handle = os.open(file.path, os.O_RDONLY)  # closed with what wraps it, also if nobody reads on
+        stream = io.FileIO(handle, closefd=False)
+    start = stream.read(6)
+    stream = io.BufferedReader(_Joined(start, stream, handle), HEAD)
+    stream = next((unpack(stream) for mark, unpack in UNPACKERS.items() if start.startswith(mark)), stream)
+    head = stream.read(HEAD)
+    while b"\n" not in head and (more := stream.read(len(head))):
+        head += more
+    if not head.strip():
+        raise FileFormatError(f"{file.name} is empty: it has no header and no rows.")
+    return head, io.BufferedReader(_Joined(head, stream), HEAD)
+
+
+def format_of(path: str, format: str | None = None, head: bytes | None = None) -> str:
+    """Return the format that was named, else the one of a file's name, else that of its first bytes.
+
+    Examples
+    --------
+    >>> format_of("votes.csv.gz"), format_of("-", head=b'{"task": 1}')
+    ('csv', 'jsonl')
+    """
+    known = set(FORMATS.values()) if head is not None else set(WRITTEN)
+    if format is None:
+        suffixes = [suffix for suffix in (s.lower() for s in PurePath(path).suffixes) if suffix not in COMPRESSIONS]
+        format = FORMATS.get(suffixes[-1]) if suffixes else None
+        if format is None and head is not None:
+            starts = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow"}
+            text = head.decode("utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace")
+            text_format = "jsonl" if text.lstrip("\ufeff \t\r\n")[:1] in tuple("[{") else "csv"
+            format = next((kind for mark, kind in starts.items() if head.startswith(mark)), text_format)
+    if format not in known:
+        seen = "the format of its name is not known" if format is None else f"{format!r} is not a format"
+        choices = ", ".join(sorted(known))
+        raise ValueError(f"{path}: {seen}. Name the file .csv, .jsonl or .parquet, or pass format=... ({choices}).")
+    return format
+
+
+def encoding_of(name: str, head: bytes, said: str | None) -> str:
+    """Return the encoding of a text file: that of its byte order mark, UTF-8 if it is that, else the one named."""
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if head.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    if said is None:
+        if b"\x00" in head:
+            raise FileFormatError(f"{name} is a binary file of no known format. Export it as JSON, CSV or Parquet.")
+        return "utf-8"
+    try:
+        codecs.lookup(said)
+    except LookupError:
+        raise ValueError(f"encoding={said!r} is unknown to Python. Try 'cp1252' or 'latin-1'.") from None
+    with suppress(UnicodeDecodeError):
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+        if not head.isascii():
+            return "utf-8"
+    return said

@@ -1,0 +1,272 @@
+"""Arrow in, Arrow out: credal sets for tables of any length, a batch at a time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import softmax
+
+from credalset._validation import as_probability
+from credalset.exceptions import CredalSetWarning, need, warn
+from credalset.io.columns import Reading, as_texts, choose_columns, has_values, matrix
+from credalset.sets.columns import arrow_columns, check_questions, columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from credalset.sets import CredalSet
+
+DEFAULT_ASK = ("lower", "upper", "entropy", "labels")
+
+
+def is_calibration(model: Any) -> bool:
+    """Tell whether a model reads predictions, not features or texts."""
+    return not hasattr(model, "predict_proba")
+
+
+def calibration_of(model: Any) -> Any:
+    """Return a calibration, also that of a classifier."""
+    return model if is_calibration(model) else model._calibrated()
+
+
+def reads_texts(model: Any) -> bool | str:
+    """Tell whether a model takes texts: the name of their column if it knows it."""
+    if is_calibration(model):
+        return False
+    parts: tuple[Any, ...] = (model, getattr(model, "estimator_", None))
+    for part in parts:  # the one may know what the other does not
+        if hasattr(part, "n_features_in_"):
+            return False
+        if hasattr(part, "text_name_in_"):
+            return True if part.text_name_in_ is None else str(part.text_name_in_)
+    return False
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Turn record batches of predictions (or features) into record batches of what their credal sets answer.
+
+    A scorer is a plain value: it depends on nothing but its fields, gives the same rows for the same rows however they
+    are batched, and is small to ship. Made from a path, only the path travels and each process loads it once.
+
+    Parameters
+    ----------
+    model : Calibration, ConformalCredalClassifier, or path of a folder that ``save`` wrote
+        With a classifier, batches hold features instead of predictions, or the texts that it reads.
+    alpha : float
+        Miscoverage rate in (0, 1).
+    ask : sequence of str
+        Questions, see `CredalSet.to_frame`: prediction, lower, upper, entropy, labels, width, volume.
+    id : str or None
+        Column that names the items, kept as it is; None if there is none.
+    columns : sequence of str, optional
+        Columns that hold the predictions: one per class, one column of lists, or one of objects. By default the columns
+        named like the classes of the calibration, else every column but those of ids, groups and weights. A classifier
+        reads the features, or the column of texts, that it was fitted with.
+    logits : bool
+        Whether predictions are logits, to which a softmax is applied.
+    groups, weights : str, optional
+        Columns that hold each item's group and weight, if the calibration has them.
+    keep : sequence of str
+        Further columns to copy into the result: texts, sources, dates.
+    strict : bool
+        Refuse rows without a value that is needed. By default they are left out, with a warning that counts them.
+    trusted : sequence of str
+        Types that loading from a path may build, see `credalset.load`.
+    carried : pyarrow schema, optional
+        Types of the ids and of the columns to keep; text by default. `for_input` reads them from a table.
+
+    Examples
+    --------
+    >>> import credalset as cs, pyarrow as pa
+    >>> data = cs.datasets.make_synthetic(300, n_votes=20, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions, data.counts, "tv", classes=["a", "b", "c"])
+    >>> scorer = cs.Scorer(calibration, alpha=0.1, ask=["labels", "width"])
+    >>> batch = pa.RecordBatch.from_pydict({"task": ["x1", "x2"], "a": [0.9, 0.3], "b": [0.1, 0.3], "c": [0.0, 0.4]})
+    >>> scorer(batch).to_pydict()["labels"]
+    [['a'], ['a', 'b', 'c']]
+    >>> scorer.schema.names
+    ['task', 'alpha', 'threshold', 'empty', 'labels', 'n_labels', 'width']
+    """
+
+    model: Any
+    alpha: float = 0.1
+    ask: Sequence[str] = DEFAULT_ASK
+    id: str | None = "task"
+    columns: Sequence[str] | None = None
+    logits: bool = False
+    groups: str | None = None
+    weights: str | None = None
+    keep: Sequence[str] = ()
+    strict: bool = False
+    trusted: Sequence[str] = ()
+    carried: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        need("pyarrow", "cs.Scorer")
+        if isinstance(self.model, str | Path):
+            object.__setattr__(self, "model", Path(self.model))
+        elif not hasattr(self.model, "predict_set"):
+            raise TypeError(f"model must be a calibration, a calibrated classifier or a path, but is {self.model!r}.")
+        object.__setattr__(self, "alpha", as_probability(self.alpha, "alpha"))
+        object.__setattr__(self, "ask", check_questions(self.ask))
+        for name in ("keep", "trusted", "columns"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else tuple(value))
+        if self.logits and not isinstance(self.model, Path) and not is_calibration(self.model):
+            raise ValueError("logits=True is for predictions, but this model reads features or texts. Leave it out.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what can be loaded or computed again."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
+    def _model(self) -> Any:
+        """The calibration or classifier; loaded from its path at first use."""
+        if not isinstance(self.model, Path):
+            return self.model
+        from credalset.io.store import load
+
+        return replace(self, model=load(self.model, trusted=self.trusted)).model
+
+    @property
+    def calibration(self) -> Any:
+        """The calibration, also that of a classifier."""
+        return calibration_of(self._model)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of every result, known before there is one."""
+        calibration = self.calibration
+        stand_in = np.full((1, calibration.n_classes), 1.0 / calibration.n_classes)
+        if calibration.score.order == "second":
+            stand_in = stand_in + 1.0
+        sets = replace(calibration.score.region(stand_in, 1.0), classes=calibration.classes)
+        return self._table(None, sets).schema
+
+    def for_input(self, schema: pa.Schema) -> Scorer:
+        """Return the same scorer with ids of the type that a table has, after a look at whether its columns will do."""
+        import pyarrow as pa
+
+        self._reading(schema)
+        if self.carried is not None:
+            return self
+        kinds = [schema.field(name).remove_metadata() for name in self._names(schema)]
+        # Of a column that is empty so far, more cannot be said; words fit in wherever there are any.
+        kinds = [each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in kinds]
+        return replace(self, carried=pa.schema(kinds))
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Predict the sets of a batch and return their answers, one row for each row that has the values needed."""
+        result, n_dropped = self.score(batch)
+        _warn_dropped(n_dropped)
+        return result
+
+    def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Score batches one after the other; fits Spark's ``mapInArrow`` as it is."""
+        n_dropped = 0
+        for batch in batches:
+            result, dropped = self.score(batch)
+            n_dropped += dropped
+            if result.num_rows:
+                yield result
+        _warn_dropped(n_dropped)
+
+    def score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Return the answers for a batch, and how many of its rows were left out as a value is missing."""
+        reading = self._reading(batch.schema)
+        needed = [*reading.columns, *(name for name in (self.id, self.groups, self.weights) if name is not None)]
+        whole = has_values(batch, needed)
+        if whole is not None:
+            if self.strict:
+                row = int(np.flatnonzero(~whole)[0])
+                raise ValueError(f"a row has no value in one of {needed[:5]} (number {row + 1} of its batch). Fill it.")
+            batch = batch.filter(whole)
+        n_dropped = 0 if whole is None else int((~whole).sum())
+        names = batch.schema.names
+        options: dict[str, Any] = {}
+        if self.groups is not None:
+            options["groups"] = as_calibrated(as_texts(batch.column(names.index(self.groups))), self.calibration)
+        if self.weights is not None:
+            options["weights"] = matrix(batch, [self.weights])[:, 0]
+        with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
+            sets = self._model.predict_set(self._input(batch, reading), alpha=self.alpha, **options)
+        return self._table([batch.column(names.index(name)) for name in self._names(batch.schema)], sets), n_dropped
+
+    def _names(self, schema: pa.Schema) -> list[str]:
+        """Return the columns that are copied: the ids and those to keep."""
+        names = [name for name in (self.id, *self.keep) if name is not None]
+        missing = [name for name in names if name not in schema.names]
+        if missing:
+            raise ValueError(
+                f"column {missing[0]!r} is missing: the table has {', '.join(map(repr, schema.names[:12]))}. Say which "
+                "column names the items (id=..., None if there is none) and which to keep (keep=...)."
+            )
+        return names
+
+    def _reading(self, schema: pa.Schema) -> Reading:
+        cached: dict[Any, Reading] = self.__dict__.setdefault("_readings", {})
+        key = tuple(schema.names)
+        if key not in cached:
+            self._names(schema)
+            is_own = self.columns is None and not is_calibration(self._model)
+            known = getattr(self._model, "feature_names_in_", None) if is_own else self.columns
+            wanted = self.calibration.classes if is_calibration(self._model) else None
+            taken = (self.id, self.groups, self.weights, *self.keep)
+            texts = reads_texts(self._model)
+            taken = taken[:3] if texts else taken  # texts that are kept may be those that are read
+            cached[key] = choose_columns(schema, taken, None if known is None else list(known), wanted, texts)
+        return cached[key]
+
+    def _input(self, batch: pa.RecordBatch, reading: Reading) -> Any:
+        """Read predictions, features or texts."""
+        if reading.texts:
+            return np.array(as_texts(batch.column(batch.schema.names.index(reading.columns[0]))), dtype=object)
+        values = matrix(batch, reading.columns, "the predictions")
+        if getattr(self._model, "feature_names_in_", None) is not None:
+            return need("pandas", "A model of named features").DataFrame(values, columns=list(reading.columns))
+        return softmax(values, axis=1) if self.logits else values
+
+    def _table(self, carried: Sequence[Any] | None, sets: CredalSet) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        names = [name for name in (self.id, *self.keep) if name is not None]
+        kinds = [pa.string()] * len(names) if self.carried is None else list(self.carried.types)
+        arrays = [pa.nulls(len(sets), kind) for kind in kinds] if carried is None else carried
+        found: dict[str, Any] = {n: _as(kind, a, n) for n, a, kind in zip(names, arrays, kinds, strict=True)}
+        classes = sets.classes if sets.classes is not None else range(sets.n_classes)
+        answers = {"alpha": pa.array(np.full(len(sets), self.alpha))}
+        answers |= arrow_columns(columns(sets, self.ask), classes)
+        taken = [name for name in names if name in answers]
+        if taken:
+            raise ValueError(f"column {taken[0]!r} cannot be kept: the result has one of that name. Rename it.")
+        return pa.RecordBatch.from_pydict(found | answers)
+
+
+def as_calibrated(groups: Iterable[Any], calibration: Any) -> list[Any]:
+    """Return groups as the calibration calls them: one table has 1 where another has the text ``1``."""
+    own = {str(key): key for key in calibration.groups or ()}
+    return [own.get(str(group), group) for group in groups]
+
+
+def _warn_dropped(n_dropped: int) -> None:
+    if n_dropped:
+        warn(f"{n_dropped} rows without a value that is needed were left out (strict=True refuses them).")
+
+
+def _as(kind: pa.DataType, array: pa.Array, name: str) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return array.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(
+            f"column {name!r} changes its type on the way, from {kind} to {array.type}, and cannot be kept. Write it "
+            "as text everywhere."
+        ) from None

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import credalset as cs
+from tests.crowd.simulated import hold_back, make_crowd, nearly_exact, on_faces, shares
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_crowd(900, 3, 30, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def crowd(data):
+    return cs.DirichletCrowd().fit(data[0][:400], data[1][:400])
+
+
+def frames(data, rows):
+    names = [f"item {i}" for i in range(900)][rows]
+    p = pd.DataFrame(data[0][rows], index=names, columns=["no", "maybe", "yes"])
+    return p, pd.DataFrame(data[1][rows], index=names, columns=["no", "maybe", "yes"])
+
+
+def test_it_is_an_estimator(crowd):
+    assert clone(crowd).get_params() == crowd.get_params()
+    assert set(crowd.get_params()) == {"n_components", "n_consensus", "max_iter", "random_state"}
+    with pytest.raises(NotFittedError):
+        cs.DirichletCrowd().predict([[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("params", [{"n_components": 0}, {"n_consensus": -1}, {"max_iter": 0}, {"n_components": 1.5}])
+def test_parameters_are_validated_when_fitting(params, data):
+    with pytest.raises((ValueError, TypeError), match=next(iter(params))):
+        cs.DirichletCrowd(**params).fit(data[0], data[1])
+
+
+def test_votes_move_the_prediction_towards_the_crowd(crowd, data):
+    p, counts, truth = (part[400:] for part in data)
+    rng = np.random.default_rng(1)
+    errors = []
+    for h in (0, 1, 3, 10):
+        hand, _ = hold_back(counts, h, rng)
+        errors.append(np.abs(crowd.predict(p, hand) - truth).sum(axis=1).mean())
+        if h:
+            assert errors[-1] < np.abs(shares(hand) - truth).sum(axis=1).mean()
+    assert errors == sorted(errors, reverse=True)
+    np.testing.assert_array_equal(crowd.predict(p), crowd.predict(p, np.zeros_like(counts)))
+
+
+def test_single_votes_are_enough_to_fit(data):
+    p, counts, truth = data
+    one, _ = hold_back(counts, 1, np.random.default_rng(0))
+    crowd = cs.DirichletCrowd().fit(p[:600], one[:600])
+    after = np.abs(crowd.predict(p[600:], one[600:]) - truth[600:]).sum(axis=1).mean()
+    assert after < np.abs(p[600:] - truth[600:]).sum(axis=1).mean()
+
+
+def test_names_are_matched_and_absent_items_have_no_votes(crowd, data):
+    p, votes = frames(data, slice(400, 500))
+    named = cs.DirichletCrowd().fit(*frames(data, slice(0, 400)))
+    assert named.classes_ == ("no", "maybe", "yes")
+    assert named.items_[0] == "item 0"
+    expected = named.predict(p.to_numpy(), votes.to_numpy())
+    shuffled = votes.sample(frac=1, random_state=0)[["yes", "no", "maybe"]]
+    np.testing.assert_allclose(named.predict(p[["maybe", "yes", "no"]], shuffled), expected)
+    some = named.predict(p, shuffled.loc[["item 450"]])
+    np.testing.assert_allclose(some[50], expected[50])
+    np.testing.assert_allclose(some[:50], named.predict(p)[:50])
+    without = named.predict(p, votes[["no", "yes"]])  # nobody chose "maybe"
+    np.testing.assert_allclose(without, named.predict(p.to_numpy(), votes.to_numpy() * [1, 0, 1]))
+
+
+def test_annotations_are_votes(data):
+    rows = [(f"item {i}", w, "ab"[w % 2]) for i in range(20) for w in range(1 + i % 3)]
+    votes = cs.Annotations.from_table(pd.DataFrame(rows, columns=["task", "worker", "label"]))
+    p = pd.DataFrame(np.full((20, 2), 0.5), index=[f"item {i}" for i in range(20)], columns=["a", "b"])
+    crowd = cs.DirichletCrowd().fit(p, votes)
+    assert crowd.predict(p, votes)[0, 0] > 0.5
+    assert set(crowd.items_) == set(p.index)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p, v: (p, v - 100), "votes"),
+        (lambda p, v: (p, v + 0.5), "votes"),
+        (lambda p, v: (p * 2, v), "predictions"),
+        (lambda p, v: (p, v.rename(columns={"no": "never"})), "never"),
+        (lambda p, v: (p, v.rename(index={"item 3": "item x"})), "item x"),
+        (lambda p, v: (p, v.to_numpy()[:5]), "rows"),
+        (lambda p, v: (p, v.to_numpy()[:, :2]), "classes"),
+        (lambda p, v: (p.to_numpy()[:, :2], v), "predictions"),
+        (lambda p, v: (p, v.rename(index={"item 3": "item 4"})), "twice"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(change, message, data):
+    crowd = cs.DirichletCrowd(max_iter=5).fit(*frames(data, slice(0, 60)))
+    predictions, votes = change(*frames(data, slice(0, 10)))
+    with pytest.raises(ValueError, match=message):
+        crowd.predict(predictions, votes)
+
+
+def test_fitting_needs_votes(data):
+    with pytest.raises(ValueError, match="votes"):
+        cs.DirichletCrowd().fit(data[0], np.zeros_like(data[1]))
+
+
+def test_distributions_are_no_votes(crowd, data):
+    with pytest.raises(ValueError, match="votes"):
+        crowd.predict(data[0], shares(data[1]))
+
+
+def test_draws_follow_the_posterior(crowd, data):
+    p, counts = data[0][400:430], data[1][400:430]
+    draws = crowd.sample(p, counts, 4000, random_state=0)
+    np.testing.assert_allclose(draws.mean(axis=1), crowd.predict(p, counts), atol=0.015)
+    np.testing.assert_array_equal(draws, crowd.posterior(p, counts).sample(4000, random_state=0))
+
+
+def test_the_check_accepts_a_crowd_that_fits():
+    rng = np.random.default_rng(3)
+    p, counts, _ = make_crowd(4000, 3, rng.integers(1, 8, 4000), rng)
+    crowd = cs.DirichletCrowd().fit(p[:2000], counts[:2000])
+    values = [crowd.check(p[2000:], counts[2000:], n_simulations=99, random_state=s) for s in range(10)]
+    assert np.median([found.p_value for found in values]) > 0.05
+    predicted, observed = values[0].agreement
+    assert abs(predicted - observed) < 0.04
+    assert values[0].votes[:, 2].sum() == 2000 * 3
+    assert "p-value" in str(values[0])
+
+
+@pytest.mark.parametrize("make", [on_faces])
+def test_the_check_refuses_a_crowd_that_does_not(make):
+    rng = np.random.default_rng(0)
+    p, counts, _ = make(3000, 3, 6, rng)
+    crowd = cs.DirichletCrowd(n_components=1, n_consensus=0).fit(p[:1000], counts[:1000])
+    assert crowd.check(p[1000:], counts[1000:], n_simulations=199).p_value < 0.05
+
+
+def test_the_check_of_single_votes_has_no_pairs():
+    p, counts, _ = nearly_exact(300, 3, 1, np.random.default_rng(0))
+    found = cs.DirichletCrowd().fit(p, counts).check(p, counts, n_simulations=19)
+    assert np.isnan(found.pair_p_value)
+    assert 0 < found.p_value <= 1

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import credalset as cs
+from credalset.crowd.inputs import draw_votes
+from tests.crowd.simulated import (
+    assert_in_bands,
+    hold_back,
+    load_chaosnli,
+    load_cifar10h,
+    make_crowd,
+    nearly_exact,
+    needs_data,
+    on_faces,
+    shares,
+)
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    p, counts, _ = make_crowd(500, 3, 30, np.random.default_rng(9))
+    return cs.DirichletCrowd().fit(p, counts)
+
+
+def covered(calibration, p, counts, h, rng, alpha=0.1):
+    """Number of new items whose held-back votes are in the sets."""
+    hand, back = hold_back(counts, h, rng)
+    return int(calibration.predict_set(p, hand, alpha).contains(shares(back)).sum())
+
+
+def test_votes_are_drawn_as_from_an_urn():
+    counts = np.tile([3.0, 0.0, 2.0], (4000, 1))
+    drawn = draw_votes(counts, (0, 2, 5), np.random.default_rng(0))
+    assert not drawn[0].any()
+    np.testing.assert_array_equal(drawn[5], counts)
+    assert (drawn[2].sum(axis=1) == 2).all()
+    both = (drawn[2][:, 0] == 2).mean()
+    assert abs(both - 0.3) < 0.03  # 3/5 · 2/4
+    short = draw_votes(np.array([[1.0, 0.0]]), (3,), np.random.default_rng(0))
+    np.testing.assert_array_equal(short[3], [[1.0, 0.0]])
+
+
+def panel_hits(n_classes, score, n_splits):
+    rng = np.random.default_rng(n_classes)
+    p, counts, _ = make_crowd(300, n_classes, 20, rng)
+    crowd = cs.DirichletCrowd(max_iter=20).fit(p, counts)
+    hits = []
+    for split in range(n_splits):
+        p, counts, _ = make_crowd(199, n_classes, rng.integers(8, 30, 199), rng)  # unequal numbers of votes
+        calibration = crowd.conformalize(
+            p[:99], counts[:99], score, in_hand=(0, 3), method="panel", min_votes=8, random_state=split
+        )
+        hits.append(covered(calibration, p[99:], counts[99:], (0, 3)[split % 2], rng))
+    return hits
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize("score", ["kl", "tv"])
+def test_panel_coverage_is_exact(n_classes, score):
+    assert_in_bands(panel_hits(n_classes, score, 50), 99, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_panel_coverage_is_exact_over_many_splits(n_classes):
+    assert_in_bands(panel_hits(n_classes, "kl", 300), 99, 100)
+
+
+def test_panel_coverage_with_ties():
+    rng = np.random.default_rng(0)
+    kinds = rng.dirichlet(np.ones(3), 3)  # three predictions, eleven votes: scores tie in hundreds
+    crowd = cs.DirichletCrowd(max_iter=10).fit(kinds, np.ones((3, 3), dtype=int))
+    hits = []
+    for _ in range(80):
+        p = kinds[rng.integers(3, size=150)]
+        counts = np.stack([rng.multinomial(11, row) for row in p])
+        calibration = crowd.conformalize(p[:50], counts[:50], in_hand=(1,), min_votes=2, method="panel")
+        hits.append(covered(calibration, p[50:], counts[50:], 1, rng))
+    assert_in_bands(hits, 50, 100, ties=True)
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize("load", [load_cifar10h, load_chaosnli])
+@pytest.mark.parametrize("h", [0, 1, 3, 10])
+def test_panel_coverage_on_real_crowds(load, h):
+    p, counts = load()
+    order = np.random.default_rng(0).permutation(len(p))[:2500]
+    p, counts = p[order], counts[order]
+    crowd = cs.DirichletCrowd().fit(p[:500], counts[:500])
+    hits = []
+    for split in range(200):
+        rng = np.random.default_rng(split)
+        rows = 500 + rng.permutation(len(p) - 500)[:600]
+        one, two = rows[:300], rows[300:]
+        calibration = crowd.conformalize(p[one], counts[one], in_hand=(h,), method="panel", random_state=split)
+        hits.append(covered(calibration, p[two], counts[two], h, rng))
+    assert_in_bands(hits, 300, 300, ties=True)
+    assert np.mean(hits) / 300 < 0.915
+
+
+@needs_data
+def test_three_votes_narrow_the_sets_of_real_crowds():
+    for load, most in ((load_cifar10h, 0.45), (load_chaosnli, 0.80)):
+        p, counts = load()
+        order = np.random.default_rng(0).permutation(len(p))[:1500]
+        p, counts = p[order], counts[order]
+        crowd = cs.DirichletCrowd().fit(p[:500], counts[:500])
+        calibration = crowd.conformalize(p[500:1000], counts[500:1000], in_hand=(0, 3), method="panel")
+        hand, _ = hold_back(counts[1000:], 3, np.random.default_rng(0))
+        none, three = calibration.predict_set(p[1000:]), calibration.predict_set(p[1000:], hand)
+        width = [(sets.upper() - sets.lower()).sum() for sets in (none, three)]
+        assert width[1] <= most * width[0]
+
+
+def test_mixed_numbers_get_the_thresholds_of_their_own(crowd):
+    rng = np.random.default_rng(0)
+    p, counts, _ = make_crowd(400, 3, 30, rng)
+    calibration = crowd.conformalize(p[:200], counts[:200], in_hand=(0, 1, 3), method="panel")
+    hands = [hold_back(counts[200:], h, rng)[0] for h in (0, 1, 3)]
+    number = rng.integers(3, size=200)
+    mixed = np.choose(number[:, None], hands)
+    sets = calibration.predict_set(p[200:], mixed, alpha=0.2)
+    for i, h in enumerate((0, 1, 3)):
+        rows = number == i
+        alone = calibration.predict_set(p[200:][rows], mixed[rows], alpha=0.2)
+        np.testing.assert_array_equal(sets.threshold[rows], alone.threshold)
+        np.testing.assert_array_equal(sets.upper()[rows], alone.upper())
+        assert (alone.threshold == calibration.threshold(0.2, in_hand=h)).all()
+    assert calibration.threshold(0.1, in_hand=3) < calibration.threshold(0.1, in_hand=0)
+
+
+@pytest.mark.parametrize("score", ["tv", "kl", "inner", "brier", "hellinger", "ws", "so"])
+def test_every_score_is_calibrated(crowd, score):
+    rng = np.random.default_rng(1)
+    p, counts, _ = make_crowd(500, 3, 40, rng)
+    calibration = crowd.conformalize(p[:250], counts[:250], score, in_hand=(3,), method="panel")
+    assert 0.8 < covered(calibration, p[250:], counts[250:], 3, rng) / 250 <= 1
+
+
+def test_groups_are_covered_each(crowd):
+    rng = np.random.default_rng(2)
+    p, counts, _ = make_crowd(1200, 3, 40, rng)
+    groups = np.where(p.max(axis=1) > 0.6, "sure", "unsure")
+    calibration = crowd.conformalize(p[:600], counts[:600], in_hand=(2,), method="panel", groups=groups[:600])
+    hand, back = hold_back(counts[600:], 2, rng)
+    sets = calibration.predict_set(p[600:], hand, groups=groups[600:])
+    assert len(np.unique(sets.threshold)) == 2
+    inside = sets.contains(shares(back))
+    for group in ("sure", "unsure"):
+        assert inside[groups[600:] == group].mean() > 0.84
+    with pytest.raises(ValueError, match="groups"):
+        crowd.conformalize(p, counts, groups=groups[:7])
+
+
+def test_fitted_items_are_refused_by_exact_routes_only():
+    p, counts, _ = make_crowd(300, 3, 30, np.random.default_rng(0))
+    names = [f"t{i}" for i in range(300)]
+    predictions, votes = pd.DataFrame(p, index=names), pd.DataFrame(counts, index=names)
+    crowd = cs.DirichletCrowd().fit(predictions[:150], votes[:150])
+    for calibrate in (crowd.conformalize, cs.VotingPolicy(crowd, max_votes=5).conformalize):
+        with pytest.raises(ValueError, match="fitted"):
+            calibrate(predictions[100:], votes[100:])
+        assert calibrate(predictions[150:], votes[150:]).method == "panel"
+    assert crowd.conformalize(predictions[:150], votes[:150], method="imputed").method == "imputed"
+
+
+def test_the_method_is_chosen_by_the_votes_there_are(crowd):
+    rng = np.random.default_rng(3)
+    p, counts, _ = make_crowd(300, 3, 16, rng)
+    panel = crowd.conformalize(p, counts, in_hand=(0, 3))
+    assert panel.method == "panel"
+    assert "held-back" in str(panel.guarantee)
+    assert panel.guarantee.is_exact
+    with pytest.warns(cs.CredalSetWarning, match="imputed"):
+        imputed = crowd.conformalize(p, counts, in_hand=(0, 4))
+    assert imputed.guarantee.assumes == "Dirichlet crowd"
+    assert "not a guarantee" in str(imputed.guarantee)
+    with pytest.raises(ValueError, match="in_hand"):
+        crowd.conformalize(p, counts, in_hand=(0, 4), method="panel")
+
+
+@pytest.mark.parametrize("method", ["panel", "imputed"])
+def test_more_votes_than_calibrated_are_refused(crowd, method):
+    p, counts, _ = make_crowd(300, 3, 20, np.random.default_rng(3))
+    calibration = crowd.conformalize(p, counts, in_hand=(0, 2, 5), method=method)
+    for votes in ([[6, 0, 0]], [[1, 0, 0]]):
+        with pytest.raises(ValueError, match="at most 5"):
+            calibration.predict_set(p[:1], votes)
+    with pytest.raises(ValueError, match="in hand"):
+        calibration.threshold(0.1, in_hand=1)
+    with pytest.raises(ValueError, match="in_hand"):
+        crowd.conformalize(p, counts, in_hand=(0, 21), method=method)
+
+
+@pytest.mark.parametrize("wrong", [{"in_hand": (-1,)}, {"in_hand": ()}, {"method": "guess"}, {"min_votes": 0}])
+def test_wrong_choices_are_refused(crowd, wrong):
+    p, counts, _ = make_crowd(50, 3, 20, np.random.default_rng(3))
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        crowd.conformalize(p, counts, **wrong)
+
+
+def imputed_coverage(p, counts, truth, n_votes, score="brier", n_fit=None, seed=0, hands=None):
+    """Coverage of the truth with imputed calibration, and the width relative to a calibration with the truth."""
+    rng, half = np.random.default_rng(seed), len(p) // 2
+    few, _ = hold_back(counts, n_votes, rng)
+    crowd = cs.DirichletCrowd().fit(p[:half], few[:half])
+    hands = hands or (0, n_votes)
+    calibration = crowd.conformalize(p[:half], few[:half], score, in_hand=hands, method="imputed", random_state=seed)
+    found = []
+    for h in hands:
+        hand, _ = hold_back(few, h, rng)
+        sets = calibration.predict_set(p[half:], hand[half:])
+        oracle = cs.conformalize(crowd.predict(p[:half], hand[:half]), truth[:half], score)
+        best = oracle.predict_set(crowd.predict(p[half:], hand[half:]))
+        width, least = ((each.upper() - each.lower()).sum() for each in (sets, best))
+        found.append((sets.contains(truth[half:]).mean(), width / least))
+    return np.array(found)
+
+
+def test_imputed_coverage_is_about_right_for_dirichlet_crowds():
+    data = make_crowd(3000, 3, 5, np.random.default_rng(0), wrong=0.1)
+    for coverage, width in imputed_coverage(*data, 5):
+        assert abs(coverage - 0.9) < 0.04
+        assert abs(width - 1) < 0.15
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize("score", ["brier", "tv"])
+@pytest.mark.parametrize("n_votes", [3, 5, 10])
+@pytest.mark.parametrize("load", [load_cifar10h, load_chaosnli])
+def test_imputed_coverage_on_real_crowds(load, n_votes, score):
+    p, counts = load()
+    found = []
+    for seed in range(5):
+        rows = np.random.default_rng(seed).permutation(len(p))[:4000]
+        hands = tuple(sorted({0, 1, n_votes // 2, n_votes}))
+        data = p[rows], counts[rows], shares(counts[rows])
+        found.append(imputed_coverage(*data, n_votes, score, seed=seed, hands=hands))
+    coverage, width = np.moveaxis(np.mean(found, axis=0), 1, 0)
+    assert (np.abs(coverage - 0.9) < 0.03).all(), coverage
+    assert (width < 1.1).all(), width
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "n_classes", "low", "high"),
+    [
+        (nearly_exact, 3, 0.80, 1.00),
+        (nearly_exact, 10, 0.80, 1.00),
+        (on_faces, 2, 0.80, 1.00),
+        (on_faces, 3, 0.70, 1.00),
+        (on_faces, 10, 0.55, 1.00),
+    ],
+)
+def test_simulations_that_break_the_imputed_route(make, n_classes, low, high):
+    """What the guide shows: coverage is off where the crowd is no Dirichlet crowd."""
+    data = make(3000, n_classes, 3, np.random.default_rng(0))
+    coverage = imputed_coverage(*data, 3)[:, 0]
+    assert (coverage >= low).all(), coverage
+    assert (coverage <= high).all(), coverage

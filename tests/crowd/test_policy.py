@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import credalset as cs
+from credalset.crowd.posterior import Posterior
+from tests.crowd.simulated import (
+    assert_in_bands,
+    load_chaosnli,
+    load_cifar10h,
+    make_crowd,
+    needs_data,
+    shares,
+)
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    p, counts, _ = make_crowd(500, 3, 40, np.random.default_rng(9))
+    return cs.DirichletCrowd().fit(p, counts)
+
+
+def run(policy, p, counts, rng):
+    """Ask one by one in a random order, as a user would; return the votes then in hand and the others."""
+    orders = [rng.permutation(np.repeat(np.arange(len(row)), row)) for row in counts]
+    hand = np.zeros_like(counts)
+    for step in range(policy.max_votes):
+        again = policy.ask(p, hand)
+        for i in np.flatnonzero(again & (hand.sum(axis=1) == step)):
+            hand[i, orders[i][step]] += 1
+    return hand, counts - hand
+
+
+def covered(policy, calibration, p, counts, rng):
+    hand, back = run(policy, p, counts, rng)
+    return int(calibration.predict_set(p, hand).contains(shares(back)).sum())
+
+
+def two_alike(predictions, votes):
+    """Ask until two votes agree: depends on nothing but the votes."""
+    return votes.max(axis=1) < 2
+
+
+def contrary(predictions, votes):
+    """Ask until a vote contradicts the prediction, a rule that makes sets as bad as it can."""
+    return votes[np.arange(len(votes)), predictions.argmax(axis=1)] == votes.sum(axis=1)
+
+
+RULES = {
+    "lead": {"lead": 1.5},
+    "width": {"lead": None, "width": 0.7},
+    "either": {"lead": 2.0, "width": 0.8, "futility": 0.1},
+    "two alike": {"rule": two_alike},
+    "contrary": {"rule": contrary},
+}
+
+
+def policy_hits(name, n_classes, n_splits):
+    rng = np.random.default_rng(n_classes)
+    p, counts, _ = make_crowd(300, n_classes, 20, rng)
+    crowd = cs.DirichletCrowd(max_iter=20).fit(p, counts)
+    policy = cs.VotingPolicy(crowd, max_votes=5, **RULES[name])
+    hits = []
+    for split in range(n_splits):
+        p, counts, _ = make_crowd(199, n_classes, rng.integers(8, 30, 199), rng)
+        calibration = policy.conformalize(p[:99], counts[:99], min_votes=6, random_state=split)
+        hits.append(covered(policy, calibration, p[99:], counts[99:], rng))
+    return hits
+
+
+@pytest.mark.parametrize(("name", "n_classes"), [*((name, 3) for name in RULES), ("lead", 2), ("lead", 10)])
+def test_policies_are_covered_exactly(name, n_classes):
+    assert_in_bands(policy_hits(name, n_classes, 25), 99, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_policies_are_covered_exactly_over_many_splits(name, n_classes):
+    assert_in_bands(policy_hits(name, n_classes, 200), 99, 100)
+
+
+def test_a_rule_that_looks_at_held_back_votes_breaks_coverage(crowd):
+    """In replay it stops when the prediction is near votes that it should not know; of new items it knows none."""
+    rng = np.random.default_rng(0)
+    p, counts, _ = make_crowd(600, 3, 40, rng)
+    known = {tuple(row): all_votes for row, all_votes in zip(p[:300], counts[:300], strict=True)}
+
+    def peeking(predictions, votes):
+        found = Posterior.given(crowd.law_, predictions, votes).mean
+        rest = [known.get(tuple(row)) for row in predictions]
+        errors = [0 if row is None else np.abs(g - row / row.sum()).max() for g, row in zip(found, rest, strict=True)]
+        return np.array(errors) > 0.05
+
+    policy = cs.VotingPolicy(crowd, rule=peeking, max_votes=5)
+    honest = cs.VotingPolicy(crowd, rule=lambda predictions, votes: votes.sum(axis=1) < 3, max_votes=5)
+    rates = []
+    for each in (policy, honest):
+        calibration = each.conformalize(p[:300], counts[:300], min_votes=6)
+        rates.append(covered(each, calibration, p[300:], counts[300:], rng) / 300)
+    assert rates[0] < 0.8
+    assert rates[1] > 0.85
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize("load", [load_cifar10h, load_chaosnli])
+def test_policies_are_covered_on_real_crowds(load):
+    p, counts = load()
+    order = np.random.default_rng(0).permutation(len(p))[:2500]
+    p, counts = p[order], counts[order]
+    policy = cs.VotingPolicy(cs.DirichletCrowd().fit(p[:500], counts[:500]))
+    hits = []
+    for split in range(200):
+        rows = 500 + np.random.default_rng(split).permutation(len(p) - 500)[:600]
+        one, two = rows[:300], rows[300:]
+        calibration = policy.conformalize(p[one], counts[one], random_state=split)
+        replay = policy.replay(p[two], counts[two], random_state=10_000 + split)
+        hits.append(calibration.predict_set(p[two], replay.votes).contains(replay.shares).sum())
+    assert_in_bands(hits, 300, 300)
+
+
+@needs_data
+@pytest.mark.parametrize(("load", "most", "uniform"), [(load_cifar10h, 2.0, 10), (load_chaosnli, 13.0, 20)])
+def test_policies_decide_more_with_fewer_votes(load, most, uniform):
+    p, counts = load()
+    order = np.random.default_rng(0).permutation(len(p))[:2400]
+    p, counts = p[order], counts[order]
+    crowd = cs.DirichletCrowd().fit(p[:800], counts[:800])
+    policies = [
+        cs.VotingPolicy(crowd, lead=2.5),
+        cs.VotingPolicy(crowd, rule=lambda p, votes: votes.sum(axis=1) < uniform),
+    ]
+    decided = []
+    for policy in policies:
+        calibration = policy.conformalize(p[800:1600], counts[800:1600])
+        replay = policy.replay(p[1600:], counts[1600:])
+        sets = calibration.predict_set(p[1600:], replay.votes)
+        decided.append((sets.decide("e-admissible").sum(axis=1) <= 1).mean())
+        if policy is policies[0]:
+            assert replay.n_votes.mean() <= most
+    assert decided[0] >= decided[1] - 0.02
+
+
+def test_clear_items_are_not_asked(crowd):
+    policy = cs.VotingPolicy(crowd, lead=2.0, max_votes=20)
+    p = np.tile([0.8, 0.1, 0.1], (3, 1))
+    np.testing.assert_array_equal(policy.ask(p, [[9, 0, 0], [1, 1, 0], [10, 10, 0]]), [False, True, False])
+    assert policy.ask(p)[0] == policy.ask(p, np.zeros((3, 3)))[0]
+
+
+def test_leads_widths_and_futility_stop_earlier(crowd):
+    p, counts, _ = make_crowd(400, 3, 40, np.random.default_rng(1))
+
+    def used(**params):
+        return cs.VotingPolicy(crowd, **params).replay(p, counts).n_votes.mean()
+
+    assert used(lead=1.0) < used(lead=2.0) < used(lead=3.0)
+    assert used(lead=2.0, futility=0.1) < used(lead=2.0)
+    assert used(lead=None, width=0.9) < used(lead=None, width=0.6)
+    assert used(lead=2.0, width=0.6) <= used(lead=2.0)
+    assert used(lead=None) == 20
+
+
+def test_replay_uses_each_vote_once(crowd):
+    p, counts, _ = make_crowd(60, 3, np.arange(60), np.random.default_rng(1))
+    replay = cs.VotingPolicy(crowd, max_votes=9).replay(p, counts)
+    assert replay.rows.tolist() == list(range(19, 60))
+    np.testing.assert_array_equal(replay.votes + replay.held_back, counts[19:])
+    assert replay.votes.min() >= 0
+    assert replay.held_back.sum(axis=1).min() >= 10
+    np.testing.assert_allclose(replay.predictions, crowd.predict(p[19:], replay.votes))
+    with pytest.raises(ValueError, match="votes"):
+        cs.VotingPolicy(crowd, max_votes=100).replay(p, counts)
+
+
+def test_forecasts_come_true_in_a_dirichlet_crowd(crowd):
+    rng = np.random.default_rng(2)
+    p = rng.dirichlet(np.ones(3), 400)
+    truth = crowd.sample(p, random_state=0)[:, 0]
+    counts = np.stack([rng.multinomial(40, row) for row in truth])
+    policy = cs.VotingPolicy(crowd, lead=2.0, max_votes=10)
+    used = policy.replay(p, counts).n_votes
+    cost = np.where(p[:, 0] > 0.5, 2.0, 1.0)
+    forecast = policy.forecast(p, cost=cost, coverage=0.99)
+    assert forecast.total_interval[0] <= used.sum() <= forecast.total_interval[1]
+    assert forecast.cost_interval[0] <= used @ cost <= forecast.cost_interval[1]
+    assert forecast.cost == pytest.approx(forecast.votes @ cost)
+    np.testing.assert_array_equal(forecast.is_settled, ~policy.ask(p))
+    assert ((forecast.lower <= used) & (used <= forecast.upper)).mean() > 0.95
+    assert policy.forecast(p, np.tile([10, 0, 0], (400, 1))).total == 0
+    assert "settled" in repr(forecast)
+
+
+def test_unfinished_items_are_refused(crowd):
+    p, counts, _ = make_crowd(200, 3, 40, np.random.default_rng(3))
+    policy = cs.VotingPolicy(crowd, lead=2.0, max_votes=10)
+    calibration = policy.conformalize(p, counts)
+    assert "policy" in str(calibration.guarantee)
+    assert calibration.threshold(0.1) > 0
+    with pytest.raises(ValueError, match="again"):
+        calibration.predict_set([[0.4, 0.3, 0.3]], [[1, 1, 0]])
+    with pytest.raises(ValueError, match="at most 10"):
+        calibration.predict_set([[0.4, 0.3, 0.3]], [[11, 0, 0]])
+
+
+@pytest.mark.parametrize("wrong", [{"max_votes": 0}, {"lead": -1.0}, {"width": np.inf}, {"rule": 3}])
+def test_wrong_policies_are_refused(crowd, wrong):
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+        cs.VotingPolicy(crowd, **wrong)
+
+
+def test_rules_must_answer_for_each_item(crowd):
+    policy = cs.VotingPolicy(crowd, rule=lambda p, votes: True)
+    with pytest.raises(ValueError, match="rule"):
+        policy.ask([[0.4, 0.3, 0.3], [0.4, 0.3, 0.3]])

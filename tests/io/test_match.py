@@ -1,0 +1,100 @@
+"""Predictions and votes meet by name: what does not match is counted and named, the rest is kept as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import credalset as cs
+from credalset.io.match import ItemTable, match, read_items
+
+VOTES = cs.Annotations.from_counts([[1, 2], [3, 0], [0, 0], [1, 1]], classes=["no", "yes"], items=["a", "b", "c", "d"])
+
+
+def table(*items: str, names: tuple[str, ...] | None = ("yes", "no")) -> ItemTable:
+    return ItemTable(items, np.tile([0.25, 0.75], (len(items), 1)), names)
+
+
+def test_items_and_classes_are_matched_by_name() -> None:
+    found = match(table("d", "x", "a"), VOTES)
+    assert found.table.items == ("d", "a") == found.votes.items
+    assert found.votes.classes == ("yes", "no")
+    assert found.votes.counts.tolist() == [[1, 1], [2, 1]]
+    assert "1 items without votes were left out (first: 'x')." in found.notes
+    assert any("'b'" in note and "1 items without a row" in note for note in found.notes)
+
+
+def test_items_without_votes_can_stay() -> None:
+    found = match(table("d", "x", "a"), VOTES, keep_unvoted=True)
+    assert found.votes.counts.tolist() == [[1, 1], [0, 0], [2, 1]]
+    assert len(found.table) == 3
+
+
+def test_only_the_first_five_are_named() -> None:
+    (note, _) = match(table("a", *(f"x{i}" for i in range(99))), VOTES).notes
+    assert note.startswith("99 items without votes")
+    assert "'x4'" in note
+    assert "'x5'" not in note
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (table("x", "y"), "no item is in both tables"),
+        (table("a", names=("yes", "maybe")), "'no'"),
+        (ItemTable(("a",), np.ones((1, 3)) / 3, None), "lists of 3 numbers"),
+    ],
+)
+def test_what_cannot_be_matched_gets_a_sentence(given: ItemTable, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        match(given, VOTES)
+
+
+def write(tmp_path: Path, text: str) -> str:
+    (tmp_path / "p.csv").write_text(text)
+    return str(tmp_path / "p.csv")
+
+
+def test_reading_items_with_groups_weights_and_words(tmp_path: Path) -> None:
+    path = write(tmp_path, "id;text;yes;no;side;w\n007;words;0,25;0,75;1;1,5\nNA;more;1;0;1.0;2\n")
+    found = read_items(path, extra={"groups": "side", "weights": "w"})
+    assert found.items == ("007", "NA")
+    assert found.names == ("yes", "no")
+    assert found.values.tolist() == [[0.25, 0.75], [1.0, 0.0]]
+    assert found.extra["groups"].tolist() == ["1", "1.0"], "groups are texts"
+    assert found.extra["weights"].tolist() == [1.5, 2.0]
+    assert "'text'" in found.notes[0]
+    assert read_items(path, columns=["text"], texts=True, extra={}).values.tolist() == ["words", "more"]
+
+
+def test_rows_without_a_value_are_counted_or_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "task,yes,no\na,1,0\nb,,1\n,1,0\nd,half,0\n")
+    with pytest.raises(ValueError, match=r"p\.csv.*'yes'.*row 2"):
+        read_items(path, strict=True)
+    with pytest.raises(ValueError, match="'half' in row 4"):
+        read_items(path)
+    found = read_items(write(tmp_path, "task,yes,no\na,1,0\nb,,1\n,1,0\n"))
+    assert found.items == ("a",)
+    assert found.notes == (f"2 rows of {path} without a value were left out.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("task,yes\na,1\na,0\n", {}, "'a'"),
+        ("name,yes,no\na,1,0\n", {}, "id="),
+        ("task,yes,no\na,1,0\n", {"id": "nr"}, "'nr'"),
+        ("task,yes,no\na,1,0\n", {"extra": {"groups": "side"}}, "'side'"),
+        ("task,yes,no\na,1,0\n", {"classes": ["yes", "maybe"]}, "'maybe'"),
+        ("task,words\na,b\n", {}, "columns="),
+        ("task,yes,no\n", {}, "no rows"),
+    ],
+)
+def test_bad_tables_name_the_file_and_the_column(text: str, options: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_items(write(tmp_path, text), **options)

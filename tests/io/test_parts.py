@@ -1,0 +1,343 @@
+"""Parts: every row once, finished work kept, the same bytes whoever computes them and whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from pyarrow import parquet  # noqa: E402
+
+import credalset as cs  # noqa: E402
+from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError  # noqa: E402
+from credalset.io import dask as own_dask  # noqa: E402
+from credalset.io.dask import Part, local_cluster, score_parquet  # noqa: E402
+from credalset.io.scorer import Scorer  # noqa: E402
+
+N, ROW_GROUP = 1000, 130
+DATA = cs.datasets.make_synthetic(200, n_votes=20, random_state=0)
+
+
+def write_source(folder: Path, seed: int = 0) -> Path:
+    predictions = np.random.default_rng(seed).dirichlet(np.ones(3), 2 * N)
+    folder.mkdir(exist_ok=True)
+    for part in range(2):
+        rows = slice(part * N, (part + 1) * N)
+        columns = {name: predictions[rows, k] for k, name in enumerate("abc")}
+        table = pa.table({"task": np.arange(2 * N)[rows], **columns})
+        parquet.write_table(table, folder / f"{part}.parquet", row_group_size=ROW_GROUP, compression="none")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_source(tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "calibration"
+    cs.conformalize(DATA.distributions, DATA.counts, classes="abc").save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def scorer(model: Path) -> Scorer:
+    return Scorer(model, 0.1, ask=["lower", "labels"])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+@pytest.fixture(scope="module")
+def serial(source: Path, scorer: Scorer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    target = tmp_path_factory.mktemp("serial") / "out"
+    score_parquet(source, target, scorer)
+    return contents(target)
+
+
+def stop_after(n: int) -> Any:
+    def report(parts: Iterable[Part], _: int) -> Iterator[Part]:
+        for i, part in enumerate(parts):
+            yield part
+            if i + 1 == n:
+                raise KeyboardInterrupt
+
+    return report
+
+
+def interrupted(source: Path, target: Path, scorer: Scorer, n: int = 6) -> Path:
+    with pytest.raises(KeyboardInterrupt):
+        score_parquet(source, target, scorer, report=stop_after(n))
+    assert not (target / "_manifest.json").exists()
+    return target
+
+
+def test_every_row_once_and_in_order(source: Path, scorer: Scorer, tmp_path: Path) -> None:
+    summary = score_parquet(source, tmp_path / "out", scorer)
+    assert (summary.n_rows, summary.n_parts, summary.n_kept) == (2 * N, 16, 0)
+    found = parquet.read_table(tmp_path / "out").to_pydict()
+    assert found["task"] == list(range(2 * N))
+    sets = cs.load(scorer.model).predict_set(np.column_stack([parquet.read_table(source)[c] for c in "abc"]), 0.1)
+    assert np.array_equal(found["lower_b"], sets.lower()[:, 1])
+    manifest = json.loads((tmp_path / "out" / "_manifest.json").read_text())
+    assert manifest["complete"]
+    assert manifest["rows"] == 2 * N
+    assert sorted(path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith("part")) == [
+        "_manifest.json",
+        "_plan.json",
+    ]
+
+
+def test_an_interrupted_job_goes_on(source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path) -> None:
+    out = interrupted(source, tmp_path / "out", scorer)
+    (out / ".part-000099.parquet.1.part").write_bytes(b"left by a worker that died")
+    with pytest.raises(FileExistsError):
+        score_parquet(source, out, scorer)
+    before = {path.name: path.stat().st_mtime_ns for path in out.glob("part-*")}
+    summary = score_parquet(source, out, scorer, resume=True)
+    assert summary.n_kept == 6
+    assert {name: (out / name).stat().st_mtime_ns for name in before} == before
+    assert contents(out) == serial
+    assert score_parquet(source, out, scorer, resume=True).n_kept == 16
+    assert contents(out) == serial, "nothing changes where nothing is left to do"
+
+
+@pytest.mark.parametrize("damage", ["empty", "changed", "gone"])
+def test_parts_are_known_by_their_checksum(
+    damage: str, source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Item 3: an empty part counted as finished."""
+    for out in (interrupted(source, tmp_path / "half", scorer), tmp_path / "whole"):
+        if out.name == "whole":
+            score_parquet(source, out, scorer)
+        part = out / "part-000002.parquet"
+        data = part.read_bytes()
+        part.write_bytes(b"" if damage == "empty" else data[:99] + bytes([data[99] ^ 1]) + data[100:])
+        if damage == "gone":
+            part.unlink()
+        kept = score_parquet(source, out, scorer, resume=True).n_kept
+        assert kept == (5 if out.name == "half" else 15)
+        assert contents(out) == serial
+
+
+def test_a_part_that_goes_during_the_run_is_noticed(source: Path, scorer: Scorer, tmp_path: Path) -> None:
+    """Item 3: a part deleted during the run was reported as written."""
+
+    def thief(parts: Iterable[Part], _: int) -> Iterator[Part]:
+        for part in parts:
+            if part.number == 3:
+                Path(part.target).unlink()
+            yield part
+
+    with pytest.raises(FileFormatError, match="part-000003"):
+        score_parquet(source, tmp_path / "out", scorer, report=thief)
+    assert not (tmp_path / "out" / "_manifest.json").exists()
+
+
+def test_another_job_is_not_resumed(source: Path, scorer: Scorer, model: Path, tmp_path: Path) -> None:
+    """Item 3: same-sized predictions, and a calibration with the same scores and other groups, are another job."""
+    mine = tmp_path / "source"
+    shutil.copytree(source, mine)
+    out = interrupted(mine, tmp_path / "out", scorer)
+    sizes = [file.stat().st_size for file in sorted(mine.iterdir())]
+    write_source(mine, seed=1)
+    assert [file.stat().st_size for file in sorted(mine.iterdir())] == sizes
+    with pytest.raises(ValueError, match="another job"):
+        score_parquet(mine, out, scorer, resume=True)
+    write_source(mine)
+    for other in (Scorer(model, 0.2, ask=["lower", "labels"]), Scorer(model, 0.1, ask=["upper"])):
+        with pytest.raises(ValueError, match="another job"):
+            score_parquet(mine, out, other, resume=True)
+    assert score_parquet(mine, out, scorer, resume=True).n_kept == 6
+    (out / "_plan.json").write_text("{")
+    with pytest.raises(ValueError, match="no job to resume"):
+        score_parquet(mine, out, scorer, resume=True)
+
+
+def test_swapped_groups_are_another_calibration(source: Path, tmp_path: Path) -> None:
+    groups = np.array(["x", "y"] * 100)
+    for name, keys in (("one", groups), ("two", groups[::-1])):
+        cs.conformalize(DATA.distributions, DATA.counts, classes="abc", groups=keys).save(tmp_path / name)
+    mine = tmp_path / "source"
+    mine.mkdir()
+    table = parquet.read_table(source)
+    parquet.write_table(table.append_column("g", [["x", "y"] * N]), mine / "0.parquet", row_group_size=ROW_GROUP)
+    first, second = (Scorer(tmp_path / name, 0.1, ask=["width"], groups="g") for name in ("one", "two"))
+    out = interrupted(mine, tmp_path / "out", first)
+    with pytest.raises(ValueError, match="another job"):
+        score_parquet(mine, out, second, resume=True)
+
+
+def test_a_row_group_that_changed_is_computed_again(source: Path, scorer: Scorer, tmp_path: Path) -> None:
+    """The footer may be the same: it holds sizes and extremes, not rows."""
+    mine = tmp_path / "source"
+    shutil.copytree(source, mine)
+    out = interrupted(mine, tmp_path / "out", scorer)
+    whole = parquet.ParquetFile(mine / "0.parquet")
+    column = whole.metadata.row_group(1).column(1)
+    data = bytearray((mine / "0.parquet").read_bytes())
+    data[column.data_page_offset + column.total_compressed_size - 3] ^= 1
+    (mine / "0.parquet").write_bytes(bytes(data))
+    assert score_parquet(mine, out, scorer, resume=True).n_kept == 5
+
+
+def test_models_in_memory_travel_as_files(source: Path, serial: dict[str, bytes], model: Path, tmp_path: Path) -> None:
+    loaded = Scorer(cs.load(model), 0.1, ask=["lower", "labels"])
+    out = interrupted(source, tmp_path / "out", loaded)
+    assert score_parquet(source, out, Scorer(cs.load(model), 0.1, ask=["lower", "labels"]), resume=True).n_kept == 6
+    assert contents(out) == serial
+
+
+def test_rows_without_a_value_are_counted(source: Path, scorer: Scorer, tmp_path: Path) -> None:
+    table = parquet.read_table(source)
+    holes = table.set_column(1, "a", pa.array([None, *table["a"].to_pylist()[1:]]))
+    parquet.write_table(holes, tmp_path / "x.parquet", row_group_size=ROW_GROUP)
+    with pytest.warns(CredalSetWarning, match="1 rows"):
+        summary = score_parquet(tmp_path / "x.parquet", tmp_path / "out", scorer)
+    assert (summary.n_rows, summary.n_dropped) == (2 * N - 1, 1)
+
+
+def test_what_is_not_parquet_is_named(scorer: Scorer, tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"no")
+    (tmp_path / "x.csv").write_bytes(b"task,a,b,c\nx,1,0,0\n")
+    for name in ("x.parquet", "x.csv"):
+        with pytest.raises(ValueError, match=name):
+            score_parquet(tmp_path / name, tmp_path / "out", scorer)
+
+
+# --- clusters ---
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    pytest.importorskip("distributed")
+    pytest.importorskip("cryptography")
+    with local_cluster(2) as client:
+        yield client
+
+
+def test_workers_write_the_same_bytes_even_if_one_is_killed(
+    source: Path, scorer: Scorer, serial: dict[str, bytes], client: Any, tmp_path: Path
+) -> None:
+    killed = []
+
+    def kill_one(parts: Iterable[Part], n_parts: int) -> Iterator[Part]:
+        for i, part in enumerate(parts):
+            if i == n_parts // 2:
+                killed.append(next(iter(client.run(os.getpid).values())))
+                os.kill(killed[0], signal.SIGKILL)
+            yield part
+
+    score_parquet(source, tmp_path / "out", scorer, client=client, report=kill_one)
+    assert killed
+    assert contents(tmp_path / "out") == serial
+
+
+def test_strangers_cannot_connect(client: Any) -> None:
+    """Item 7: TLS made for the run, the loopback interface only, no pages."""
+    import distributed
+    import psutil
+
+    address = client.cluster.scheduler.address
+    assert address.startswith("tls://127.0.0.1:")
+    for stranger in (None, distributed.Security.temporary()):
+        with pytest.raises((OSError, TypeError, ValueError, RuntimeError)):
+            distributed.Client(address, timeout="2s", security=stranger)
+    me = psutil.Process()
+    sockets = [c for process in (me, *me.children(recursive=True)) for c in process.net_connections(kind="inet")]
+    listening = [c.laddr for c in sockets if c.status == psutil.CONN_LISTEN]
+    assert len(listening) >= 4
+    assert {each.ip for each in listening} == {"127.0.0.1"}
+    for port in (each.port for each in listening):
+        for page in ("status", "health", "info/main/workers.html"):
+            with pytest.raises(OSError, match=r"404|reset|closed|refused"):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
+
+
+def test_bad_rows_on_workers_are_a_sentence_about_them(source: Path, client: Any, model: Path, tmp_path: Path) -> None:
+    table = parquet.read_table(source)
+    broken = table.set_column(1, "a", pa.array([5.0] * len(table)))
+    parquet.write_table(broken, tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match="sum to one"):
+        score_parquet(tmp_path / "x.parquet", tmp_path / "out", Scorer(model, 0.1), client=client)
+
+
+class FailingClient:
+    """A client whose cluster fails in some way."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def wait_for_workers(self, *_: Any, **__: Any) -> None:
+        raise self.error
+
+
+def test_failures_of_clusters_end_in_one_error(source: Path, scorer: Scorer, tmp_path: Path) -> None:
+    """Item 12: scheduler gone, workers out of memory, no workers; what is finished can be resumed."""
+    distributed = pytest.importorskip("distributed")
+    from distributed.client import FutureCancelledError
+    from distributed.comm.core import CommClosedError
+
+    killed = distributed.scheduler.KilledWorker("score_part", "worker", 3)
+    for error in (killed, TimeoutError("0 of 1"), CommClosedError("gone"), FutureCancelledError("key", "lost")):
+        with pytest.raises(ClusterError, match="resume"):
+            score_parquet(source, tmp_path / "out", scorer, client=FailingClient(error), resume=True)
+
+
+def test_no_scheduler_at_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(own_dask, "PATIENCE", 6.0)
+    with pytest.raises(ClusterError, match=r"127\.0\.0\.1:9"), own_dask.connect("tcp://127.0.0.1:9"):
+        pass
+
+
+def test_a_killed_client_leaves_what_is_finished(
+    source: Path, model: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    program = (
+        "import sys, time, credalset as cs\n"
+        "def slowly(parts, n):\n"
+        "    for part in parts:\n"
+        "        yield part\n"
+        "        time.sleep(0.05)\n"
+        f"scorer = cs.Scorer({str(model)!r}, 0.1, ask=['lower', 'labels'])\n"
+        f"cs.distributed.score_parquet({str(source)!r}, {str(out)!r}, scorer, report=slowly)\n"
+    )
+    run = subprocess.Popen([sys.executable, "-c", program])
+    while run.poll() is None and len(list(out.glob("_parts/part-*"))) < 5:
+        time.sleep(0.002)
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    assert not (out / "_manifest.json").exists()
+    assert 5 <= score_parquet(source, out, scorer, resume=True).n_kept < 16
+    assert contents(out) == serial
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_dies_is_one_error(source: Path, scorer: Scorer, client: Any, tmp_path: Path) -> None:
+    """The last test with the client, which takes its time to close."""
+
+    def kill_scheduler(parts: Iterable[Part], _: int) -> Iterator[Part]:
+        for i, part in enumerate(parts):
+            if i == 1:
+                client.cluster.sync(client.cluster.scheduler.close)
+            yield part
+
+    with pytest.raises(ClusterError):
+        score_parquet(source, tmp_path / "out", scorer, client=client, report=kill_scheduler)

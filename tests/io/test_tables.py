@@ -1,0 +1,323 @@
+"""One road for files: the same table in every format, encoding and compression; bad files get a sentence."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import sys
+import time
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from pyarrow import parquet  # noqa: E402
+
+import credalset as cs  # noqa: E402
+from credalset._files import quote_formula  # noqa: E402
+from credalset.exceptions import FileFormatError  # noqa: E402
+from credalset.io.columns import as_texts, choose_columns, find_id, matrix  # noqa: E402
+from credalset.io.tables import read_table, table_writer  # noqa: E402
+
+ROWS = [("007", 0.25, 0.75), ("1.10", 0.5, 0.5), ("1.1", 1.0, 0.0), ("NA", 0.125, 0.875), ("naïve", 0.0, 1.0)]
+COMMAS = [(task, str(yes).replace(".", ","), str(no).replace(".", ",")) for task, yes, no in ROWS]
+CSV = "task,yes,no\n" + "".join(f"{task},{yes},{no}\n" for task, yes, no in ROWS)
+JSONL = "".join(f'{{"task": "{task}", "yes": {yes}, "no": {no}}}\n' for task, yes, no in ROWS)
+NESTED = "".join(f'{{"task": "{t}", "probs": {{"yes": {yes}, "no": {no}}}}}\n' for t, yes, no in ROWS)
+
+
+def frame() -> Any:
+    return pa.table({"task": [r[0] for r in ROWS], "yes": [r[1] for r in ROWS], "no": [r[2] for r in ROWS]})
+
+
+def parquet_bytes(table: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table, sink)
+    return bytes(sink.getvalue())
+
+
+FILES: dict[str, bytes] = {
+    "a.csv": CSV.encode(),
+    "utf8-bom.csv": b"\xef\xbb\xbf" + CSV.encode(),
+    "utf16.csv": CSV.encode("utf-16"),
+    "utf16.jsonl": JSONL.encode("utf-16"),
+    "semicolons.csv": CSV.replace(",", ";").encode(),
+    "decimal-commas.csv": ("task;yes;no\n" + "".join(f"{t};{y};{n}\n" for t, y, n in COMMAS)).encode(),
+    "tabs.csv": CSV.replace(",", "\t").encode(),
+    "a.tsv": CSV.replace(",", "\t").encode(),
+    "quoted.csv": CSV.replace("naïve", '"naïve"').replace("\n", "\r\n").encode(),
+    "a.csv.gz": gzip.compress(CSV.encode()),
+    "a.csv.bz2": bz2.compress(CSV.encode()),
+    "a.csv.xz": lzma.compress(CSV.encode()),
+    "a.jsonl": JSONL.encode(),
+    "a.jsonl.bz2": bz2.compress(JSONL.encode()),
+    "a.json": f"[{JSONL.strip().replace(chr(10), ',' + chr(10))}]".encode(),
+    "lines.json": JSONL.encode(),
+    "pretty.json": json.dumps([dict(zip(("task", "yes", "no"), row, strict=True)) for row in ROWS], indent=2).encode(),
+    "nested.jsonl": NESTED.encode(),
+    "lists.jsonl": "".join(f'{{"task": "{t}", "p": [{y}, {n}]}}\n' for t, y, n in ROWS).encode(),
+    "a.parquet": parquet_bytes(frame()),
+    "a.parquet.gz": gzip.compress(parquet_bytes(frame())),
+    "nested.parquet": parquet_bytes(
+        pa.table({"task": [r[0] for r in ROWS], "probs": [{"yes": r[1], "no": r[2]} for r in ROWS]})
+    ),
+    "lists.parquet": parquet_bytes(pa.table({"task": [r[0] for r in ROWS], "p": [list(r[1:]) for r in ROWS]})),
+    "no-suffix": CSV.encode(),
+    "json-no-suffix": JSONL.encode(),
+}
+
+
+def read(path: Any, **options: Any) -> tuple[list[str | None], np.ndarray]:
+    table = read_table(path, **options)
+    found = choose_columns(table.schema, ["task"], classes=["yes", "no"])
+    batches = list(table.batches)
+    items = [item for batch in batches for item in as_texts(batch.column(batch.schema.names.index("task")))]
+    return items, np.concatenate([matrix(batch, found.columns) for batch in batches])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_same_table_in_every_format(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(FILES[name])
+    items, values = read(tmp_path / name)
+    assert items == [row[0] for row in ROWS]
+    assert values.tolist() == [list(row[1:]) for row in ROWS]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "utf16.csv", "a.csv.bz2", "semicolons.csv", "a.jsonl", "pretty.json"])
+def test_the_same_file_as_votes(name: str, tmp_path: Path) -> None:
+    """Item 1: "1.1" and "1.10", worker ids and labels are texts; NA is a name."""
+    votes = [("1.1", "07", "1.0"), ("1.10", "7", "1"), ("1.10", "NA", "NA")]
+    rows = [dict(zip(("task", "worker", "label"), row, strict=True)) for row in votes]
+    text = "task,worker,label\n" + "".join(f"{','.join(row)}\n" for row in votes)
+    text = text.replace(",", ";") if "semi" in name else text
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    contents = json.dumps(rows) if name.endswith(".json") else lines if name.endswith(".jsonl") else text
+    data = contents.encode("utf-16" if "16" in name else "utf-8")
+    (tmp_path / name).write_bytes(bz2.compress(data) if name.endswith("bz2") else data)
+    found = cs.Annotations.read(tmp_path / name)
+    assert found.items == ("1.1", "1.10")
+    assert set(found.classes or ()) == {"1.0", "1", "NA"}
+    assert found.workers == ("07", "7", "NA")
+
+
+def test_numbers_in_json_keep_their_text(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"task": 1.10, "yes": 1}\n{"task": 1.1, "yes": 1e-3}\n{"task": 100.0, "yes": 0}\n'
+    )
+    assert [row["task"] for batch in read_table(tmp_path / "a.jsonl").batches for row in batch.to_pylist()] == [
+        "1.10",
+        "1.1",
+        "100.0",
+    ]
+
+
+def test_other_encodings_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(CSV.encode("cp1252"))
+    with pytest.raises(FileFormatError, match="encoding='cp1252'"):
+        read(tmp_path / "a.csv")
+    assert read(tmp_path / "a.csv", encoding="cp1252")[0][-1] == "naïve"
+    (tmp_path / "a.csv").write_text(CSV, encoding="utf-8")
+    assert read(tmp_path / "a.csv", encoding="cp1252")[0][-1] == "naïve", "UTF-8 is UTF-8 whatever was said"
+    with pytest.raises(ValueError, match="'klingon' is unknown"):
+        read(tmp_path / "a.csv", encoding="klingon")
+
+
+def test_standard_input_and_output(monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:
+    for data in (CSV.encode(), gzip.compress(JSONL.encode()), parquet_bytes(frame())):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert read("-")[0] == [row[0] for row in ROWS]
+    with table_writer("-", frame().schema, "csv") as write:
+        write(frame().to_batches()[0])
+    assert capfdbinary.readouterr().out.startswith(b'"task","yes","no"\n"007",0.25,0.75\n')
+
+
+# --- several files ---
+
+
+def test_a_folder_of_several_formats_is_read_whole(tmp_path: Path) -> None:
+    """Item 2: a folder with .csv and .parquet lost half of its rows without a word."""
+    for name in ("a.csv", "a.parquet", "a.jsonl.bz2"):
+        (tmp_path / name).write_bytes(FILES[name])
+    (tmp_path / "columns-in-another-order.csv").write_text("no,task,yes\n0.5,x,0.5\n")
+    (tmp_path / "_hidden.csv").write_text("a\n1\n")
+    (tmp_path / "README.md").write_text("words")
+    items, values = read(tmp_path)
+    assert len(items) == 3 * len(ROWS) + 1
+    assert values.sum() == len(items)
+    assert len(read(str(tmp_path / "*.parquet"))[0]) == len(ROWS)
+    (tmp_path / "other.csv").write_text("task,yes,maybe\nx,0.5,0.5\n")
+    with pytest.raises(ValueError, match=r"differ in columns \('maybe', 'no'\)"):
+        read(tmp_path)
+
+
+def test_archives(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("inside/one.csv", CSV)
+        archive.writestr("two.jsonl", JSONL)
+        archive.writestr("__MACOSX/one.csv", "x")
+    assert len(read(tmp_path / "a.zip")[0]) == 2 * len(ROWS)
+    with zipfile.ZipFile(tmp_path / "book.xlsx", "w") as archive:
+        archive.writestr("[Content_Types].xml", "")
+    with pytest.raises(FileFormatError, match="Excel"):
+        read(tmp_path / "book.xlsx")
+
+
+# --- what is hard to read ---
+
+
+def test_whole_numbers_first_and_decimals_later(tmp_path: Path) -> None:
+    """Item 13: the first megabyte does not decide."""
+    with (tmp_path / "a.csv").open("w") as stream:
+        stream.write("task,yes,no\n")
+        stream.writelines(f"t{i},1,0\n" for i in range(300_000))
+        stream.write("last,0.25,0.75\n")
+    items, values = read(tmp_path / "a.csv")
+    assert len(items) == 300_001
+    assert values[-1].tolist() == [0.25, 0.75]
+
+
+def test_ten_thousand_columns(tmp_path: Path) -> None:
+    """Item 13: 24 s, as names were looked up one by one."""
+    names = [f"class {k}" for k in range(10_000)]
+    row = ",".join(["t", *["0.0001"] * 10_000])
+    (tmp_path / "a.csv").write_text(",".join(["task", *names]) + "\n" + f"{row}\n" * 5)
+    start = time.process_time()
+    table = read_table(tmp_path / "a.csv")
+    found = choose_columns(table.schema, ["task"], classes=names)
+    assert matrix(next(table.batches), found.columns).shape == (5, 10_000)
+    assert time.process_time() - start < 5
+
+
+def memory_of_reading(path: Path, n: int) -> int:
+    columns = {"task": [f"t{i}" for i in range(n)], **{f"c{j}": np.full(n, 0.125) for j in range(8)}}
+    with table_writer(path, pa.table(columns).schema) as write:
+        for batch in pa.table(columns).to_batches(max_chunksize=1_000):
+            write(batch)
+    del columns
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    most = max(pa.total_allocated_bytes() - before for _ in read_table(path, batch_rows=500).batches)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return int(most + peak)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_memory_does_not_grow_with_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("credalset.io.tables.BLOCK", 1 << 15)
+    monkeypatch.setattr("credalset.io.tables.RECORDS", 200)
+    n = 3_000 if name == "a.jsonl" else 40_000
+    memory_of_reading(tmp_path / name, n)
+    assert memory_of_reading(tmp_path / name, 4 * n) < 1.3 * memory_of_reading(tmp_path / name, n)
+
+
+def test_texts_with_newlines_and_quotes(tmp_path: Path) -> None:
+    text = 'two\nlines, with "quotes"; and ; more'
+    schema = pa.schema([("task", pa.string()), ("text", pa.string())])
+    for name in ("a.csv", "a.tsv", "a.jsonl", "a.csv.zst", "a.parquet"):
+        with table_writer(tmp_path / name, schema) as write:
+            write(pa.RecordBatch.from_pylist([{"task": "007", "text": text}, {"task": "x", "text": None}], schema))
+        rows = [row for batch in read_table(tmp_path / name).batches for row in batch.to_pylist()]
+        assert rows == [{"task": "007", "text": text}, {"task": "x", "text": None}], name
+
+
+# --- bad input: one sentence that names the file, the place and the remedy ---
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.csv", b"", "is empty"),
+        ("a.csv", b" \n\n", "is empty"),
+        ("a.csv", b"task,yes,no\nx,0.5\n", "Row #2"),
+        ("a.csv", b"task,yes,no\nx,0.5,0.5,0.5\n", "Row #2"),
+        ("a.csv", b"task,yes,yes\nx,0.5,0.5\n", "several columns called 'yes'"),
+        ("a.csv", b"task,yes,no\nx,half,0.5\n", "'yes'.*'half' in row 1"),
+        ("a.csv", b"task,yes,no\nx,0.5,0.5\ny,0.5,1_000\n", "'no'.*'1_000' in row 2"),
+        ("a.csv", b"\x00\x01\x02binary,", "binary"),
+        ("a.csv", b"name,yes\nx,1\n", "'no'"),
+        ("a.jsonl", b'{"task": "x", "yes": 1}\n{"task": \n', "line 3"),
+        ("a.jsonl", b"[1, 2]\n", "must hold objects"),
+        ("a.jsonl", b'{"a": ' * 100_000, "nested"),
+        ("a.json", b'[{"task": "x"}, {"task"]', "line 1"),
+        ("a.csv.gz", gzip.compress(CSV.encode())[:-20], "cannot be read"),
+        ("a.csv.gz", b"\x1f\x8bnot gzip at all", "cannot be read"),
+        ("a.parquet", b"PAR1 nonsense", "cannot be read"),
+        ("a.parquet", FILES["a.parquet"][:-30] + b"x" * 30, "cannot be read"),
+        ("a.jsonl", b'{"task": "x", "p": [1, 0]}\n{"task": "y", "p": [1]}\n', "one length"),
+    ],
+    ids=lambda value: repr(value)[:40] if isinstance(value, bytes) else value,
+)
+def test_bad_files_get_a_sentence(name: str, data: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ValueError, match=said) as caught:
+        read(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    for path in (tmp_path / "no.csv", tmp_path, str(tmp_path / "*.csv")):
+        with pytest.raises(FileNotFoundError):
+            read_table(path)
+    with pytest.raises(ValueError, match="format"), table_writer(tmp_path / "out.xyz", frame().schema):
+        pass
+
+
+# --- columns ---
+
+
+def test_columns_are_found_by_name_or_named() -> None:
+    names = ["task", "text", "no", "yes", "probs.no", "probs.yes"]
+    schema = pa.schema([(name, pa.string()) for name in names])
+    assert choose_columns(schema, ["task"], classes=["yes", "no"]).columns == ["yes", "no"]
+    assert choose_columns(schema, ["task"], columns=["probs"]).labels == ("no", "yes")
+    assert choose_columns(schema, ["task"], texts="text").columns == ["text"]
+    with pytest.raises(ValueError, match="Name the one to read"):
+        choose_columns(schema, ["task"], texts=True)
+    with pytest.raises(ValueError, match="'maybe'"):
+        choose_columns(schema, ["task"], classes=["yes", "maybe"])
+    assert find_id(["yes", "Item_ID", "no"]) == "Item_ID"
+    with pytest.raises(ValueError, match="id="):
+        find_id(["yes", "no"])
+
+
+# --- writing ---
+
+
+FORMULAS = ["=1+1", "+cmd", "-cmd", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1+1", "＋x", "－x", "＠x"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_formulas_are_quoted_in_tables_for_spreadsheets(text: str, tmp_path: Path) -> None:
+    schema = pa.schema([("task", pa.string()), ("labels", pa.list_(pa.string())), (text, pa.string())])
+    with table_writer(tmp_path / "a.csv", schema) as write:
+        write(pa.RecordBatch.from_pylist([{"task": text, "labels": [text, "b"], text: "-5"}], schema))
+    row = next(read_table(tmp_path / "a.csv").batches).to_pylist()[0]
+    assert row["task"] == f"'{text}" == quote_formula(text)
+    assert row["labels"] == f"'{text}|b"
+    assert row[f"'{text}"] == "-5", "numbers stay numbers"
+
+
+def test_a_table_appears_when_it_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("old")
+    for name in ("a.csv", "a.parquet", "a.jsonl.gz"):
+        with pytest.raises(AttributeError), table_writer(tmp_path / name, frame().schema) as write:
+            write(frame().to_batches()[0]).interrupted  # noqa: B018
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    assert (tmp_path / "a.csv").read_text() == "old"
+
+
+def test_json_has_no_infinity(tmp_path: Path) -> None:
+    schema = pa.schema([("x", pa.float64())])
+    with table_writer(tmp_path / "a.jsonl", schema) as write:
+        write(pa.RecordBatch.from_pylist([{"x": np.inf}, {"x": -np.inf}, {"x": np.nan}, {"x": 1.5}], schema))
+    rows = [json.loads(line)["x"] for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert rows == ["Infinity", "-Infinity", None, 1.5]

@@ -7,8 +7,8 @@ import pytest
 
 import credalset as cs
 from credalset import _validation as v
-from credalset.annotations.labels import Labels
 from credalset.scores import KullbackLeibler, Normalized, RelativeLikelihood, TotalVariation, Wasserstein
+from credalset.votes.names import read_labels
 
 GOOD = np.full((4, 3), 1 / 3)
 
@@ -51,11 +51,11 @@ def test_counts_and_distributions_are_told_apart() -> None:
         ([[1, 0], [2, 2]], [[1.0, 0.0], [0.5, 0.5]]),
         ([[1, 0], [0, 1]], [[1.0, 0.0], [0.0, 1.0]]),
     ):
-        labels = Labels.read(value, "Y")
+        labels = read_labels(value, name="Y")
         assert labels.distributions.tolist() == shares
         assert labels.counts is not None
         assert labels.counts.tolist() == value
-    shares_only = Labels.read([[0.5, 0.5]], "Y")
+    shares_only = read_labels([[0.5, 0.5]], name="Y")
     assert (shares_only.distributions.tolist(), shares_only.counts) == ([[0.5, 0.5]], None)
 
 
@@ -176,7 +176,7 @@ def test_frames_are_judged_by_the_precision_of_their_columns() -> None:
     assert np.abs(half.astype(float).sum(axis=1) - 1).max() > 1e-4
     frame = pandas.DataFrame(half)
     assert np.array_equal(v.as_distributions(frame, "p"), v.as_distributions(half, "p"))
-    assert np.array_equal(Labels.read(frame, "Y").distributions, Labels.read(half, "Y").distributions)
+    assert np.array_equal(read_labels(frame, name="Y").distributions, read_labels(half, name="Y").distributions)
     v.as_distributions(frame.astype({0: np.float64}), "p")
 
 

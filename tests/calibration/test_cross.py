@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import credalset as cs
-from credalset.scores import Score
+from credalset.scores import Normalized, Score
+from credalset.scores.normalized import ScaledPrediction
 from tests.conftest import SCORES, random_predictions
 
 #: scores with known enclosing balls
@@ -167,6 +168,18 @@ def test_refusals() -> None:
             cs.cross_conformalize(g, [[1, 2]] * 4, [0, 1, 0, 1], noise=noise)
     with pytest.raises(ValueError, match="groups"):
         cs.cross_conformalize(g, labels, [0, 1, 0, 1], groups="predicted")
+
+
+def test_predicted_scales_go_with_each_model() -> None:
+    rng = np.random.default_rng(0)
+    score, labels = Normalized("tv", scale="predicted"), rng.dirichlet(np.ones(3), 60)
+    g = [ScaledPrediction(rng.dirichlet(np.ones(3), 60), rng.gamma(2.0, 1.0, 60)) for _ in range(2)]
+    calibration = cs.cross_conformalize(g[0], labels, np.arange(60) % 2, score)
+    new, candidates = [block[:5] for block in g], rng.dirichlet(np.ones(3), 200)
+    of_folds = np.stack([score.evaluate_pairs(score.check_prediction(block), candidates[None]) for block in new])
+    count = (calibration.scores[:, None, None] >= of_folds[calibration.folds]).sum(axis=0)
+    held = calibration.predict_set(new, 0.3).contains(candidates, broadcast=True)
+    assert held[1 + count > 0.3 * 61].all()
 
 
 def test_a_score_without_enclosing_balls_is_refused() -> None:

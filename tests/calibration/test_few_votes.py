@@ -12,7 +12,8 @@ from scipy import stats
 import credalset as cs
 from credalset.calibration import few_votes
 from credalset.calibration.few_votes import upper_mean
-from credalset.scores import Brier
+from credalset.scores import Brier, Normalized
+from credalset.scores.normalized import ScaledPrediction
 
 MEAN, ALPHA = 0.2, 0.1
 
@@ -154,6 +155,9 @@ def test_what_it_refuses() -> None:
     g, _, counts = draw(0.9, 50, 3, 5, np.random.default_rng(0))
     with pytest.raises(ValueError, match="'tv'"):
         cs.conformalize(g, counts, "tv", noise=cs.FewVotes())
+    scaled = ScaledPrediction(g, np.full(50, 1e-3))  # scores of up to 2 000, which nothing bounds in advance
+    with pytest.raises(ValueError, match="'normalized'"):
+        cs.conformalize(scaled, counts, Normalized(Brier(), scale="predicted"), noise=cs.FewVotes())
     with pytest.raises(ValueError, match="labels"):
         cs.conformalize(g, counts / 5, "brier", noise=cs.FewVotes())
     for options in ({"weights": np.ones(50)}, {"groups": cs.Conditional(g[:, :1])}):

@@ -11,7 +11,6 @@ import numpy as np
 
 from credalset._parallel import row_blocks
 from credalset._typing import ArrayLike, FloatArray, IntArray, Prediction
-from credalset._validation import Checked, as_numbers
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.levels import conformal_rank
 from credalset.calibration.noise import ROUNDING, BoundedNoise, Guarantee, Noise, Quantile, check_supported
@@ -136,15 +135,14 @@ class CrossCalibration(BaseCalibration):
 
     def check_models(self, predictions: Any) -> list[Prediction]:
         """Return the valid predictions of each fold's model."""
-        is_list = hasattr(predictions, "__len__") and getattr(predictions, "ndim", 1) > 0
-        blocks = list(predictions) if is_list else []
-        shapes = [b.shape if isinstance(b, Checked) else as_numbers(b, "predictions").shape for b in blocks]
-        if len(blocks) != self.n_folds or len(set(shapes)) > 1 or len(shapes[0]) < 2:
+        blocks = list(predictions) if hasattr(predictions, "__len__") else []
+        models = [self.check(block, name="predictions") for block in blocks] if len(blocks) == self.n_folds else []
+        if len({len(model) for model in models}) != 1:
             raise ValueError(
                 f"predictions must have shape ({self.n_folds}, n_items, {self.n_classes}), one block per fold's model, "
-                f"but has {len(blocks)} blocks of shape {', '.join(map(str, dict.fromkeys(shapes))) or '()'}."
+                f"but has {len(blocks)} blocks, or blocks of different lengths."
             )
-        return [self.check(block, name="predictions") for block in blocks]
+        return models
 
     def _balls(self, predictions: Any, alpha: Fraction, groups: Any, weights: Any) -> tuple[FloatArray, FloatArray]:
         """Return the centre and the threshold of a ball that holds each new item's cross-conformal set."""

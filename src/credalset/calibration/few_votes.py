@@ -96,11 +96,12 @@ class FewVotes(Noise):
         }
 
     def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
-        """Refuse a score that votes give no unbiased estimate of."""
-        if score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2))) is None:
+        """Refuse a score that votes give no unbiased estimate of, and predictions that it has no bound for."""
+        known = score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2))) is not None
+        if not known or not isinstance(prediction, np.ndarray | None):
             raise ValueError(
-                f"FewVotes needs an unbiased estimate of the score from votes, which {score.name!r} does not have. "
-                "Use the score 'brier', or another noise model (AnnotatorSampling, UnbiasedVotes)."
+                f"FewVotes needs a bounded score with an unbiased estimate from votes, and {score.name!r} is none for "
+                "these predictions. Use the score 'brier', or another noise model (AnnotatorSampling, UnbiasedVotes)."
             )
 
     def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:

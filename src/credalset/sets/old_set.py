@@ -12,10 +12,9 @@ import numpy as np
 from credalset._parallel import gather_blocks
 from credalset._typing import AnyArray, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers, refuse_texts
-from credalset.annotations.labels import Labels
-from credalset.annotations.table import is_text, rows_of
 from credalset.sets.questions import Questions
 from credalset.simplex import grid
+from credalset.votes.names import find_rows, read_labels
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
@@ -87,7 +86,7 @@ class CredalSet(Questions):
 
     def __getitem__(self, rows: Any) -> Self:
         """Select sets by index, slice, index array or mask, or by names that are texts; the result is a batch again."""
-        if is_text(rows):
+        if isinstance(rows, str) or (isinstance(rows, list) and rows and all(isinstance(row, str) for row in rows)):
             return self.select([rows] if isinstance(rows, str) else rows)
         if rows is None or isinstance(rows, tuple | bool | float):
             raise TypeError(
@@ -124,7 +123,7 @@ class CredalSet(Questions):
             raise ValueError(
                 "items have no names here: predict for a frame whose index names them. Take positions: sets[...]."
             )
-        return self[rows_of(items, tuple(self.items), "sets")]
+        return self[find_rows(items, tuple(self.items))]
 
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
@@ -188,8 +187,8 @@ class CredalSet(Questions):
 
     def _candidates(self, distribution: Any, items: AnyArray | None = None) -> FloatArray:
         name, like = "distribution", "the sets"
-        labels = Labels.read(distribution, name, classes=self.classes, like=like, n_classes=self.n_classes)
-        return labels.matching(items, name, like).distributions
+        known: dict[str, Any] = {"items": items, "classes": self.classes, "n_classes": self.n_classes}
+        return read_labels(distribution, **known, name=name, like=like).distributions
 
     def _contains_rows(self, candidates: FloatArray) -> BoolArray:
         """Membership of one valid candidate per set."""

@@ -21,7 +21,7 @@ from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_finite
 from credalset.scores.base import Score
 from credalset.scores.mixture import DensitySet, DirichletMixture, highest_points, largest_negative_log, log_density
-from credalset.scores.pooling import pool_sizes
+from credalset.scores.pooling import pool
 from credalset.scores.power import BLOCK, PowerBall
 from credalset.sets.geometry import Geometry
 from credalset.sets.roots import bisect
@@ -270,7 +270,7 @@ class ReverseKullbackLeiblerBall(PowerBall):
         """The class and those that exceed it are pooled at their mean t: KL = Σ_pool m log(m / t)."""
         largest = self.center.max(axis=1, keepdims=True)
         shifted = self.center / largest - 1.0  # near ties keep their digits
-        size, average = pool_sizes(shifted)
+        size, average = pool(shifted)
         costs = np.zeros((len(self), self.n_classes + 1))
         ranked = -np.sort(-shifted, axis=1)
         with np.errstate(divide="ignore"):

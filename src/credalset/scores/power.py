@@ -21,7 +21,7 @@ from credalset.sets.roots import newton
 from credalset.simplex import entropy_of_valid
 
 BLOCK = 1 << 13  # numbers worked on at a time: larger arrays are returned to the system after each operation
-FARTHEST = 60.0  # of −log y of the largest class, where the point is a corner to all digits
+FARTHEST = 1e4  # of −log y of the largest class, where the point is a corner to all digits
 MAX_SECTIONS = 8  # of a search that ended after at most 6 in thousands of centres with a fold
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 TOLERANCE = 1e-7  # of the last Newton step; what is left is about its square
@@ -151,9 +151,8 @@ class PowerBall(Geometry):
         return beyond(radius, self.distance(m, point), total ** (1.0 / self.power) * spread)
 
     def _scale(self, m: FloatArray, point: FloatArray, y: FloatArray) -> FloatArray:
-        """Return κ = (m / λ)^(1/p) / y, which every class with a mode shares, from the first one."""
-        ratio = m[0] / point[0]
-        return (ratio if self.power == 1 else np.sqrt(ratio)) / y[0]
+        """Return κ = (m / λ)^(1/p) / y, which every class with a mode shares, from the y (n,) of the first one."""
+        return (m[0] / point[0]) ** (1.0 / self.power) / y
 
     def entropies(self) -> Entropies:
         """Return both entropies, which are exact."""
@@ -207,7 +206,7 @@ class PowerBall(Geometry):
         point, y, theta = self._flat_point(x, m, ratio)
         mean = (point * y).sum(axis=0)
         spread = -(point * (y - mean) / (1.0 + y)).sum(axis=0)
-        slope = self._scale(m, point, y) * (1.0 + theta) ** 2 / theta * spread
+        slope = self._scale(m, point, theta) * (1.0 + theta) ** 2 / theta * spread
         return beyond(radius, self.distance(m, point), slope)
 
     def _sharpest(self, m: FloatArray, radius: FloatArray) -> FloatArray:
@@ -248,7 +247,8 @@ class PowerBall(Geometry):
         series = own * own * (0.5 - own * (1 / 3 - own * (0.25 - own * (0.2 - own / 6))))
         u = phi_inverse(np.where(np.abs(own) < 1e-3, series, own + x) + ratio)
         u[0] = own
-        mass = m * (np.exp(-x) / (1.0 + u)) ** self.power
+        mass = m * (np.exp(-x) / (1.0 + np.maximum(u, 0.0))) ** self.power
+        mass[0] = m[0]
         return mass / mass.sum(axis=0), u
 
     def _reach(
@@ -270,7 +270,7 @@ class PowerBall(Geometry):
             own, mean = np.expm1(-x), (point * u).sum(axis=0)
             inverse = np.where(u != 0, point / u, 0.0).sum(axis=0)
             spread = np.where(own > 0.1, (point * (u - mean) ** 2 / u).sum(axis=0) / mean, mean * inverse - 1.0)
-            value, slope = beyond(r, self.distance(m, point), self._scale(m, point, 1.0 + u) * own * spread)
+            value, slope = beyond(r, self.distance(m, point), self._scale(m, point, np.exp(-x)) * own * spread)
             falling = (slope < 0) & (x > 0) & (folds > 0)
             return np.where(falling, -branch * np.inf, value), np.where(falling, np.nan, slope)
 

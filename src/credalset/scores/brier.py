@@ -18,7 +18,7 @@ from credalset._typing import FloatArray, IntArray
 from credalset._validation import as_finite
 from credalset.scores.base import Score
 from credalset.scores.pooling import pooled_spread
-from credalset.scores.power import BLOCK, omega
+from credalset.scores.power import BLOCK, bracketed, omega
 from credalset.sets.box import majorization_bound
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.roots import newton
@@ -157,19 +157,19 @@ class BrierBall(Geometry):
             part, v = self[rows], np.array(self.weights)
             most = entropy_of_valid(_flattest(part.center, part.radius, v))
             if np.ptp(v) == 0.0:
-                least = entropy_of_valid(_largest_increments(part.center, part.radius, v))
+                least, likely = entropy_of_valid(_largest_increments(part.center, part.radius, v)), part.center
             else:
-                least = majorization_bound(*part.envelope())
-            return least, part._smallest_found(), most
+                lower, likely = part.envelope()
+                least = majorization_bound(lower, likely)
+            return least, part._smallest_found(likely.argmax(axis=1)), most
 
         least, found, most = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
-        return Entropies(np.minimum(least, found), np.maximum(found - least, 0.0), most, np.zeros(len(self)))
+        return Entropies(*bracketed(least, found), most, np.zeros(len(self)))
 
-    def _smallest_found(self) -> FloatArray:
+    def _smallest_found(self, top: IntArray) -> FloatArray:
         """Return the entropy of the best of a few members: minimisers of linearisations never have more entropy."""
         found = np.full(len(self), np.inf)
-        top = corners(self.center.argmax(axis=1), self.n_classes)
-        for slope in (np.log(np.maximum(self.center, 1e-300)), top):
+        for slope in (np.log(np.maximum(self.center, 1e-300)), corners(top, self.n_classes)):
             for _ in range(DESCENTS):
                 point = self.support(slope)[1]
                 found = np.minimum(found, entropy_of_valid(point))

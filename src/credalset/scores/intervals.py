@@ -19,13 +19,14 @@ from credalset._predictions import PredictionBatch
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers
 from credalset.scores.base import Score
-from credalset.scores.power import BLOCK
+from credalset.scores.power import BLOCK, bracketed
 from credalset.sets import box
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.modes import TIE
 from credalset.sets.roots import bisect
 from credalset.simplex import entropy_of_valid
 
+MAX_LISTED = 4  # classes up to which the smallest entropy is that of the best corner
 MAX_SUBSETS = 10  # classes up to which volumes and vertices go through all sets of them
 N_TERMS = 400  # of the Fourier series of a volume
 DRAWS_PER_RAY = 16
@@ -184,16 +185,20 @@ class IntervalSet(Geometry):
             value, point = box.support(lower, upper, -slope)
             least = np.maximum((entr(lower) - slope * lower).sum(axis=1) - value, box.majorization_bound(lower, upper))
             found = entropy_of_valid(point)
-            for start in (upper, -slope):  # the largest ends first
-                for _ in range(2):
-                    point = box.support(lower, upper, start)[1]
-                    found = np.minimum(found, entropy_of_valid(point))
-                    start = np.log(np.maximum(point, 1e-300))
+            if self.n_classes <= MAX_LISTED:
+                corners, there = _corners(lower, upper)
+                least = found = np.where(there, entropy_of_valid(corners), np.inf).min(axis=0)
+            else:
+                for start in (upper, np.log(np.maximum(point, 1e-300))):  # the largest ends first; downhill
+                    for _ in range(2):
+                        point = box.support(lower, upper, start)[1]
+                        found = np.minimum(found, entropy_of_valid(point))
+                        start = np.log(np.maximum(point, 1e-300))
             return least, found, entropy_of_valid(box.most_even(lower, upper))
 
         ends = self.envelope()
         least, found, most = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
-        return Entropies(np.minimum(least, found), np.maximum(found - least, 0.0), most, np.zeros(len(self)))
+        return Entropies(*bracketed(least, found), most, np.zeros(len(self)))
 
     def mode_radius(self) -> FloatArray:
         """Return the radius for classes that can be the mode, ``+inf`` for the others.
@@ -224,16 +229,9 @@ class IntervalSet(Geometry):
                 f"vertices are listed for at most {MAX_SUBSETS + 2} classes, but there are {self.n_classes}. "
                 "Ask for expectations (upper_expectation) or sample instead."
             )
-        lower, upper = (end[0] for end in self[[i]].envelope())
-        at_top = _subsets(self.n_classes - 1) > 0
-        found = []
-        for free in range(self.n_classes):
-            points = np.where(np.insert(at_top, free, False, axis=1), upper, lower)
-            points[:, free] = 0.0
-            points[:, free] = 1.0 - points.sum(axis=1)
-            inside = (points[:, free] >= lower[free] - 1e-15) & (points[:, free] <= upper[free] + 1e-15)
-            found.append(np.clip(points[inside], lower, upper))
-        return np.unique(np.concatenate(found).round(15), axis=0)
+        lower, upper = self[[i]].envelope()
+        found, there = _corners(lower, upper)
+        return np.unique(found[there[:, 0], 0].round(15), axis=0)
 
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
         """Return the logarithm of the share of the simplex; an estimate where no formula keeps its digits."""
@@ -362,6 +360,21 @@ class Frame(NamedTuple):
         safe = np.where(np.abs(t) > 1e-9, t, 1.0)
         x = width * np.where(np.abs(t) > 1e-9, -np.log1p(uniform * np.expm1(-safe)) / safe, uniform)
         return x, self.total[0] - x.sum(axis=1)
+
+
+def _corners(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return all corners between envelopes (n, K), some of them twice, (number, n, K), and which exist, (number, n)."""
+    k, found, there = lower.shape[1], [], []
+    for free in range(k):
+        for ends in _subsets(k - 1) > 0:
+            points = np.where(np.insert(ends, free, False), upper, lower)
+            points[:, free] = 0.0
+            points[:, free] = 1.0 - points.sum(axis=1)
+            inside = (points[:, free] >= lower[:, free] - 1e-15) & (points[:, free] <= upper[:, free] + 1e-15)
+            points[:, free] = np.clip(points[:, free], lower[:, free], upper[:, free])
+            found.append(points)
+            there.append(inside)
+    return np.stack(found), np.stack(there)
 
 
 def _subsets(k: int) -> FloatArray:

@@ -20,6 +20,7 @@ from credalset._predictions import PredictionBatch
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import as_numbers
 from credalset.scores.intervals import IntervalSet
+from credalset.scores.power import bracketed
 from credalset.sets import box
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.simplex import entropy_of_valid
@@ -108,6 +109,12 @@ def _pulled(points: FloatArray, pull: float) -> FloatArray:
     return (points + pull) / (1.0 + points.shape[-1] * pull)
 
 
+def _released(y: FloatArray, pull: float) -> FloatArray:
+    """Undo `_pulled`, up to rounding."""
+    points = np.maximum(y * (1.0 + y.shape[-1] * pull) - pull, 0.0)
+    return np.asarray(points / points.sum(axis=-1, keepdims=True))
+
+
 def _component_logs(weights: FloatArray, theta: FloatArray, y: FloatArray) -> FloatArray:
     """Return log w_j Dir(y | θ_j) of pulled points, (…, C): a component at a time, which takes less memory."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -163,8 +170,7 @@ def highest_points(weights: FloatArray, theta: FloatArray, pull: float) -> Float
             break
         y, value = np.where(better[..., None], moved, y), np.where(better, height, value)
     best = y[np.arange(len(y)), value.argmax(axis=1)]
-    points = np.maximum(best * (1.0 + k * pull) - pull, 0.0)
-    return np.asarray(points / points.sum(axis=-1, keepdims=True))
+    return _released(best, pull)
 
 
 def _monomial_peak(powers: FloatArray, floor: float) -> FloatArray:
@@ -240,11 +246,15 @@ class DensitySet(Geometry):
         return self._box().support(utility)
 
     def entropies(self) -> Entropies:
-        """Bracket the entropies by those of the box and of the peak."""
+        """Bracket the entropies by those of the box and of members: the peak, and those of the components."""
         lower, upper = self.envelope()
-        peak, most = entropy_of_valid(self.center), entropy_of_valid(box.most_even(lower, upper))
-        least = np.minimum(box.majorization_bound(lower, upper), peak)
-        return Entropies(least, peak - least, np.maximum(most, peak), np.maximum(most - peak, 0.0))
+        peaks = _monomial_peak(self.concentrations - 1.0, self.pull / (1.0 + self.n_classes * self.pull))
+        points = np.concatenate([_released(peaks, self.pull), self.center[:, None]], axis=1)
+        entropy, inside = entropy_of_valid(points), self.divergence(points) <= self.radius[:, None]
+        inside[:, -1] = True
+        low, high = np.where(inside, entropy, np.inf).min(axis=1), np.where(inside, entropy, -np.inf).max(axis=1)
+        most = np.maximum(entropy_of_valid(box.most_even(lower, upper)), high)
+        return Entropies(*bracketed(box.majorization_bound(lower, upper), low), most, most - high)
 
     def mode_radius(self) -> FloatArray:
         """Return the radius for classes that are the mode somewhere in the box, ``+inf`` for the others."""

@@ -27,6 +27,12 @@ GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 TOLERANCE = 1e-7  # of the last Newton step; what is left is about its square
 
 
+def bracketed(least: FloatArray, found: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return a lower bound and its gap to the entropy of a member; a gap at the level of rounding is none."""
+    gap = np.maximum(found - least, 0.0)
+    return np.minimum(least, found), np.where(gap > 1e-13, gap, 0.0)
+
+
 def omega(z: FloatArray) -> FloatArray:
     """Return y > 0 with y + log y = z (Wright's omega).
 

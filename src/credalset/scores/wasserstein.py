@@ -16,7 +16,7 @@ import numpy as np
 from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.scores.base import Score
-from credalset.scores.power import BLOCK
+from credalset.scores.power import BLOCK, bracketed
 from credalset.scores.transport import distance_to_mode, entropy_toward_top, flattest, gathered, transport_cost
 from credalset.sets.box import majorization_bound
 from credalset.sets.geometry import Entropies, Geometry
@@ -173,7 +173,7 @@ class WassersteinBall(Geometry):
             if len(mass) <= MAX_GROUP_CLASSES:
                 bound, entropy = gathered(mass, radius, self.gaps)
                 least, found = np.maximum(least, bound), np.minimum(found, entropy)
-            return np.minimum(least, found), np.maximum(found - least, 0.0), most, np.maximum(most - reached, 0.0)
+            return *bracketed(least, found), most, np.maximum(most - reached, 0.0)
 
         return Entropies(*gather_blocks(one_block, *self._rows()))
 

@@ -14,79 +14,84 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from credalset import datasets, labels, metrics, scores, simplex
-from credalset._guesses import IN_PACKAGE
-from credalset._guessing import missing_name
 from credalset._version import __version__
-from credalset.calibration import (
-    AnnotatorSampling,
-    BoundedNoise,
-    Calibration,
-    Conditional,
-    CoverageDistribution,
-    CrossCalibration,
-    FewVotes,
-    Guarantee,
-    Stream,
-    UnbiasedVotes,
-    conformalize,
-    cross_conformalize,
-    epsilon_from_counts,
-)
-from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
-from credalset.scores import Score, get_score
-from credalset.sets import CredalSet, QueueRules
-from credalset.votes import Annotations
 
 if TYPE_CHECKING:
-    from credalset import distributed as distributed
-    from credalset import plotting as plotting
-    from credalset import predictors
+    from credalset import datasets, distributed, labels, metrics, plotting, predictors, scores, simplex, testing
     from credalset._splits import train_conformalize_test_split
+    from credalset.calibration import (
+        AnnotatorSampling,
+        BoundedNoise,
+        Calibration,
+        Conditional,
+        CrossCalibration,
+        FewVotes,
+        Guarantee,
+        Stream,
+        UnbiasedVotes,
+        conformalize,
+        cross_conformalize,
+        epsilon_from_counts,
+    )
     from credalset.classifier import ConformalCredalClassifier
     from credalset.crowd import DirichletCrowd, VotingPolicy
     from credalset.evaluation import evaluate
+    from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError, MissingExtraError
     from credalset.io.scorer import Scorer
     from credalset.io.store import load
     from credalset.predictors import SoftLabelClassifier
     from credalset.reporting import report
+    from credalset.scores import get_score
+    from credalset.sets import CredalSet, QueueRules
+    from credalset.votes import Annotations
 
-# scikit-learn takes a while to import; whoever only has arrays does not wait for it.
-_LAZY = {
-    "ConformalCredalClassifier": "credalset.classifier",
-    "DirichletCrowd": "credalset.crowd",
-    "VotingPolicy": "credalset.crowd",
-    "train_conformalize_test_split": "credalset._splits",
-    "SoftLabelClassifier": "credalset.predictors",
-    "Scorer": "credalset.io.scorer",
-    "evaluate": "credalset.evaluation",
-    "load": "credalset.io.store",
-    "report": "credalset.reporting",
+# Where the public names live. They are imported at first use: whoever only has arrays does not wait for scikit-learn.
+_MODULES = {
+    "Annotations": "votes",
+    "AnnotatorSampling": "calibration",
+    "BoundedNoise": "calibration",
+    "Calibration": "calibration",
+    "ClusterError": "exceptions",
+    "Conditional": "calibration",
+    "ConformalCredalClassifier": "classifier",
+    "CredalSet": "sets",
+    "CredalSetWarning": "exceptions",
+    "CrossCalibration": "calibration",
+    "DirichletCrowd": "crowd",
+    "FewVotes": "calibration",
+    "FileFormatError": "exceptions",
+    "Guarantee": "calibration",
+    "MissingExtraError": "exceptions",
+    "QueueRules": "sets",
+    "Scorer": "io.scorer",
+    "SoftLabelClassifier": "predictors",
+    "Stream": "calibration",
+    "UnbiasedVotes": "calibration",
+    "VotingPolicy": "crowd",
+    "conformalize": "calibration",
+    "cross_conformalize": "calibration",
+    "epsilon_from_counts": "calibration",
+    "evaluate": "evaluation",
+    "get_score": "scores",
+    "load": "io.store",
+    "report": "reporting",
+    "train_conformalize_test_split": "_splits",
 }
-# Packages behind an extra, or that import one.
-_LAZY_PACKAGES = ("distributed", "plotting", "predictors")
+_PACKAGES = ("datasets", "distributed", "labels", "metrics", "plotting", "predictors", "scores", "simplex", "testing")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY_PACKAGES:
+    if name in _PACKAGES:
         return import_module(f"credalset.{name}")
-    if name not in _LAZY:
-        raise missing_name(__name__, name, __all__, _homes(name) | IN_PACKAGE)
-    value = getattr(import_module(_LAZY[name]), name)
+    if name not in _MODULES:
+        raise AttributeError(f"module 'credalset' has no attribute {name!r}")
+    value = getattr(import_module(f"credalset.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 
 
-def _homes(name: str) -> dict[str, str]:
-    """Say where a name lives that the package itself does not have."""
-    places: dict[str, Any] = {part.__name__: part for part in (metrics, scores, simplex, datasets)}
-    places |= {"Annotations": Annotations, "a method, sets": CredalSet, "a method, calibration": Calibration}
-    homes = [home for home, part in places.items() if name in dir(part) and callable(getattr(part, name))]
-    return {name: f"It is {homes[0]}.{name}"} if homes else {}
-
-
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_LAZY_PACKAGES})
+    return __all__
 
 
 __all__ = [
@@ -94,9 +99,9 @@ __all__ = [
     "AnnotatorSampling",
     "BoundedNoise",
     "Calibration",
+    "ClusterError",
     "Conditional",
     "ConformalCredalClassifier",
-    "CoverageDistribution",
     "CredalSet",
     "CredalSetWarning",
     "CrossCalibration",
@@ -106,7 +111,6 @@ __all__ = [
     "Guarantee",
     "MissingExtraError",
     "QueueRules",
-    "Score",
     "Scorer",
     "SoftLabelClassifier",
     "Stream",
@@ -116,15 +120,18 @@ __all__ = [
     "conformalize",
     "cross_conformalize",
     "datasets",
+    "distributed",
     "epsilon_from_counts",
     "evaluate",
     "get_score",
     "labels",
     "load",
     "metrics",
+    "plotting",
     "predictors",
     "report",
     "scores",
     "simplex",
+    "testing",
     "train_conformalize_test_split",
 ]

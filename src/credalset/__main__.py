@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from credalset.cli import main
+from credalset.cli import run
 
 if __name__ == "__main__":
-    main()
+    run()

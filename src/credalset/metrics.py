@@ -89,10 +89,8 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
     keys = np.asarray(per_item(groups, sets.items, "groups", "the sets"))
     if keys.shape != (len(sets),):
         raise ValueError(f"groups must hold one key for each of the {len(sets)} sets, but has shape {keys.shape}.")
-    hits: dict[Any, list[bool]] = {}
-    for key, hit in zip(keys.tolist(), sets.contains(_labels_of(sets, Y)).tolist(), strict=True):
-        hits.setdefault(key, []).append(hit)
-    return {key: proportion(sum(hits[key]), len(hits[key]), level) for key in sorted_if_possible(hits)}
+    hits = by_key(keys, sets.contains(_labels_of(sets, Y)))
+    return {key: proportion(sum(mine), len(mine), level) for key, mine in hits.items()}
 
 
 def mean_width(sets: CredalSet, level: float = 0.95) -> Estimate:
@@ -305,12 +303,15 @@ def widths(sets: CredalSet) -> FloatArray:
     return np.nan_to_num(0.5 * (upper - lower).sum(axis=1))  # NaN where a set is empty
 
 
-def sorted_if_possible(keys: Any) -> list[Any]:
-    """Sort keys; those that cannot be compared, such as None and text, keep their order."""
+def by_key(keys: Any, values: Any) -> dict[Any, list[Any]]:
+    """Return the values that have each key; keys that cannot be sorted, such as None and text, keep their order."""
+    found: dict[Any, list[Any]] = {}
+    for key, value in zip(np.asarray(keys).tolist(), np.asarray(values).tolist(), strict=True):
+        found.setdefault(key, []).append(value)
     try:
-        return sorted(keys)
+        return {key: found[key] for key in sorted(found)}
     except TypeError:
-        return list(keys)
+        return found
 
 
 def _epistemic(sets: CredalSet) -> FloatArray:

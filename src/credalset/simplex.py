@@ -6,12 +6,10 @@ import math
 
 import numpy as np
 
-from credalset._logarithm import log_ratio
 from credalset._typing import ArrayLike, FloatArray, IntArray, RandomState
 from credalset._validation import as_distributions, as_finite, as_generator, as_positive_int
 
 MAX_GRID_POINTS = 20_000_000
-SMALLEST_DIVISOR = 1e-300  # of probabilities, that their quotients with others fit in doubles for certain
 
 
 def grid_size(n_classes: int, resolution: float) -> int:
@@ -157,30 +155,6 @@ def entropy(distribution: ArrayLike, base: float | str | None = None) -> FloatAr
     return entropy_of_valid(array) / log_base(base, array.shape[1])
 
 
-def divergence_terms(p: FloatArray, q: FloatArray) -> FloatArray:
-    r"""Return $p \log(p / q)$ entry by entry: 0 where p = 0, ``+inf`` where only q is.
-
-    As `scipy.special.rel_entr`, two to three times as fast, and with the same bits on every machine.
-
-    Parameters
-    ----------
-    p, q : ndarray
-        Probabilities that broadcast against each other; no checks.
-
-    Examples
-    --------
-    >>> divergence_terms(np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.0, 0.0])).round(4)
-    array([0.3466,    inf, 0.    ])
-    """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        terms = log_ratio(np.atleast_1d(p), np.atleast_1d(q))  # finite where p = 0, so that the product is 0 there
-        terms *= p
-        small = q < SMALLEST_DIVISOR  # the quotient may leave the range of doubles
-        if np.any(small):
-            terms = np.where(small, np.where(p > 0.0, p * (np.log(p) - np.log(q)), 0.0), terms)
-    return terms
-
-
 def entropy_of_valid(array: FloatArray, axis: int = -1) -> FloatArray:
     """Entropy in nats over an axis, without checks; zeros contribute zero."""
     terms = array * np.log(np.where(array > 0, array, 1.0))
@@ -209,16 +183,5 @@ def corners(classes: IntArray, n_classes: int) -> FloatArray:
 
 
 def precise_entropy(points: FloatArray) -> FloatArray:
-    """Entropy in nats over the first axis, without checks.
-
-    The logarithm of the largest entry is taken from the sum of the others where it is close to one: nearly certain
-    distributions, whose entropy is tiny, keep their relative precision.
-    """
-    flat = points.reshape(len(points), -1)
-    columns, largest = np.arange(flat.shape[1]), flat.argmax(axis=0)
-    top, others = flat[largest, columns], flat.copy()
-    others[largest, columns] = 0.0
-    rest = others.sum(axis=0)
-    log_top = np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), np.log(top))
-    others *= np.log(np.where(others > 0.0, others, 1.0))
-    return np.maximum(-others.sum(axis=0) - top * log_top, 0.0).reshape(points.shape[1:])
+    """Entropy in nats over the first axis; goes with the last old region."""
+    return entropy_of_valid(points, axis=0)

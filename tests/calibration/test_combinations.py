@@ -15,19 +15,17 @@ ALPHA, N_TEST = 0.2, 300
 
 
 def items(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Easy items with many votes, and one in five that is hard and has a single vote: what averages hide."""
+    """One item in five is hard: its prediction is far off, and it has fewer votes than the others."""
     hard = rng.random(n) < 0.2
     truth = rng.dirichlet(np.ones(2), n)
-    truth[hard] = np.array([0.95, 0.05])[np.column_stack([flip := rng.integers(0, 2, hard.sum()), 1 - flip])]
-    g = 0.9 * truth + 0.05
-    g[hard] = np.round(truth[hard])  # sure of the majority, as the single vote usually is
-    counts = np.stack([rng.multinomial(1 if h else 200, p) for h, p in zip(hard, truth, strict=True)])
-    return g, truth, counts, hard
+    share = np.where(hard, 0.8, 0.1)[:, None]
+    g = (1 - share) * truth + share * rng.dirichlet(np.ones(2), n)
+    return g, truth, rng.multinomial(np.where(hard, 300, 1000), truth), hard
 
 
 def noise_models(score: str, g: np.ndarray, counts: np.ndarray) -> dict[str, Any]:
     models: dict[str, Any] = {
-        "assumed": cs.BoundedNoise(1.0, 0.05),  # true of every item
+        "assumed": cs.BoundedNoise(0.1, 0.05),  # true of nearly every item, easy or hard
         "sampling": cs.AnnotatorSampling(),
         "sampling-fixed": cs.AnnotatorSampling(0.3),
         "anytime": cs.AnnotatorSampling(0.3, "anytime"),
@@ -93,6 +91,17 @@ def test_each_group_is_covered_or_the_combination_is_refused(score: str, model: 
     found = coverage(score, model, kind, n, repetitions)
     spread = math.sqrt(ALPHA * (1 - ALPHA) / repetitions * (1 / 60 + 1 / 50))  # of the smaller group
     assert (found >= 1 - ALPHA - 3 * spread).all()
+
+
+def test_one_threshold_for_all_fails_hard_items() -> None:
+    """What the tests here would see if groups, features or weights were ignored."""
+    rng, covered = np.random.default_rng(0), []
+    for _ in range(8):
+        g, truth, counts, hard = items(500, rng)
+        for noise in (cs.AnnotatorSampling(0.3), cs.BoundedNoise(0.1, 0.05)):
+            sets = cs.conformalize(g[:250], counts[:250], "tv", noise=noise).predict_set(g[250:], ALPHA)
+            covered.append(sets.contains(truth[250:])[hard[250:]].mean())
+    assert np.mean(covered) < 0.6
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def test_policies_are_the_same_after_loading(crowd, data, tmp_path):
 
 
 def test_a_forged_crowd_is_refused(crowd, tmp_path):
-    from credalset.io.store import manifest_digest
+    from credalset.io.folders import manifest_digest
 
     crowd.save(tmp_path / "crowd")
     path = tmp_path / "crowd" / "manifest.json"

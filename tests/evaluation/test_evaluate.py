@@ -104,7 +104,7 @@ def test_a_model_that_knows_nothing_is_told_so() -> None:
     blind = calibrated("tv", X=np.zeros((900, 2))).evaluate(np.zeros((300, 2)), DATA.counts[TEST], [0.1, 0.2])
     assert [row["informative"] for row in blind] == [False, False]
     assert blind[0]["width"] == pytest.approx(blind[0]["constant_width"], rel=0.05)
-    assert "too-large" in str(blind)
+    assert "too-large" in str(blind).split("\n\n")[0], "it heads the table"
     sighted = calibrated("tv").evaluate(DATA.X[TEST], DATA.counts[TEST], [0.1, 0.2])
     assert [row["informative"] for row in sighted] == [True, True]
     assert sighted[0]["width"] < 0.5 * sighted[0]["constant_width"]
@@ -138,11 +138,6 @@ def test_the_table_fits_a_screen() -> None:
     assert lines[0].split() == [*expected, "decided", "volume", "threshold", "n"]
     assert lines[2].split()[:2] == ["kl", "0.05"]
     assert all(len(line) <= 120 for line in lines)
-
-
-def test_empty_sets_get_a_column() -> None:
-    half_spaces = calibrated("inner").evaluate(DATA.X[TEST], DATA.counts[TEST], [0.1, 0.4])
-    assert "empty" in str(half_spaces).splitlines()[0].split() or not any(row["empty"] for row in half_spaces)
 
 
 def test_what_cannot_be_evaluated() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import betabinom
+from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
 from credalset._estimate import proportion
@@ -185,6 +186,16 @@ def test_items_of_the_calibration_are_known_by_name(named: tuple[pd.DataFrame, p
         assert (found.status != "not tested") is tested
         assert found.passed is tested
         assert ("used for calibration" in found.headline) is not tested
+
+
+def test_items_of_the_training_set_are_known_by_name(named: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    X, votes = named
+    clf = cs.ConformalCredalClassifier(LogisticRegression(), "tv").fit(X[:100], votes[:100])
+    clf.conformalize(X[100:200], votes[100:200])
+    (found,) = clf.evaluate(X[:200], votes[:200], 0.1).verdicts
+    assert (found.status, found.passed) == ("not tested", False)
+    assert "training and calibration" in found.headline
+    assert clf.evaluate(X[200:], votes[200:], 0.1).passed
 
 
 def test_percentages_never_round_to_all_or_nothing() -> None:

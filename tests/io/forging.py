@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset.io.store import MANIFEST, manifest_digest
+from credalset.io.folders import MANIFEST, manifest_digest
 
 DATA = cs.datasets.make_synthetic(90, n_classes=3, random_state=0)
 

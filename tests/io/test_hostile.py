@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 
 import credalset as cs
 from credalset.exceptions import CredalSetWarning, FileFormatError
-from credalset.io.store import ARRAYS, MANIFEST, MAX_MANIFEST
+from credalset.io.folders import ARRAYS, MANIFEST, MAX_MANIFEST
 
 from .forging import DATA, assert_same, calibrate, classify, forge, forge_arrays, header, leaves, npy, npz, put
 

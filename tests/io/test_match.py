@@ -74,7 +74,7 @@ def test_reading_items_with_groups_weights_and_words(tmp_path: Path) -> None:
 
 def test_rows_without_a_value_are_counted_or_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "task,yes,no\na,1,0\nb,,1\n,1,0\nd,half,0\n")
-    with pytest.raises(ValueError, match=r"p\.csv.*'yes'.*row 2"):
+    with pytest.raises(ValueError, match=r"p\.csv.*'task'.*row 3"):
         read_items(path, strict=True)
     with pytest.raises(ValueError, match="'half' in row 4"):
         read_items(path)

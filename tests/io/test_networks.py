@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 import credalset as cs  # noqa: E402
 from credalset.exceptions import FileFormatError  # noqa: E402
-from credalset.io.store import MANIFEST  # noqa: E402
+from credalset.io.folders import MANIFEST  # noqa: E402
 from credalset.predictors import (  # noqa: E402
     DirichletMixtureNetwork,
     FirstOrderNetwork,

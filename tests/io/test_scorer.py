@@ -128,7 +128,7 @@ def test_rows_without_a_value_are_counted_or_refused(calibration: cs.Calibration
         assert scorer(holes).equals(scorer(batch.slice(1)))
     with pytest.warns(CredalSetWarning, match="2 rows"):
         assert sum(part.num_rows for part in scorer.map_batches([holes, batch, holes])) == 25
-    with pytest.raises(ValueError, match="Fill it"):
+    with pytest.raises(ValueError, match="Fill or drop"):
         Scorer(calibration, 0.1, strict=True)(holes)
 
 

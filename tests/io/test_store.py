@@ -24,7 +24,7 @@ import credalset as cs
 from credalset import _files
 from credalset.exceptions import CredalSetWarning, FileFormatError, MissingExtraError
 from credalset.io import store
-from credalset.io.store import ARRAYS, MANIFEST, MAX_MANIFEST
+from credalset.io.folders import ARRAYS, MANIFEST, MAX_MANIFEST
 from credalset.scores import KullbackLeibler, Normalized, TotalVariation, Wasserstein
 
 from .forging import DATA, assert_same, calibrate, classify
@@ -211,10 +211,13 @@ def test_estimators_beyond_the_short_list_must_be_trusted(tmp_path: Path) -> Non
         cs.load(tmp_path / "c", trusted=TREES[0])
 
 
-def test_same_object_same_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [lambda: calibrate("ws"), classify], ids=["calibration", "classifier"])
+def test_same_object_same_files(make: Any, tmp_path: Path) -> None:
+    """Item 15: byte for byte, although skops calls objects by their addresses."""
     for name in ("a", "b"):
-        calibrate("ws").save(tmp_path / name)
-    for file in (MANIFEST, ARRAYS):
+        make().save(tmp_path / name)
+    assert entries(tmp_path / "a") == entries(tmp_path / "b")
+    for file in entries(tmp_path / "a"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 

@@ -70,19 +70,12 @@ def test_the_table_sorts_both_ways_and_says_so(visit: Open) -> None:
     assert column(one, 6) == [f"{value / 1e4:.3f}" for value in sorted(data["epistemic"])[:25]]
     one.page.locator('#table th[data-key="name"] button').click()
     assert head.get_attribute("aria-sort") is None
-    assert [text.split("\n")[0] for text in column(one, 1)] == sorted(data["name"])[:25]
-
-
-def test_pages_of_the_table(visit: Open) -> None:
-    one = visit(example())
-    names = data_of(example().html)["name"]
-    assert [text.split("\n")[0] for text in column(one, 1)] == names[:25]
     assert one.page.locator("#before").is_disabled()
-    for _ in range(11):
-        one.page.locator("#after").click()
-    assert [text.split("\n")[0] for text in column(one, 1)] == names[275:300]
-    assert one.page.locator("#after").is_disabled()
-    assert one.page.locator("#place").inner_text() == "276 to 300"
+    one.page.locator("#after").click()
+    assert [text.split("\n")[0] for text in column(one, 1)] == sorted(data["name"])[25:50]
+    assert one.page.locator("#place").inner_text() == "26 to 50"
+    one.page.locator("#todo-escalate button.show").click()
+    assert set(column(one, 2)) == {"Escalate"}
 
 
 def test_filters_and_search(visit: Open) -> None:
@@ -114,7 +107,12 @@ def test_filters_and_search(visit: Open) -> None:
 
 
 def test_downloads(visit: Open, tmp_path: Path) -> None:
-    report = page(3, 60, items=NASTY + [f"-{i}" for i in range(52)], texts=["=1+1", '"quoted", with a comma'] * 30)
+    report = page(
+        3,
+        60,
+        items=[*NASTY, "\uff1d1", "@x", "\t=1", "\n=1", *(f"-{i}" for i in range(48))],
+        texts=["=1+1", '"quoted", with a comma'] * 30,
+    )
     one = visit(report)
     data = data_of(report.html)
     with one.page.expect_download() as waiting:
@@ -129,7 +127,7 @@ def test_downloads(visit: Open, tmp_path: Path) -> None:
     assert [float(row["epistemic"]) for row in rows] == [data["epistemic"][i] / 1e4 for i in work]
     assert [row["item"].removeprefix("'") for row in rows] == [data["name"][i] for i in work]
     for row in rows:
-        assert not row["item"].startswith(("=", "-", "+", "@"))
+        assert not row["item"].startswith(("=", "-", "+", "@", "\t", "\n", "\uff1d"))
         assert row["text"] in ("'=1+1", '"quoted", with a comma')
     one.page.fill("#search", "quoted")
     with one.page.expect_download() as waiting:
@@ -206,23 +204,6 @@ def test_by_keyboard_alone(visit: Open) -> None:
     assert one.page.evaluate(focused) == sorted(found)[1]  # the item seen last, not the one it began with
 
 
-def test_links_and_pictures_of_items(visit: Open) -> None:
-    pixel = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
-    links = ["https://example.org/picture", pixel, "javascript:alert(1)"] * 10
-    report = page(3, 30, images=links)
-    data = data_of(report.html)
-    one = visit(report)
-    for place in range(3):
-        one.page.locator("#table tbody tr").nth(place).click()
-        sheet = one.page.locator("#item")
-        link = data["link"][place]
-        assert sheet.locator("a").count() == link.startswith("https")
-        assert sheet.locator("img").count() == (link == pixel)
-        if link.startswith("https"):
-            assert sheet.locator("a").get_attribute("rel") == "noopener noreferrer"
-        one.page.keyboard.press("Escape")
-
-
 # --- the map ---
 
 
@@ -271,15 +252,6 @@ def test_a_brush_selects_what_lies_under_it(visit: Open) -> None:
     assert one.page.locator("#map-clear").is_hidden()
 
 
-def test_numbers_brush_too(visit: Open) -> None:
-    one = visit(example())
-    data = data_of(example().html)
-    one.page.fill("#epistemic-from", "0.5")
-    some = sum(value >= 5000 for value in data["epistemic"])
-    assert status(one).startswith(f"{some} items")
-    assert float(one.page.locator("#map-brush").get_attribute("height")) > 10
-
-
 def test_a_click_on_the_map_opens_the_nearest_item(visit: Open) -> None:
     one = visit(example())
     data = data_of(example().html)
@@ -303,12 +275,6 @@ def test_envelopes_follow_the_selection(visit: Open) -> None:
     assert one.page.locator("#sets-of").inner_text() == f"the {len(rows)} selected items"
     one.page.select_option("#by-class", "")
     assert one.page.locator("#envelopes-now .envelope").first.get_attribute("width") == first
-
-
-def test_lists_of_work_lead_to_the_table(visit: Open) -> None:
-    one = visit(example())
-    one.page.locator("#todo-escalate button.show").click()
-    assert set(column(one, 2)) == {"Escalate"}
 
 
 # --- everywhere ---
@@ -390,13 +356,6 @@ def test_without_scripts_everything_important_is_there(visit: Open) -> None:
         assert not one.page.locator(control).first.is_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_follow_the_reader(visit: Open, scheme: str) -> None:
-    one = visit(example(), color_scheme=scheme)
-    red, green, blue = one.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
-    assert (red + green + blue < 120) == (scheme == "dark")
-
-
 def violations(visit: Visit) -> list[str]:
     """Serious findings of axe-core, with what they are about."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -409,16 +368,13 @@ def violations(visit: Visit) -> list[str]:
 @pytest.mark.parametrize(("scheme", "options"), [("light", {}), ("dark", PHONE)], ids=["desktop, light", "phone, dark"])
 def test_axe_has_no_serious_finding(visit: Open, scheme: str, options: dict[str, Any]) -> None:
     one = visit(example(), color_scheme=scheme, **options)
+    red, green, blue = one.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (red + green + blue < 120) == (scheme == "dark")
     one.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     one.page.fill("#search", "m006")
     assert violations(one) == []
     one.page.locator("#table tbody tr").first.click()
     assert violations(one) == []
-
-
-@pytest.mark.parametrize("report", [lambda: page(50, 20), lambda: page(3, 0)], ids=["50", "0"])
-def test_axe_on_odd_pages(visit: Open, report: Callable[[], Report]) -> None:
-    assert violations(visit(report())) == []
 
 
 def test_five_thousand_items(visit: Open) -> None:

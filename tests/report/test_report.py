@@ -74,12 +74,6 @@ def test_items_hold_what_the_sets_say(score: str, n_classes: int) -> None:
     np.testing.assert_array_equal(data["covered"], covered[rows])
 
 
-def test_outlines_are_drawn_for_three_classes_only() -> None:
-    data = data_of(page(3).html)
-    assert all(re.fullmatch(r"M\d+ \d+l[-\d ]+z", path) for path in data["outlines"])
-    assert data_of(page(4).html)["outlines"] is None
-
-
 def test_an_outline_on_paper_is_the_outline_of_the_set() -> None:
     report = page(3, 30, "kl")
     g, counts = make(3, 30)
@@ -90,6 +84,12 @@ def test_an_outline_on_paper_is_the_outline_of_the_set() -> None:
         x, y = corners.T
         share = abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2 / (300 * 300 * np.sqrt(0.75) / 2)
         assert share == pytest.approx(float(sets[int(row)].volume()[0]), rel=0.04)
+
+
+def test_the_corners_of_the_triangle_have_their_names() -> None:
+    html = page(classes=["left", "right", "top"]).html
+    for name, x, y in (("left", 4.0, 302.0), ("right", 356.0, 302.0), ("top", 180.0, 16.2)):
+        assert f'<text x="{x}" y="{y}" class="axis" text-anchor=' in html.split(f">{name}</text>")[0][-80:]
 
 
 def test_slices_and_sizes_are_on_the_page() -> None:
@@ -119,15 +119,6 @@ def test_several_scores_are_compared() -> None:
     )
 
 
-def test_levels_that_a_noise_model_cannot_serve_are_left_out_and_other_errors_are_not() -> None:
-    g, counts = make()
-    noisy = cs.conformalize(g[:300], counts[:300], "tv", noise=cs.BoundedNoise(0.1, 0.08))
-    report = cs.report(noisy, g[300:], counts[300:], None, levels=(0.05, 0.1, 0.2))
-    assert [size["alpha"] for size in report.sizes] == [0.1, 0.2]
-    with pytest.raises(ValueError, match="classes"):
-        cs.report(noisy, g[300:], counts[300:], None, compare=[(noisy, make(4)[0][300:])])
-
-
 def test_a_slice_that_falls_short_is_flagged() -> None:
     g, counts = make(3, 600)
     bad = np.arange(600) % 4 == 0
@@ -145,45 +136,29 @@ def test_a_slice_that_falls_short_is_flagged() -> None:
     assert "That is below the guarantee" in text
 
 
-def test_rules_can_be_changed_and_are_stated() -> None:
-    rules = cs.QueueRules(ambiguous=0.35, unknown=0.15)
-    report = page(rules=rules)
-    assert report.queue.rules == rules
-    text = Reader(report.html).text()
-    assert "aleatoric above 0.35" in text
-    assert "epistemic above 0.15" in text
-
-
 # --- inputs ---
 
 
-def test_annotations_are_matched_by_name_and_classes_put_in_order() -> None:
+def test_votes_are_matched_by_name_and_classes_put_in_order() -> None:
     g, counts = make(3, 50)
     calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=["a", "b", "c"])
     plain = cs.report(calibration, g[300:], counts[300:], None)
     names = [f"item {i}" for i in range(50)]
+    frame = pd.DataFrame(g[300:], columns=["a", "b", "c"], index=names)
+    shares = pd.DataFrame(counts[300:] / 30, columns=["a", "b", "c"], index=names)
+    channel = pd.Series(["web", "mail"] * 25, index=names, name="channel").iloc[::-1]
+    framed = cs.report(calibration, frame[["c", "a", "b"]], shares[["b", "c", "a"]].iloc[::-1], None, groups=channel)
+    assert framed.verdict.observed == plain.verdict.observed
+    assert data_of(framed.html)["counted"] is False
+    assert "<caption>By channel</caption>" in framed.html
+    assert [data_of(framed.html)["group"][0]] == [int(framed.shown[0] % 2 == 0)]
+    with pytest.raises(ValueError, match="votes"):
+        cs.report(calibration, frame, shares.set_axis([f"x{i}" for i in range(50)]), None)
     votes = cs.Annotations.from_counts(counts[300:], classes=["a", "b", "c"], items=names)
     turned = votes[::-1].reorder(["c", "a", "b"])
     report = cs.report(calibration, g[300:], turned, None, items=names)
     assert report.verdict.observed == plain.verdict.observed
     np.testing.assert_array_equal(data_of(report.html)["votes"], data_of(plain.html)["votes"])
-
-
-def test_frames_are_matched_by_their_names() -> None:
-    pd = pytest.importorskip("pandas")
-    g, counts = make(3, 50)
-    calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=["a", "b", "c"])
-    plain = cs.report(calibration, g[300:], counts[300:], None)
-    names = [f"item {i}" for i in range(50)]
-    predictions = pd.DataFrame(g[300:], columns=["a", "b", "c"], index=names)
-    votes = pd.DataFrame(counts[300:], columns=["a", "b", "c"], index=names)
-    report = cs.report(calibration, predictions[["c", "a", "b"]], votes[["b", "c", "a"]].iloc[::-1], None)
-    assert report.verdict.observed == plain.verdict.observed
-    data = data_of(report.html)
-    assert data["votes"] == data_of(plain.html)["votes"]
-    assert data["name"] == [names[i] for i in report.shown]
-    with pytest.raises(ValueError, match="votes"):
-        cs.report(calibration, predictions, votes.set_axis([f"x{i}" for i in range(50)]), None)
 
 
 def test_items_without_votes_and_votes_without_items() -> None:
@@ -209,16 +184,6 @@ def test_rows_of_zeros_or_nan_are_items_without_votes(gap: float) -> None:
     kept = np.arange(50) % 5 != 0
     expected = cs.metrics.coverage(calibration.predict_set(g[300:][kept], 0.1), counts[300:][kept])
     assert report.verdict.observed == expected
-
-
-def test_shares_of_votes_do_as_well_as_counts() -> None:
-    g, counts = make(3, 50)
-    calibration = cs.conformalize(g[:300], counts[:300], "tv")
-    shares = counts[300:] / counts[300:].sum(axis=1, keepdims=True)
-    report = cs.report(calibration, g[300:], shares, None)
-    data = data_of(report.html)
-    assert data["counted"] is False
-    np.testing.assert_allclose(np.array(data["votes"]).reshape(-1, 3) / 1000, shares[report.shown], atol=5.1e-4)
 
 
 def test_sets_alone() -> None:
@@ -331,21 +296,6 @@ def test_messages(change: dict[str, Any], error: type[Exception], message: str) 
         cs.report(**options | change)
 
 
-def test_sets_take_no_predictions() -> None:
-    g, counts = make(3, 20)
-    sets = cs.get_score("tv").region(g, 0.1)
-    with pytest.raises(ValueError, match="prediction"):
-        cs.report(sets, counts, path=None)
-
-
-def test_other_classes_are_refused() -> None:
-    g, counts = make(3, 20)
-    calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=["a", "b", "c"])
-    votes = cs.Annotations.from_counts(counts[300:], classes=["a", "b", "d"])
-    with pytest.raises(ValueError, match="votes"):
-        cs.report(calibration, g[300:], votes, None)
-
-
 # --- samples and sizes ---
 
 
@@ -368,34 +318,12 @@ def test_a_sample_is_stratified_and_said_to_be_one() -> None:
     np.testing.assert_array_equal(page(3, 3000, max_items=600).shown, report.shown)
 
 
-def test_quotas_add_up() -> None:
-    strata = np.repeat([0, 1, 2, 3], [1, 10, 100, 889])
-    for seed in range(20):
-        chosen = items_module._in_proportion(strata, 37, np.random.default_rng(seed))
-        assert len(set(chosen.tolist())) == 37
-        drawn = np.bincount(strata[chosen], minlength=4)
-        assert (np.abs(drawn - 37 * np.array([1, 10, 100, 889]) / 1000) < 1).all()
-    assert len(items_module._in_proportion(strata, 0, np.random.default_rng(0))) == 0
-
-
 def test_a_page_never_outgrows_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compose, "MAX_BYTES", 200_000)
     report = page(10, 2000, texts=["word " * 50] * 2000)
     assert len(report.html.encode()) <= 200_000
     assert 0 < len(report.shown) < 2000
     assert f"of {2000:,} items" in report.html
-
-
-def test_everything_goes_to_parquet(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    report = page(3, 500, max_items=50, table=tmp_path / "items.parquet", texts=[f"text {i}" for i in range(500)])
-    table = parquet.read_table(tmp_path / "items.parquet")
-    assert table.num_rows == 500
-    assert table.column("action").to_pylist() == report.queue.action.tolist()
-    np.testing.assert_allclose(table.column("epistemic").to_numpy(), report.queue.epistemic)
-    assert {"item", "text", "possible", "covered", "width", "lower_0", "upper_2", "prediction_1", "votes_0"} <= set(
-        table.column_names
-    )
 
 
 # --- the file ---
@@ -473,20 +401,6 @@ def test_the_same_data_give_the_same_file(monkeypatch: pytest.MonkeyPatch) -> No
     assert "2023-11-14 22:13 UTC" in first
 
 
-def test_provenance_tells_data_apart() -> None:
-    g, counts = make(3, 20)
-    calibration = cs.conformalize(g[:300], counts[:300], "tv")
-    other = counts[300:].copy()
-    other[0] = other[0][::-1]
-    texts = [Reader(cs.report(calibration, g[300:], v, None).html).text() for v in (counts[300:], other)]
-    found = [re.search(r"sha256 of the votes ([0-9a-f]{16})", text) for text in texts]
-    assert found[0] is not None
-    assert found[1] is not None
-    assert found[0][1] != found[1][1]
-    assert f"credalset {cs.__version__}" in texts[0]
-    assert repr(calibration) in texts[0]
-
-
 def test_the_call_is_written_without_folders_and_defaults(tmp_path: Path) -> None:
     folder = tmp_path / "private"
     report = page(3, 20, path=folder / "out.html", alpha=0.2, groups=["a"] * 20)
@@ -550,19 +464,9 @@ def test_texts_go_by_name_and_tables_by_their_suffix(tmp_path: Path) -> None:
     cs.report(calibration, frame, counts[60:120], path=None, texts=texts, table=table)
     rows = pd.read_parquet(table)
     assert (rows["text"] == "text of " + rows["item"]).all()
+    assert {"action", "covered", "width", "epistemic", "lower_0", "upper_2", "prediction_1", "votes_0"} <= set(rows)
     with pytest.raises(ValueError, match="texts"):
         cs.report(calibration, frame, counts[60:120], path=None, texts=texts.rename(index={"m0": "other"}))
-
-
-def test_slices_are_called_as_the_series_of_groups_is() -> None:
-    pandas = pytest.importorskip("pandas")
-    data = cs.datasets.make_synthetic(300, random_state=0)
-    made = cs.conformalize(data.distributions[:150], data.counts[:150], "tv")
-    channel = pandas.Series(["web", "mail"] * 75, name="channel")
-    page = cs.report(made, data.distributions[150:], data.counts[150:], None, groups=channel)
-    assert "<caption>By channel</caption>" in page.html
-    plain = cs.report(made, data.distributions[150:], data.counts[150:], None, groups=channel.tolist())
-    assert "<caption>By group</caption>" in plain.html
 
 
 # --- verdicts that cannot mislead ---
@@ -614,6 +518,21 @@ def test_votes_in_hand_are_shown_and_test_nothing() -> None:
     both = cs.report(sets, votes=counts[300:], path=None, in_hand=few)
     assert both.verdict.observed == cs.metrics.coverage(sets, counts[300:])
     assert data_of(both.html)["votes"] == data["votes"]
+
+
+def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:
+    data = cs.datasets.make_synthetic(700, n_votes=40, random_state=0)
+    p, rng = 0.8 * data.distributions + 0.2 / 3, np.random.default_rng(0)
+    crowd = cs.DirichletCrowd(n_components=1).fit(p[:200], data.counts[:200])
+    calibration = crowd.conformalize(p[200:500], data.counts[200:500], in_hand=(0, 3), random_state=0)
+    few = np.array([rng.multivariate_hypergeometric(row, 3) for row in data.counts[500:]])
+    rest = data.counts[500:] - few
+    report = cs.report(calibration, p[500:], rest, None, in_hand=few)
+    sets = calibration.predict_set(p[500:], few, alpha=0.1)
+    assert report.verdict.observed == cs.metrics.coverage(sets, rest)
+    assert report.verdict == cs.evaluate(calibration, p[500:], rest, 0.1, in_hand=few).verdicts[0]
+    np.testing.assert_array_equal(np.array(data_of(report.html)["votes"]).reshape(-1, 3), few[report.shown])
+    assert "held-back votes" in Reader(report.html).text()
 
 
 def test_sets_are_predicted_once_per_level(monkeypatch: pytest.MonkeyPatch) -> None:

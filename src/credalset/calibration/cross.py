@@ -36,7 +36,7 @@ class CrossCalibration(BaseCalibration):
     each $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in a ball around that centre, and the threshold is the
     ⌈(n + 1)(1 − α)⌉-th smallest of their n radii. If the ball is empty, so is the cross-conformal set.
 
-    The sets contain the label distribution of a new item with a probability of about $1 - 2\alpha$ for certain, see
+    The sets contain the label distribution of a new item with probability at least about $1 - 2\alpha$, see
     `guaranteed_coverage`, and in practice close to $1 - \alpha$.
 
     With weights, folds do not pool: λ belongs to the set if the average over the folds of its weighted p-values,
@@ -124,7 +124,7 @@ class CrossCalibration(BaseCalibration):
         predictions : array of shape (F, N, K)
             What each fold's model predicts for the N new items, in the order of the folds.
         alpha : float
-            Level in (0, 1); see `guaranteed_coverage` for what it promises.
+            Level in (0, 1); see `guaranteed_coverage` for the proven coverage.
         groups : sequence of N keys, optional
             Group of each item, if the calibration has groups.
         weights : array of shape (N,), optional
@@ -275,7 +275,7 @@ def check_folds(folds: Any, n: int) -> IntArray:
             f"folds must hold one whole number per item ({n}), but is an array of shape {codes.shape} and dtype "
             f"{codes.dtype}."
         )
-    found = np.unique(codes).tolist()  # never as many as the largest number may promise
+    found = np.unique(codes).tolist()
     if len(found) < 2 or found[0] != 0 or found[-1] != len(found) - 1:
         first = ", ".join(map(str, found[:10]))
         raise ValueError(f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds {first}.")

@@ -61,7 +61,6 @@ class FewVotes(Noise):
 
     delta: float = 0.01
     name: ClassVar[str] = "few-votes"
-    needs_counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", as_probability(self.delta, "delta"))

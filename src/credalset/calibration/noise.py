@@ -46,7 +46,7 @@ class Guarantee:
         The distribution of the votes that would be recorded for a new item, or the one they are drawn from; for label
         sets, the label of an annotator asked at random, the one with most votes, or those of a share of the annotators.
     within : str
-        For whom it holds besides all items together: ``"each group"``, for instance; empty for nobody.
+        Where it holds besides all items together, such as ``"each group"``; empty if nowhere.
     delta : float or None
         None: coverage is at least 1 − α on average over calibration sets. A number: moreover, for all but a share δ of
         calibration sets.
@@ -55,7 +55,7 @@ class Guarantee:
     votes : str
         What is assumed of votes; empty if nothing is.
     rate : str
-        What is promised of the coverage: ``"1 - alpha"``, or a smaller number for cross-conformal sets.
+        Lower bound of the coverage: ``"1 - alpha"``, or less for cross-conformal sets.
 
     Examples
     --------
@@ -119,7 +119,6 @@ class Noise:
     """
 
     name: ClassVar[str]
-    needs_counts: ClassVar[bool] = False
     #: whether thresholds depend on the prediction, not only on the calibration items
     varies: ClassVar[bool] = False
     #: the part of α that the model needs for itself: α must exceed it

@@ -59,7 +59,6 @@ class AnnotatorSampling(Noise):
     region: Literal["exact", "anytime"] = "exact"
     tuning: float = 0.2
     name: ClassVar[str] = "annotator-sampling"
-    needs_counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.delta is not None:

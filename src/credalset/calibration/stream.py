@@ -198,7 +198,7 @@ class Stream:
         level = exact_level(self.level) if self.level > 0.0 else Fraction(0)
         if level <= self.calibration.noise.spent:
             return np.full(len(prediction), math.inf)
-        # No user chose this level, so nobody is warned of what it leads to.
+        # Nobody chose this level, so no warnings.
         return self.calibration.fitted.thresholds(level, self.calibration.score, prediction, quiet=True)
 
     def __repr__(self) -> str:

@@ -17,9 +17,9 @@ class Source:
 
     Attributes
     ----------
-    origin : Calibration, CrossCalibration or ConformalCredalClassifier
+    origin : Calibration, CrossCalibration, CrowdCalibration or ConformalCredalClassifier
         What was given.
-    calibration : Calibration or CrossCalibration
+    calibration : Calibration, CrossCalibration or CrowdCalibration
         What gives the guarantee.
     predict : callable
         From a level to the sets at that level.
@@ -41,6 +41,13 @@ class Source:
     groups: Any
     keys: list[Any] | None
 
+    @property
+    def classes(self) -> Any:
+        """Names of the classes, or their numbers, or None."""
+        if hasattr(self.calibration, "crowd"):
+            return self.calibration.crowd.classes_
+        return range(self.calibration.n_classes) if self.calibration.classes is None else self.calibration.classes
+
     @classmethod
     def read(cls, origin: Any, prediction: Any, groups: Any = None, weights: Any = None, in_hand: Any = None) -> Source:
         """Take a calibration or a calibrated classifier with what it predicts from."""
@@ -49,6 +56,8 @@ class Source:
                 f"calibration must be a calibration or a calibrated classifier, but is a {type(origin).__name__}. "
                 "Start with cs.conformalize(prediction, labels)."
             )
+        if hasattr(origin, "crowd"):
+            return cls._of_crowd(origin, prediction, groups, in_hand)
         calibration, asked = origin, prediction
         if hasattr(origin, "nonconformity"):
             calibration, asked = origin._calibrated(), origin._predict(prediction)
@@ -66,10 +75,21 @@ class Source:
             options["groups"] = groups
         if fitted.weighted:
             options["weights"] = per_item(weights, items, "weights")
-        first = (in_hand,) if in_hand is not None and hasattr(calibration, "in_hand") else ()
         keys = None if is_cross else fitted.keys_of(calibration.score, asked.prediction, options.get("groups"))
 
         def predict(alpha: float) -> CredalSet:
-            return calibration.predict_set(asked, *first, alpha=alpha, **options)
+            return calibration.predict_set(asked, alpha=alpha, **options)
 
         return cls(origin, calibration, predict, len(blocks[0] if is_cross else asked.prediction), items, groups, keys)
+
+    @classmethod
+    def _of_crowd(cls, origin: Any, prediction: Any, groups: Any, in_hand: Any) -> Source:
+        """Take a calibration that predicts from votes in hand too."""
+        items = item_names(prediction)
+        groups = per_item(groups, items, "groups")
+        own = {} if origin.calibrations[0].groups is None else {"groups": groups}
+
+        def predict(alpha: float) -> CredalSet:
+            return origin.predict_set(prediction, in_hand, alpha, **own)
+
+        return cls(origin, origin, predict, len(prediction), items, groups, None)

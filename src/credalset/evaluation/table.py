@@ -63,26 +63,20 @@ class Evaluation(Rows):
         judged = any(row["verdict"] for row in self.groups)
         of_group = [name for name in SHOWN_OF_GROUPS if judged or name not in ("band", "verdict")]
         of_groups = _table(self.groups[:MAX_GROUPS], of_group) if self.groups else ""
-        return "\n\n".join(filter(None, [_table(self, shown), of_groups, "\n".join(self.remarks())]))
+        no_band = any(verdict.band is None and verdict.valid is not None for verdict in self.verdicts)
+        interval = f"Where no band is known, the {LEVEL:.0%} interval of the coverage is compared with 1 - alpha."
+        parts = ["\n".join(self.headlines()), _table(self, shown), of_groups, interval if no_band else ""]
+        return "\n\n".join(filter(None, parts))
 
-    def remarks(self) -> list[str]:
-        """Return what a reader of the table has to know, in sentences."""
-        lines = [
-            f"Not tested: {verdict.used or verdict.untested}."
-            for verdict in self.verdicts
-            if verdict.used or verdict.untested
-        ]
+    def headlines(self) -> list[str]:
+        """Return what heads the table: that items do not test the guarantee, and that sets say nearly nothing."""
+        lines = [f"Not tested: {v.used or v.untested}." for v in self.verdicts if v.used or v.untested]
         empty: dict[tuple[str, str], list[str]] = {}
         for row, verdict in zip(self, self.verdicts, strict=True):
             if verdict.uninformative:
                 empty.setdefault((row["score"], verdict.uninformative), []).append(f"{row['alpha']:g}")
         lines += [f"{score}, alpha = {', '.join(levels)}: {why}." for (score, why), levels in empty.items()]
-        if empty:
-            lines.append(f"See the guide 'My sets are too large' ({GUIDE}).")
-        if any(verdict.band is None and verdict.valid is not None for verdict in self.verdicts):
-            lines.append(
-                f"Where no band is known, the {LEVEL:.0%} interval of the coverage is compared with 1 - alpha."
-            )
+        lines += [f"See the guide 'My sets are too large' ({GUIDE})."] if empty else []
         return list(dict.fromkeys(lines))
 
 
@@ -112,6 +106,7 @@ def evaluate(
     groups: Any = None,
     weights: Any = None,
     volume: bool | None = None,
+    in_hand: Any = None,
 ) -> Evaluation:
     """Evaluate calibrations on labelled items that were used neither for training nor for calibration.
 
@@ -131,6 +126,8 @@ def evaluate(
         serves each of them.
     volume : bool, optional
         Whether to compute mean volumes; by default up to 20 classes, as they take long beyond.
+    in_hand : array of shape (N, K) or Annotations, optional
+        Votes in hand of the test items, for a calibration that predicts from them; ``labels`` are then the other votes.
 
     Returns
     -------
@@ -159,11 +156,10 @@ def evaluate(
         several = Evaluation()
         named = calibration if isinstance(calibration, Mapping) else numbered(calibration)
         for name, one in named.items():
-            several.extend_as(str(name), evaluate(one, prediction, labels, alpha, groups, weights, volume))
+            several.extend_as(str(name), evaluate(one, prediction, labels, alpha, groups, weights, volume, in_hand))
         return several
-    source = Source.read(calibration, prediction, groups, weights)
-    own = source.calibration
-    found = read_labels(labels, items=source.items, classes=own.classes, n_classes=own.n_classes)
+    source = Source.read(calibration, prediction, groups, weights, in_hand)
+    found = read_labels(labels, items=source.items, classes=source.classes)
     used = items_used(calibration, found.items if source.items is None else source.items)
     if source.n != len(found):
         raise ValueError(f"labels has {len(found)} rows, but there are {source.n} predictions. Pass one row per item.")
@@ -192,41 +188,23 @@ def assess(
     some = metrics.evenly(sets, max(FEWEST_SETS, MAX_PROBABILITIES // sets.n_classes))
     sizes = metrics.mean_sizes(some)
     constant = None if alpha is None else constant_width(sets.score, labels[voted], float(alpha))
-    measured = {"width": float(sizes["width"]), "labels": float(sizes["labels"])} if len(sets) else {}
+    of_sets: dict[str, Any] = {"width": float(sizes["width"]), "labels": float(sizes["labels"])} if len(sets) else {}
+    of_sets |= {"constant_width": constant, "n_classes": sets.n_classes}
+    calibration = None if source is None else source.calibration
     keys = None if source is None or source.keys is None else np.array(source.keys, dtype=object)[voted].tolist()
-    verdict = judge(
-        None if source is None else source.calibration,
-        covered,
-        None if alpha is None else float(alpha),
-        groups=keys,
-        used=used,
-        constant_width=constant,
-        n_classes=sets.n_classes,
-        **measured,
-    )
+    level = None if alpha is None else float(alpha)
+    verdict = judge(calibration, covered, level, groups=keys, used=used, **of_sets)
     with_volume = sets.n_classes <= VOLUMES_UP_TO if volume is None else volume
     observed = proportion(int(covered.sum()), len(covered))
     low, high = (None, None) if verdict.valid is None else verdict.band or (None, None)
-    row = {
-        "score": sets.score.name,
-        "alpha": None if alpha is None else float(alpha),
-        "nominal": None if alpha is None else 1.0 - float(alpha),
-        "coverage": observed,
-        "coverage_low": observed.low,
-        "coverage_high": observed.high,
-        "band_low": low,
-        "band_high": high,
-        "verdict": verdict.status,
-        "informative": verdict.informative,
-        **sizes,
-        "constant_width": constant,
-        "volume": metrics.mean_volume(some) if with_volume else None,
-        "efficiency": metrics.mean_efficiency(metrics.evenly(some, SETS_ON_GRID)) if sets.n_classes == 3 else None,
-        "threshold": float(sets.threshold.mean()) if len(sets) else np.nan,
-        "empty": int(sets.is_empty().sum()),
-        "n": len(sets),
-    }
-    return row, verdict
+    row = {"score": sets.score.name, "alpha": level, "nominal": None if level is None else 1.0 - level}
+    row |= {"coverage": observed, "coverage_low": observed.low, "coverage_high": observed.high}
+    row |= {"band_low": low, "band_high": high, "verdict": verdict.status, "informative": verdict.informative}
+    row |= sizes | {"constant_width": constant, "volume": metrics.mean_volume(some) if with_volume else None}
+    on_grid = metrics.evenly(some, SETS_ON_GRID)
+    row |= {"efficiency": metrics.mean_efficiency(on_grid) if sets.n_classes == 3 else None}
+    row |= {"threshold": float(sets.threshold.mean()) if len(sets) else np.nan}
+    return row | {"empty": int(sets.is_empty().sum()), "n": len(sets)}, verdict
 
 
 def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: str) -> list[dict[str, Any]]:
@@ -234,20 +212,21 @@ def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: st
     keys = source.groups if source.keys is None else source.keys
     if keys is None or np.ndim(keys) != 1:
         return []
-    hits: dict[Any, list[bool]] = {}
-    for key, hit in zip(np.asarray(keys).tolist(), covered.tolist(), strict=True):
-        hits.setdefault(key, []).append(hit)
     rows = []
-    for key in metrics.sorted_if_possible(hits):
-        mine: dict[str, Any] = {"band_low": None, "band_high": None, "verdict": None}
-        if source.calibration.groups is not None:
-            groups = None if source.keys is None else [key] * len(hits[key])
-            verdict = judge(source.calibration, hits[key], row["alpha"], groups=groups, used=used)
+    for key, hits in metrics.by_key(keys, covered).items():
+        verdict, low, high = None, None, None
+        if getattr(source.calibration, "groups", None) is not None:
+            groups = None if source.keys is None else [key] * len(hits)
+            verdict = judge(source.calibration, hits, row["alpha"], groups=groups, used=used)
             low, high = verdict.band or (None, None)
-            mine = {"band_low": low, "band_high": high, "verdict": verdict.status}
-        observed = proportion(sum(hits[key]), len(hits[key]))
-        about = {"score": row["score"], "alpha": row["alpha"], "group": key, "coverage": observed}
-        rows.append(about | mine | {"n": observed.n})
+        about = {
+            "score": row["score"],
+            "alpha": row["alpha"],
+            "group": key,
+            "coverage": proportion(sum(hits), len(hits)),
+        }
+        found = {"band_low": low, "band_high": high, "verdict": None if verdict is None else verdict.status}
+        rows.append(about | found | {"n": len(hits)})
     return rows
 
 

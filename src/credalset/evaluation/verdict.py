@@ -206,8 +206,8 @@ that chance allows.
 def _why_untested(calibration: Any, observed: Estimate, band: tuple[float, float] | None) -> str:
     if not observed.n:
         return "no item has votes"
-    if covers_truth(calibration):
-        return "the guarantee is about true label distributions, which votes do not show"
+    if calibration.guarantee.covers == "true" or not getattr(calibration.guarantee, "is_exact", True):
+        return "the sets are about true label distributions, which votes do not show"
     low, high = band or (observed.low, observed.high)
     return f"{observed.n} items are too few" if high - low > WIDEST_BAND and low <= observed <= high else ""
 
@@ -216,11 +216,6 @@ def guaranteed_coverage(calibration: Any, alpha: float) -> float:
     """Return the coverage that a calibration guarantees at a level: 1 − α, or the bound of a cross-conformal one."""
     bound = getattr(calibration, "guaranteed_coverage", None)
     return 1.0 - as_probability(alpha, "alpha") if bound is None else float(bound(alpha))
-
-
-def covers_truth(calibration: Any) -> bool:
-    """Tell whether the guarantee is about true label distributions rather than recorded ones."""
-    return bool(calibration.guarantee.covers == "true")
 
 
 def items_used(source: Any, items: Any) -> str:
@@ -243,7 +238,8 @@ def items_used(source: Any, items: Any) -> str:
     if items is None:
         return ""
     calibration = getattr(source, "calibration_", source)
-    known = {"training": getattr(source, "items_", None), "calibration": getattr(calibration, "items", None)}
+    trained = getattr(getattr(source, "crowd", source), "items_", None)
+    known = {"training": trained, "calibration": getattr(calibration, "items", None)}
     new = set(items)
     found = {use: len(new & set(names)) for use, names in known.items() if names is not None}
     uses = [use for use, count in found.items() if count]

@@ -25,16 +25,21 @@ def as_texts(column: pa.Array, where: str = "a column") -> list[str | None]:
     return [text or None for text in found]
 
 
-def has_values(batch: pa.RecordBatch, names: Sequence[str]) -> Any:
-    """Return a mask of the rows in which no such column is null, (N,), or None if that is all of them."""
-    missing = None
+def drop_missing(
+    batch: pa.RecordBatch, needed: Sequence[str], where: str, *, first_row: int = 0, strict: bool = False
+) -> tuple[pa.RecordBatch, IntArray]:
+    """Return the rows in which no such column is null, and their numbers in the table; refuse others if ``strict``."""
+    missing = np.zeros(batch.num_rows, dtype=bool)
     position = {name: i for i, name in enumerate(batch.schema.names)}
-    for name in names:
+    for name in needed:
         column = batch.column(position[name])
         if column.null_count:
-            own = np.asarray(column.is_null())
-            missing = own if missing is None else missing | own
-    return None if missing is None else ~missing
+            missing |= np.asarray(column.is_null())
+            if strict:
+                row = first_row + int(np.argmax(missing)) + 1
+                raise ValueError(f"{where} has no value in the column {name!r} in row {row}. Fill or drop it.")
+    rows = first_row + np.flatnonzero(~missing)
+    return batch.filter(~missing) if missing.any() else batch, rows
 
 
 def matrix(

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 from credalset._files import UNFINISHED, write_file
 from credalset.exceptions import ClusterError, FileFormatError, need, warn
 from credalset.io.files import find_files, readable
+from credalset.io.folders import read_manifest
 from credalset.io.scorer import Scorer
-from credalset.io.store import read_manifest, save
+from credalset.io.store import save
 from credalset.io.tables import BATCH_ROWS, READ_BUFFER, table_writer
 
 PLAN, MANIFEST, MODEL, RECORDS = "_plan.json", "_manifest.json", "_calibration", "_parts"

@@ -14,13 +14,15 @@ import json
 import sys
 import zipfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from credalset.exceptions import MissingExtraError, warn
-from credalset.io.store import MAX_FILE, Reader, Writer, check_field, find_type, open_stored_zip, refusing, require
+from credalset.io.folders import MAX_FILE, open_stored_zip, refusing, require
+from credalset.io.store import Reader, Writer, check_field, find_type
 
 MAX_SCHEMA = 1 << 26  # bytes
 SAFE_LOADERS = {"JsonNode", "DictNode", "ListNode", "TupleNode", "ObjectNode", "NdArrayNode", "TypeNode"}
@@ -187,7 +189,7 @@ def _with_last_step(pipeline: Pipeline, last: Any) -> Pipeline:
 
 def _dump_skops(estimator: Any, writer: Writer) -> str:
     try:
-        data = bytes(_skops_io().dumps(estimator))
+        data = _canonical(bytes(_skops_io().dumps(estimator)))
     except MissingExtraError:
         raise
     except Exception as error:
@@ -204,6 +206,32 @@ def _dump_skops(estimator: Any, writer: Writer) -> str:
     name = f"estimator{len(writer.files) or ''}.skops"
     writer.files[name] = data
     return name
+
+
+def _canonical(data: bytes) -> bytes:
+    """Number the objects of a skops file, which skops calls by their addresses, so that equal ones have equal files."""
+    numbers: dict[Any, int] = {}
+    names: dict[str, str] = {}
+
+    def renumber(node: Any) -> Any:
+        if isinstance(node, list):
+            return [renumber(part) for part in node]
+        if not isinstance(node, dict):
+            return node
+        found = {key: renumber(part) for key, part in node.items()}
+        if "__id__" in found:
+            found["__id__"] = numbers.setdefault(found["__id__"], len(numbers) + 1)
+        if isinstance(found.get("file"), str):
+            found["file"] = names.setdefault(found["file"], f"{len(names)}{Path(found['file']).suffix}")
+        return found
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w") as new:
+        schema = renumber(json.loads(old.read("schema.json")))
+        for name, short in names.items():
+            new.writestr(zipfile.ZipInfo(short), old.read(name))
+        new.writestr(zipfile.ZipInfo("schema.json"), json.dumps(schema))
+    return buffer.getvalue()
 
 
 def _load_skops(data: bytes, trusted: Sequence[str]) -> Any:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
-from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._typing import AnyArray, FloatArray
 from credalset.exceptions import need
-from credalset.io.columns import Reading, as_texts, choose_columns, find_id, has_values, is_number, is_text, matrix
+from credalset.io.columns import Reading, as_texts, choose_columns, drop_missing, find_id, is_number, is_text, matrix
 from credalset.io.tables import read_table
 from credalset.votes.names import join_names
 
@@ -117,7 +117,7 @@ def read_items(
     kept: dict[str, list[Any]] = {role: [] for role in extra}
     n_rows = 0
     for batch in () if first is None else chain([first], batches):
-        whole, rows = _with_values(batch, needed, path, n_rows, strict)
+        whole, rows = drop_missing(batch, needed, path, first_row=n_rows, strict=strict)
         items += map(str, as_texts(_column(whole, id), f"{id!r} of {path}"))
         values = _column(whole, reading.columns[0]) if reading.texts else None
         blocks.append(
@@ -139,20 +139,6 @@ def read_items(
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     return batch.column(batch.schema.get_field_index(name))
-
-
-def _with_values(
-    batch: pa.RecordBatch, needed: Sequence[str], path: str, n_before: int, strict: bool
-) -> tuple[pa.RecordBatch, IntArray]:
-    """Return the rows in which nothing is missing, and their numbers in the table."""
-    rows, whole = n_before + np.arange(batch.num_rows), has_values(batch, needed)
-    if whole is None:
-        return batch, rows
-    if strict:
-        row = int(np.flatnonzero(~whole)[0])
-        empty = next(name for name in needed if _column(batch, name).is_null()[row].as_py())
-        raise ValueError(f"{path} has no value in the column {empty!r} in row {n_before + row + 1}. Fill or drop it.")
-    return batch.filter(whole), rows[whole]
 
 
 def _check_present(schema: pa.Schema, id: str, extra: Mapping[str, str], path: str) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from credalset._typing import AnyArray
-from credalset.io.store import require
+from credalset.io.folders import require
 
 
 def state_arrays(module: nn.Module) -> dict[str, AnyArray]:

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from credalset._validation import as_probability
 from credalset.exceptions import CredalSetWarning, need, warn
-from credalset.io.columns import Reading, as_texts, choose_columns, has_values, matrix
+from credalset.io.columns import Reading, as_texts, choose_columns, drop_missing, matrix
 from credalset.sets.columns import arrow_columns, check_questions, columns
 
 if TYPE_CHECKING:
@@ -75,6 +75,9 @@ class Scorer:
         Columns that hold each item's group and weight, if the calibration has them.
     keep : sequence of str
         Further columns to copy into the result: texts, sources, dates.
+    votes : str, optional
+        Column with the votes in hand of each item, for a calibration of these: a list of counts in the order of the
+        classes.
     strict : bool
         Refuse rows without a value that is needed. By default they are left out, with a warning that counts them.
     trusted : sequence of str
@@ -104,6 +107,7 @@ class Scorer:
     groups: str | None = None
     weights: str | None = None
     keep: Sequence[str] = ()
+    votes: str | None = None
     strict: bool = False
     trusted: Sequence[str] = ()
     carried: Any = field(default=None)
@@ -181,23 +185,22 @@ class Scorer:
     def score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Return the answers for a batch, and how many of its rows were left out as a value is missing."""
         reading = self._reading(batch.schema)
-        needed = [*reading.columns, *(name for name in (self.id, self.groups, self.weights) if name is not None)]
-        whole = has_values(batch, needed)
-        if whole is not None:
-            if self.strict:
-                row = int(np.flatnonzero(~whole)[0])
-                raise ValueError(f"a row has no value in one of {needed[:5]} (number {row + 1} of its batch). Fill it.")
-            batch = batch.filter(whole)
-        n_dropped = 0 if whole is None else int((~whole).sum())
+        roles = (self.id, self.groups, self.weights, self.votes)
+        needed = [*reading.columns, *(name for name in roles if name is not None)]
+        n_rows = batch.num_rows
+        batch, rows = drop_missing(batch, needed, "the batch", strict=self.strict)
         names = batch.schema.names
         options: dict[str, Any] = {}
         if self.groups is not None:
             options["groups"] = as_calibrated(as_texts(batch.column(names.index(self.groups))), self.calibration)
         if self.weights is not None:
             options["weights"] = matrix(batch, [self.weights])[:, 0]
+        if self.votes is not None:
+            options["votes"] = matrix(batch, [self.votes], "the votes in hand")
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
             sets = self._model.predict_set(self._input(batch, reading), alpha=self.alpha, **options)
-        return self._table([batch.column(names.index(name)) for name in self._names(batch.schema)], sets), n_dropped
+        carried = [batch.column(names.index(name)) for name in self._names(batch.schema)]
+        return self._table(carried, sets), n_rows - len(rows)
 
     def _names(self, schema: pa.Schema) -> list[str]:
         """Return the columns that are copied: the ids and those to keep."""
@@ -218,9 +221,9 @@ class Scorer:
             is_own = self.columns is None and not is_calibration(self._model)
             known = getattr(self._model, "feature_names_in_", None) if is_own else self.columns
             wanted = self.calibration.classes if is_calibration(self._model) else None
-            taken = (self.id, self.groups, self.weights, *self.keep)
+            taken = (self.id, self.groups, self.weights, self.votes, *self.keep)
             texts = reads_texts(self._model)
-            taken = taken[:3] if texts else taken  # texts that are kept may be those that are read
+            taken = taken[:4] if texts else taken  # texts that are kept may be those that are read
             cached[key] = choose_columns(schema, taken, None if known is None else list(known), wanted, texts)
         return cached[key]
 

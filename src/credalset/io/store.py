@@ -10,14 +10,10 @@ with annotated parameters instead. Estimators are in `credalset.io.estimators`.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import inspect
-import io
-import json
 import math
 import os
 import re
-import zipfile
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from importlib import import_module
@@ -27,16 +23,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from credalset._files import find_leftovers, write_folder
 from credalset._typing import AnyArray
-from credalset._version import __version__
 from credalset.exceptions import FileFormatError
-from credalset.io.versions import check_versions, installed_versions, read_versions
+from credalset.io.folders import NUMBERS, SAFE_NAME, read_object, refusing, require, write_object
 
-FORMAT, FORMAT_VERSION = "credalset", 2
-MANIFEST, ARRAYS = "manifest.json", "arrays.npz"
-MAX_MANIFEST = 1 << 26  # bytes
-MAX_FILE = 1 << 31  # bytes
 MAX_SIZE = 1_000_000  # classes or features that a file may claim without holding them
 MAX_DEPTH = 50  # of objects in objects
 
@@ -70,37 +60,13 @@ TYPES = {
     "IntervalNetwork": "credalset.predictors",
     "DirichletMixtureNetwork": "credalset.predictors",
 }
-_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
-_NUMBERS = "biuf"  # kinds of arrays
 
 
 def save(thing: Any, path: str | Path) -> None:
     """Write an object to a folder, replacing an object that was saved there before and nothing else."""
-    target = Path(os.path.abspath(path))
-    _refuse_foreign(target)
     writer = Writer()
     tree = writer.encode(thing)
-    files = dict(writer.files)
-    if writer.arrays:
-        buffer = io.BytesIO()
-        np.savez(buffer, **writer.arrays)  # type: ignore[arg-type]
-        files[ARRAYS] = buffer.getvalue()
-    for name, data in files.items():
-        if len(data) > MAX_FILE:
-            raise ValueError(f"{name} would have {len(data)} bytes, but at most {MAX_FILE} can be saved and loaded.")
-    manifest = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "credalset_version": __version__,
-        "versions": installed_versions(),
-        "object": tree,
-        "files": {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in sorted(files.items())},
-    }
-    manifest["sha256"] = manifest_digest(manifest)
-    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
-    if len(text) > MAX_MANIFEST:
-        raise ValueError(f"names and parameters take {len(text)} bytes, but at most {MAX_MANIFEST} can be saved.")
-    write_folder(target, {**files, MANIFEST: text})
+    write_object(Path(os.path.abspath(path)), tree, writer.arrays, writer.files)
 
 
 def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
@@ -136,26 +102,16 @@ def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
         raise TypeError(f"trusted must be a list of type names, but is the string {trusted!r}. Write [{trusted!r}].")
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be the folder that save() wrote, as a string or a Path, but is {path!r}.")
-    folder = Path(path)
-    _require_folder(folder)
-    manifest = read_manifest(folder)
-    remark = check_versions(read_versions(manifest.get("versions"), folder / MANIFEST), manifest["files"], folder)
+    remark = ""
     try:
-        files = {name: _read_checked(folder, name, entry) for name, entry in manifest["files"].items()}
-        arrays = _unpack_arrays(files.pop(ARRAYS)) if ARRAYS in files else {}
+        tree, arrays, files, remark = read_object(Path(path))
         reader = Reader(arrays, files, tuple(trusted))
-        loaded = reader.decode(manifest["object"])
+        loaded = reader.decode(tree)
         left = [*reader.arrays, *reader.files]
         require(not left, f"holds {left[:1]}, which does not belong to it.")
     except FileFormatError as error:
-        raise FileFormatError(f"{folder} {error}{remark}") from error.__cause__
+        raise FileFormatError(f"{path} {error}{remark}") from error.__cause__
     return loaded
-
-
-def require(condition: Any, sentence: str) -> None:
-    """Refuse a file in which something is not as `save` writes it; `load` puts the path in front of the sentence."""
-    if not condition:
-        raise FileFormatError(sentence)
 
 
 # --- objects as trees ---
@@ -191,10 +147,10 @@ class Writer:
     def _encode_array(self, array: AnyArray, where: str) -> Any:
         if array.dtype.kind in "UO" and array.ndim == 1:
             return {"names": self.encode(array.tolist(), where), "dtype": array.dtype.kind}
-        if array.dtype.kind not in _NUMBERS:
+        if array.dtype.kind not in NUMBERS:
             raise TypeError(f"{where or 'the array'} holds {array.dtype}, which cannot be saved: only numbers can.")
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", where.strip(".")) or "array"
-        name = name if _SAFE_NAME.fullmatch(name) and name not in self.arrays else f"array-{len(self.arrays)}"
+        name = name if SAFE_NAME.fullmatch(name) and name not in self.arrays else f"array-{len(self.arrays)}"
         self.arrays[name] = np.asarray(array, order="C")
         return {"array": name}
 
@@ -271,21 +227,6 @@ class Reader:
         from credalset.io.estimators import decode_estimator
 
         return decode_estimator(node, self)
-
-
-class refusing:  # used as a statement
-    """Blame the file for whatever its values make a constructor or a check complain about."""
-
-    def __init__(self, sentence: str) -> None:
-        self.sentence = sentence
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Turn an error into a refusal."""
-        if isinstance(error, Exception) and not isinstance(error, FileFormatError | ImportError):
-            raise FileFormatError(f"{self.sentence}: {error}") from error
 
 
 def check_field(field: str, value: Any, hint: Any, owner: str) -> None:
@@ -388,107 +329,3 @@ def _names(names: Any, dtype: Any) -> AnyArray:
     array = np.empty(len(names), dtype=object)
     array[:] = names
     return array.astype(str) if texts else array
-
-
-# --- folders ---
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a saved object, refusing what is damaged, foreign or newer."""
-    path = folder / MANIFEST
-    is_file = path.is_file() and not path.is_symlink()
-    require(is_file, f"{folder} was not written by credalset: it has no {MANIFEST}.")
-    require(path.stat().st_size <= MAX_MANIFEST, f"{path} is too large; it was not written by credalset.")
-    with refusing(f"{path} is damaged and cannot be read as JSON"):
-        manifest = json.loads(path.read_text(encoding="utf-8"), parse_float=_finite, parse_constant=_finite)
-        is_own = isinstance(manifest, dict) and manifest.get("format") == FORMAT
-        require(is_own, f"{path} was not written by credalset.")
-        version = manifest.get("format_version")
-        is_known = type(version) is int and 1 <= version <= FORMAT_VERSION
-        advice = "Upgrade credalset." if type(version) is int and version > FORMAT_VERSION else "Save it again."
-        require(is_known, f"{path} has format version {version!r}; credalset {__version__} reads others. {advice}")
-        is_whole = isinstance(manifest.get("files"), dict) and "object" in manifest
-        is_whole = is_whole and manifest.get("sha256") == manifest_digest(manifest)
-    require(is_whole, f"{path} is damaged: its contents differ from their checksum.")
-    found: dict[str, Any] = manifest
-    return found
-
-
-def manifest_digest(manifest: dict[str, Any]) -> str:
-    """Return the SHA-256 of a manifest's contents, whatever its line breaks and order, without its own entry."""
-    rest = {key: value for key, value in manifest.items() if key != "sha256"}
-    text = json.dumps(rest, sort_keys=True, allow_nan=False, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _require_folder(folder: Path) -> None:
-    if folder.exists():
-        return
-    whole = [str(copy) for copy in find_leftovers(folder) if (copy / MANIFEST).is_file()]
-    found = f" A save was cut off; a whole copy is {whole[0]}: rename it." if whole else ""
-    raise FileNotFoundError(f"there is nothing at {folder}. Give the folder that save() wrote.{found}")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
-    return number
-
-
-def _read_checked(folder: Path, name: str, entry: Any) -> bytes:
-    path = folder / name
-    is_beside = _SAFE_NAME.fullmatch(name) and path.is_file() and not path.is_symlink()
-    require(is_beside and isinstance(entry, dict), f"has no file {name!r}. Restore the whole folder, or save again.")
-    size = path.stat().st_size
-    require(size == entry.get("bytes"), f"has a damaged {name}: {size} bytes instead of {entry.get('bytes')}.")
-    require(size <= MAX_FILE, f"has a {name} of {size} bytes, but at most {MAX_FILE} are read.")
-    data = path.read_bytes()
-    is_same = hashlib.sha256(data).hexdigest() == entry.get("sha256")
-    require(is_same, f"has a damaged {name}: its checksum differs from the one in {MANIFEST}.")
-    return data
-
-
-def open_stored_zip(data: bytes) -> zipfile.ZipFile:
-    """Open a zip archive in memory, refusing one that could unpack to more than it is."""
-    archive = zipfile.ZipFile(io.BytesIO(data))
-    members = archive.infolist()
-    is_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-    fits_in = sum(member.file_size for member in members) <= len(data)
-    is_single = len({member.filename for member in members}) == len(members)
-    require(is_stored and fits_in and is_single, "has an archive that is compressed or inconsistent.")
-    return archive
-
-
-def _unpack_arrays(data: bytes) -> dict[str, AnyArray]:
-    with refusing(f"has a damaged {ARRAYS}"), open_stored_zip(data) as archive:
-        return {name.removesuffix(".npy"): _read_array(archive.read(name)) for name in archive.namelist()}
-
-
-def _read_array(data: bytes) -> AnyArray:
-    """Read an array of numbers; its size is checked before anything is allocated."""
-    stream = io.BytesIO(data)
-    require(np.lib.format.read_magic(stream) == (1, 0), "has an array of an unknown format.")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    is_plain = not dtype.hasobject and dtype.kind in _NUMBERS and dtype.names is None and dtype.shape == ()
-    require(is_plain, f"has an array of {dtype}; only numbers are read.")
-    size = math.prod(shape) * dtype.itemsize
-    require(min(shape, default=0) >= 0 and size == len(data) - stream.tell(), f"has an array of shape {shape} cut off.")
-    stream.seek(0)
-    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
-
-
-def _refuse_foreign(target: Path) -> None:
-    """Refuse to replace anything but an empty folder or a saved object with nothing else in it."""
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise FileExistsError(f"{target} exists and is not a folder. Choose another path.")
-    present = {entry.name for entry in target.iterdir()} if target.is_dir() else set()
-    if not present:
-        return
-    try:
-        own = {MANIFEST, *read_manifest(target)["files"]}
-    except FileFormatError as error:
-        raise FileExistsError(f"{target} does not hold a saved object: {error} Choose another folder.") from None
-    if present - own:
-        other = sorted(present - own)[0]
-        raise FileExistsError(f"{target} also holds {other!r}, which would be lost. Choose another folder.")

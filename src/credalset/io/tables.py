@@ -33,7 +33,7 @@ from credalset.io.files import (
     open_file,
     readable,
 )
-from credalset.votes.names import join_names
+from credalset.votes.names import SCALE, join_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,7 +113,8 @@ def read_records(
 ) -> tuple[list[tuple[File, list[dict[str, Any]]]], dict[str, Any]]:
     """Read the rows of tables, or the documents of JSON files, as dicts of texts, file by file.
 
-    Also return what the Hugging Face library noted about the columns of a Parquet or Arrow file.
+    Also return what the Hugging Face library noted about the columns of a Parquet or Arrow file, and the scale that
+    `credalset.io.votes.write_votes` noted.
     """
     found: list[tuple[File, list[dict[str, Any]]]] = []
     features: dict[str, Any] = {}
@@ -124,8 +125,9 @@ def read_records(
                 found.append((file, list(_documents(file, head, stream, encoding))))
                 continue
         table = _open_table(file, None, encoding, delimiter, BATCH_ROWS, flat=False)
-        noted = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-        features |= noted.get("info", {}).get("features", {})
+        metadata = table.schema.metadata or {}
+        features |= json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+        features |= {SCALE: json.loads(metadata[SCALE.encode()])} if SCALE.encode() in metadata else {}
         found.append((file, [row for batch in table.batches for row in batch.to_pylist()]))
     return found, features
 

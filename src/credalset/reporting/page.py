@@ -24,7 +24,7 @@ from credalset.evaluation.verdict import Verdict, percent
 from credalset.exceptions import need
 from credalset.reporting import figures
 from credalset.reporting.items import Items, shorten
-from credalset.sets import CredalSet, QueueRules
+from credalset.sets import QueueRules
 from credalset.sets.queue import ACTIONS
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -41,7 +41,12 @@ ADVICE = {
     "ambiguous": "Keep the disagreement as the label. More votes would only confirm it.",
     "settled": "Nothing to do: one label is the most probable one for every distribution in the set.",
 }
-COVERED = ("no", "yes", "no votes")
+COVERS = {
+    "recorded": "The label distribution of a new item as it would be recorded: the shares of the votes of as many "
+    "annotators as the calibration items had. Nothing is guaranteed about what very many votes would show.",
+    "true": "The true label distribution of a new item: the shares that very many votes would show.",
+}
+COVERED = ("no", "yes", "not known")
 
 
 def page_facts(
@@ -73,8 +78,8 @@ def page_facts(
         "verdict": verdict,
         "headline": verdict.headline if len(items) else "There are no items to report on",
         "tone": _tone(verdict) if len(items) else "untested",
-        "n_calibration": None if calibration is None else len(calibration),
-        "guarantee": None if calibration is None else calibration.guarantee,
+        "n_calibration": None if calibration is None else getattr(calibration, "n_items", None) or len(calibration),
+        "guarantee": None if calibration is None else _guarantee(calibration.guarantee),
         "gauge": figures.gauge(verdict) if verdict.observed.n else None,
         "curve": figures.curve(curve, alpha) if curve else None,
         "curve_rows": curve,
@@ -93,6 +98,20 @@ def page_facts(
         "remarks": _remarks(items),
         "made": made,
     }
+
+
+def _guarantee(known: Any) -> dict[str, Any]:
+    """Return what is covered and what is assumed for it, in sentences."""
+    if hasattr(known, "is_exact"):  # votes in hand
+        covers = f"{known.covers[:1].upper()}{known.covers[1:]}, for {known.items}."
+        missing = [] if known.is_exact else ["Coverage is approximate, not guaranteed: test the assumption (check)."]
+        return {"covers": covers, "assumptions": [f"{known.assumes[:1].upper()}{known.assumes[1:]}.", *missing]}
+    assumed = [f"New items and calibration items are {known.items}, and the model was trained on neither."]
+    assumed += [f"{known.votes[:1].upper()}{known.votes[1:]}."] if known.votes else []
+    assumed += [f"The guarantee holds within {known.within}."] if known.within else []
+    if known.delta is not None:
+        assumed.append(f"For all but a share {known.delta:g} of calibration sets it holds for the set at hand, too.")
+    return {"covers": COVERS["true" if known.covers == "true" else "recorded"], "assumptions": assumed}
 
 
 def _tone(verdict: Verdict) -> str:
@@ -333,7 +352,7 @@ def provenance(source: Any, items: Items, options: Mapping[str, Any], command: s
         "sha256 of the predictions": _checksum(items.sets.center),
         "sha256 of the votes": _checksum(votes),
     }
-    if not isinstance(source, CredalSet):
+    if hasattr(calibration, "scores"):
         found["sha256 of the calibration scores"] = _checksum(calibration.scores)
     return {name: shorten(value, 1000) for name, value in found.items()}
 

@@ -22,6 +22,8 @@ import numpy as np
 from credalset._predictions import PredictionBatch
 from credalset._typing import FloatArray
 
+ROW_TYPES = (np.ndarray, PredictionBatch)
+
 
 class Entropies(NamedTuple):
     """Smallest and largest entropy of each region in nats, (N,) each, with gaps.
@@ -132,10 +134,8 @@ class Geometry(ABC):
 
     def __getitem__(self, rows: Any) -> Self:
         """Select regions by a slice, an index array or a mask; the result is a batch again."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        per_item = {
-            name: value[rows] for name, value in values.items() if isinstance(value, np.ndarray | PredictionBatch)
-        }
+        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        per_item: dict[str, Any] = {name: value[rows] for name, value in values.items() if isinstance(value, ROW_TYPES)}
         return dataclasses.replace(self, **per_item)
 
 

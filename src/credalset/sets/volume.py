@@ -86,8 +86,8 @@ def ray_length(geometry: Geometry, directions: FloatArray) -> FloatArray:
 def estimate(geometry: Geometry, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
     """Return the logarithm of each region's share of the simplex, its standard error, and how it was found.
 
-    Two classes are exact. Weights that spread much have heavy tails, which the spread of a sample understates: the error
-    is raised by what was found missing on balls of known volume, and ``+inf`` where it is not known at all.
+    Two classes are exact. Weights that spread much have heavy tails, which the spread of a sample understates: the
+    error is raised by what was found missing on balls of known volume, and ``+inf`` where it is not known at all.
     """
     n, k = geometry.center.shape
     if k == 2:

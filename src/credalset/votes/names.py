@@ -18,6 +18,7 @@ from credalset._validation import as_counts, as_distributions, as_matrix
 from credalset.exceptions import warn
 
 Names = tuple[Any, ...]
+SCALE = "credalset.scale"  # metadata of a Parquet file of votes: labels in the order of their ordinal scale
 
 REMEDIES = {
     "items": "Select the items that both have (votes.align(frame.index), frame.loc[list(votes.items)])",

@@ -5,7 +5,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const count = data.name.length;
 const classes = data.classes;
 const titles = ["Re-annotate", "Escalate", "Ambiguous", "Settled"];
-const yes = ["no", "yes", "no votes"];
+const yes = ["no", "yes", "not known"];
 const byId = (id) => document.getElementById(id);
 
 function make(tag, attributes = {}, ...children) {

@@ -1,0 +1,22 @@
+"""The command line: parse, call the library, print."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+INTERRUPTED = 130
+
+
+def run() -> None:
+    """Run the ``credalset`` program and leave with its exit code."""
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # while modules are imported nothing is written
+    try:
+        from credalset.cli.app import main
+    except ModuleNotFoundError as error:
+        if error.name not in {"typer", "rich"}:
+            raise
+        sys.exit(f"The credalset command needs the package {error.name!r}: pip install 'credalset[cli]'")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""All commands, and what becomes of errors and warnings: one sentence on standard error and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from credalset._version import __version__
+from credalset.cli import INTERRUPTED
+from credalset.cli.agree import agree
+from credalset.cli.calibrate import calibrate
+from credalset.cli.check import check
+from credalset.cli.demo import demo
+from credalset.cli.fit import fit
+from credalset.cli.import_votes import import_votes
+from credalset.cli.plan import plan
+from credalset.cli.predict import predict
+from credalset.cli.report import report
+from credalset.cli.shared import note, say
+from credalset.exceptions import ClusterError, CredalSetWarning
+
+WRONG_USE, CLUSTER_FAILED = 2, 3
+# click, or the copy of it that newer releases of typer bring along
+ClickException: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
+
+app = typer.Typer(
+    name="credalset", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=True
+)
+app.command("import")(import_votes)
+for _command in (agree, fit, calibrate, predict, check, report, plan, demo):
+    app.command()(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"credalset {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Credal sets with a coverage guarantee, from annotations and predictions."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    0: done. 1: a check failed. 2: wrong use or bad input. 3: the cluster failed. 130: interrupted.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CredalSetWarning)
+        warnings.showwarning = _show_warning
+        try:
+            return int(app(arguments, standalone_mode=False) or 0)
+        except ClickException as error:
+            error.show()
+            return WRONG_USE
+        except (KeyboardInterrupt, typer.Abort):
+            return _fail("interrupted; no file was left half-written.", INTERRUPTED)
+        except BrokenPipeError:  # whoever read our output has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except ClusterError as error:
+            return _fail(str(error), CLUSTER_FAILED)
+        except OSError as error:
+            return _fail(_about_file(error), WRONG_USE)
+        except (ValueError, TypeError, ImportError) as error:
+            return _fail(str(error), WRONG_USE)
+
+
+def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
+    note(str(message))
+
+
+def _fail(sentence: str, code: int) -> int:
+    say(f"error: {sentence}")
+    return code
+
+
+def _about_file(error: OSError) -> str:
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    if error.errno == errno.ENOSPC:
+        return f"{error.filename}: the disk is full. Nothing was left under that name."
+    return f"{error.filename}: {error.strerror}."

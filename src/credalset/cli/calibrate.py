@@ -1,0 +1,97 @@
+"""``credalset calibrate``: predictions and votes to a calibration folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from credalset.calibration import AnnotatorSampling, FewVotes, UnbiasedVotes, conformalize
+from credalset.cli.shared import (
+    Columns,
+    Groups,
+    Id,
+    Logits,
+    Overwrite,
+    Pair,
+    Reading,
+    Seed,
+    Strict,
+    VotesFile,
+    Weights,
+    check_output,
+    read_pair,
+    say,
+    split_numbers,
+)
+
+if TYPE_CHECKING:
+    from credalset.crowd import CrowdCalibration
+
+NOISES = {"unbiased-votes": UnbiasedVotes, "annotator-sampling": AnnotatorSampling, "few-votes": FewVotes}
+FIT_SIZE = 0.3  # share of the items that the crowd is fitted to, and that calibrate nothing
+
+
+def calibrate(
+    predictions: Annotated[str, typer.Argument(help="Predictions: an id and one column per class.")],
+    votes: VotesFile,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder for the calibration.")],
+    score: Annotated[str, typer.Option(help="Nonconformity score.")] = "kl",
+    noise: Annotated[str | None, typer.Option(help=f"Cover the truth: {', '.join(NOISES)}.")] = None,
+    in_hand: Annotated[str | None, typer.Option(help="Sets for items with votes: 0,1,2,3,5 of them.")] = None,
+    method: Annotated[str | None, typer.Option(help="For --in-hand: panel or imputed.")] = None,
+    lead: Annotated[float | None, typer.Option(help="Calibrate a policy: ask until this lead (see plan).")] = None,
+    max_votes: Annotated[int, typer.Option(help="For --lead: most votes per item.")] = 20,
+    groups: Groups = None,
+    weights: Weights = None,
+    id: Id = None,
+    columns: Columns = None,
+    logits: Logits = False,
+    random_state: Seed = 0,
+    strict: Strict = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Calibrate predictions of a model on votes it has not seen."""
+    check_output(out, overwrite, folder=True)
+    if noise is not None and noise not in NOISES:
+        raise ValueError(f"--noise must be one of {', '.join(NOISES)}, but is {noise!r}.")
+    pair = read_pair(Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict), votes)
+    calibration: Any
+    if in_hand is None and lead is None:
+        model = None if noise is None else NOISES[noise]()
+        calibration = conformalize(pair.inputs, pair.votes, score, noise=model, **pair.extra)
+    elif noise is not None or weights is not None:
+        raise ValueError("--in-hand and --lead take neither --noise nor --weights.")
+    else:
+        numbers = None if in_hand is None else split_numbers(in_hand, "in-hand", int)
+        calibration = calibrate_in_hand(pair, score, numbers, method, lead, max_votes, random_state)
+    calibration.save(out)
+    say(f"{calibration!r}\n{calibration.guarantee}\nWrote {out}")
+
+
+def calibrate_in_hand(
+    pair: Pair,
+    score: str,
+    in_hand: list[int] | None,
+    method: str | None,
+    lead: float | None,
+    max_votes: int,
+    random_state: int,
+) -> CrowdCalibration:
+    """Fit a crowd to some of the items and calibrate votes in hand, or a policy, on the others."""
+    from credalset.crowd import DirichletCrowd, VotingPolicy  # imports scikit-learn, which other commands do without
+
+    order = np.random.default_rng(random_state).permutation(len(pair.items))
+    some, others = np.split(order, [int(FIT_SIZE * len(order))])
+    if method == "imputed":  # has no proof that would need other items
+        some = others = np.arange(len(order))
+    crowd = DirichletCrowd(random_state=random_state).fit(pair.inputs.iloc[some], pair.votes[some])
+    groups = pair.extra.get("groups")
+    items = (pair.inputs.iloc[others], pair.votes[others], score)
+    options = {"groups": None if groups is None else groups[others], "random_state": random_state}
+    if lead is not None:
+        if in_hand is not None:
+            raise ValueError("--lead calibrates a policy as a whole: leave out --in-hand.")
+        return VotingPolicy(crowd, lead=lead, max_votes=max_votes).conformalize(*items, **options)
+    return crowd.conformalize(*items, in_hand=in_hand, method=method, **options)

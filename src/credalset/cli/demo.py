@@ -1,0 +1,212 @@
+"""``credalset demo``: the main job on built-in data, with the commands themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from credalset._text import table_text
+from credalset.cli.shared import Seed
+from credalset.datasets import Messages, make_messages
+from credalset.io.tables import table_writer
+
+PARTS = ("train", "panel", "new")
+FEW, MANY = 5, 30  # votes per message for training, and on the panel
+IN_HAND = (0, 1, 2, 3, 5, 10)
+ENDS = (0.08, 0.5, 1.0)  # shares of the messages at which the parts end
+MARK = ".credalset-demo"  # a folder with this file in it may be written again
+OWN_FILES = """\
+credalset import export.json -o votes.parquet              # any annotation tool
+credalset agree votes.parquet                              # do annotators agree?
+credalset calibrate predictions.csv votes.parquet -o calibration --in-hand 0,1,2,3
+credalset predict calibration new.csv --votes so-far.csv -o sets.parquet
+credalset plan calibration new.csv --votes so-far.csv -o tasks.csv
+credalset check calibration held-out.csv votes.parquet     # is coverage as guaranteed?
+credalset report calibration held-out.csv votes.parquet -o report.html"""
+
+
+def demo(
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for everything.")] = Path("demo-output"),
+    n_items: Annotated[int, typer.Option(min=300, help="Number of messages.")] = 2100,
+    random_state: Seed = 0,
+) -> None:
+    """Go the whole way on invented messages, from votes to a report."""
+    _clear(out)
+    data = make_messages(n_items, n_votes=MANY, random_state=random_state)
+    say = Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
+    with contextlib.chdir(out):
+        _write_files(data)
+        example = (
+            f"{data.texts[3]}\n  ({', '.join(f'{n} {c}' for n, c in zip(data.counts[3], data.classes, strict=True))})"
+        )
+        say.print(f"{n_items} invented messages to a shop, and what annotators call them:\n\n  {example}\n")
+        say.print(f"A few train a model ({FEW} votes each), some are a panel ({MANY} votes each), half are new.")
+        say.print(f"$ cd {shlex.quote(str(out))}", style="cyan")
+        _go(say)
+        _show_item(say, data)
+        _compare(say, data)
+        say.print(f"\nOpen the report in a browser: {Path('report.html').resolve().as_uri()}\n", style="bold")
+    say.print("The same with your own files:\n", style="bold")
+    say.print("".join(f"  {line}\n" for line in OWN_FILES.splitlines()), end="")
+
+
+def _go(say: Console) -> None:
+    """Run one command after the other on the files in the current folder."""
+    _heading(say, "1. Fit", "a model that predicts what annotators say. Skip this if you have one.")
+    _run(say, "fit", "train.csv", "train-votes.csv", "-o", "model")
+    _run(say, "predict", "model", "panel.csv", "-o", "panel-predicted.csv", "--ask", "prediction")
+    keep = ("--ask", "prediction", "--keep", "text,channel")
+    _run(say, "predict", "model", "new.csv", "-o", "new-predicted.csv", *keep)
+
+    _heading(say, "2. Calibrate", "on the panel, for messages that have 0 to 10 votes already.")
+    numbers = ",".join(map(str, IN_HAND))
+    _run(say, "calibrate", "panel-predicted.csv", "panel-votes.csv", "-o", "calibration", "--in-hand", numbers)
+
+    _heading(say, "3. Predict", "a credal set for each new message: without votes, and with three votes each.")
+    _run(say, "predict", "calibration", "new-predicted.csv", "-o", "sets.parquet")
+    given = ("new-predicted.csv", "--votes", "so-far.csv")
+    _run(say, "predict", "calibration", *given, "-o", "sets-with-votes.parquet")
+
+    _heading(say, "4. Plan", "whom to ask next, and how many votes that will take.")
+    _run(say, "plan", "calibration", *given, "-o", "tasks.csv", "--texts", "text")
+
+    _heading(say, "5. Check and report", "on the other votes of the new messages.")
+    held = ("new-predicted.csv", "later-votes.csv", "--in-hand", "so-far.csv")
+    say.print(_run(say, "check", "calibration", *held, "--alpha", "0.05,0.1,0.2"))
+    words = ("--texts", "text", "--groups", "channel", "--title", "Praise, question or complaint?")
+    _run(say, "report", "calibration", *held, "-o", "report.html", *words)
+
+
+def _heading(say: Console, step: str, sentence: str) -> None:
+    say.print(f"\n{step}", style="bold", end=" ")
+    say.print(sentence)
+
+
+def _run(say: Console, *words: str) -> str:
+    """Run a command in this process, show what it says but for notes and file names, and return what it prints."""
+    from credalset.cli.app import main
+
+    say.print(f"$ credalset {shlex.join(words)}", style="cyan")
+    said, printed, own = io.StringIO(), io.StringIO(), sys.argv
+    sys.argv = ["credalset", *words]  # the report tells which command made it
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
+            code = main(words)
+    finally:
+        sys.argv = own
+    if code not in (0, 1):
+        raise RuntimeError(said.getvalue())
+    lines = [line for line in said.getvalue().splitlines() if not line.startswith(("note:", "Wrote"))]
+    say.print("".join(f"  {line}\n" for line in lines), end="")
+    return printed.getvalue()
+
+
+def _show_item(say: Console, data: Messages) -> None:
+    """Show how three votes change the set of one message."""
+    import pyarrow.parquet as pq
+
+    none, three = (pq.read_table(name).to_pydict() for name in ("sets.parquet", "sets-with-votes.parquet"))
+    widths = [np.array(sets["width"]) if "width" in sets else _widths(sets, data.classes) for sets in (none, three)]
+    row = int(np.argmax(widths[0] - widths[1]))
+    item = data.items.index(none["task"][row])
+    say.print(f"\nThree votes change what can be said of a message:\n\n  {data.texts[item]}\n", style="bold")
+    lines = []
+    for name in data.classes:
+        ends = [(sets[f"lower_{name}"][row], sets[f"upper_{name}"][row]) for sets in (none, three)]
+        lines.append(
+            [
+                name,
+                *(f"{low:.2f} - {high:.2f}" for low, high in ends),
+                f"{data.distributions[item][data.classes.index(name)]:.2f}",
+            ]
+        )
+    say.print(table_text(["share of", "no votes", "three votes", "whole crowd"], lines, left=1))
+
+
+def _widths(sets: dict[str, Any], classes: tuple[str, ...]) -> Any:
+    return sum(np.array(sets[f"upper_{c}"]) - np.array(sets[f"lower_{c}"]) for c in classes) / 2
+
+
+def _compare(say: Console, data: Messages) -> None:
+    """Show how many votes a policy saves against asking every item equally often."""
+    import pandas as pd
+
+    import credalset as cs
+
+    loaded: Any = cs.load("calibration")
+    classes = list(loaded.classes)
+    panel, predictions = (
+        pd.read_csv(name, index_col="task")[[f"prediction_{c}" for c in classes]].set_axis(classes, axis=1)
+        for name in ("panel-predicted.csv", "new-predicted.csv")
+    )
+    counts = pd.DataFrame(data.counts, index=data.items, columns=list(data.classes))[classes]
+    fitted = set(loaded.crowd.items_ or ())
+    rest = [item for item in panel.index if item not in fitted]
+    policy = cs.VotingPolicy(loaded.crowd, lead=2.0, max_votes=15)
+    calibration = policy.conformalize(panel.loc[rest], counts.loc[rest])
+    used = policy.replay(predictions, counts.loc[predictions.index], random_state=1)
+    asked = pd.DataFrame(used.votes.astype(int), index=predictions.index[used.rows], columns=predictions.columns)
+    sets = {"policy": calibration.predict_set(predictions.loc[asked.index], asked)}
+    lines = [["ask until clear", f"{used.n_votes.mean():.1f}", *_sizes(sets["policy"])]]
+    for number in IN_HAND:
+        drawn = _draw(data, predictions.index, number)
+        lines.append([f"{number} each", f"{number}", *_sizes(loaded.predict_set(predictions, drawn))])
+    say.print("\nAsking until the majority is clear, against asking every message equally often:\n", style="bold")
+    say.print(table_text(["policy", "votes per message", "width", "one label left"], lines, left=1))
+
+
+def _sizes(sets: Any) -> tuple[str, str]:
+    import credalset as cs
+
+    return f"{float(cs.metrics.mean_width(sets)):.2f}", f"{float(cs.metrics.decided(sets)):.0%}"
+
+
+def _draw(data: Messages, items: Any, number: int) -> Any:
+    """Return the first votes on each item."""
+    import pandas as pd
+
+    rows = [data.items.index(item) for item in items]
+    labels = data.labels[rows][:, :number]
+    return pd.DataFrame({name: (labels == name).sum(axis=1) for name in data.classes}, index=items)
+
+
+def _clear(out: Path) -> None:
+    """Make the folder; remove what an earlier demo left, and refuse a folder that holds anything else."""
+    out.mkdir(parents=True, exist_ok=True)
+    if any(out.iterdir()) and not (out / MARK).exists():
+        raise ValueError(f"{out} holds other files. Name an empty or a new folder: --out")
+    for path in out.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    (out / MARK).touch()
+
+
+def _write_files(data: Messages) -> None:
+    """Write messages and votes of the three parts into the current folder."""
+    ends = [0, *(round(share * len(data)) for share in ENDS)]
+    for part, start, stop in zip(PARTS, ends, ends[1:], strict=False):
+        rows = slice(start, stop)
+        columns = {"task": data.items[rows], "text": data.texts[rows]}
+        _write(f"{part}.csv", columns if part == "train" else {**columns, "channel": data.channels[rows].tolist()})
+        names = {"train": {"train-votes.csv": (0, FEW)}, "panel": {"panel-votes.csv": (0, MANY)}}
+        votes = names.get(part, {"so-far.csv": (0, 3), "later-votes.csv": (3, MANY)})
+        for name, (first, last) in votes.items():
+            labels, workers = data.labels[rows, first:last], data.workers[rows, first:last]
+            tasks = np.repeat(np.array(data.items[rows]), last - first)
+            _write(name, {"task": tasks.tolist(), "worker": workers.ravel().tolist(), "label": labels.ravel().tolist()})
+
+
+def _write(path: str, columns: dict[str, Any]) -> None:
+    import pyarrow as pa
+
+    batch = pa.RecordBatch.from_pydict({name: list(column) for name, column in columns.items()})
+    with table_writer(path, batch.schema) as write:
+        write(batch)

@@ -1,0 +1,92 @@
+"""``credalset fit``: features or texts and votes to a calibrated model folder."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from credalset._progress import progress
+from credalset.cli.shared import (
+    Columns,
+    Groups,
+    Id,
+    Overwrite,
+    Reading,
+    Seed,
+    Strict,
+    VotesFile,
+    check_output,
+    note,
+    read_pair,
+    say,
+)
+
+#: networks by the names they have here, with the score that suits them
+NETWORKS = {"paper": ("FirstOrderNetwork", "kl"), "intervals": ("IntervalNetwork", "intervals")}
+
+
+def fit(
+    features: Annotated[str, typer.Argument(help="An id, and columns of numbers or one column of texts.")],
+    votes: VotesFile,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder for the model.")],
+    learner: Annotated[
+        str, typer.Option(help=f"logistic, {', '.join(NETWORKS)}, or a scikit-learn classifier by name.")
+    ] = "logistic",
+    score: Annotated[str | None, typer.Option(help="Nonconformity score; by default one that suits.")] = None,
+    calibration_size: Annotated[float, typer.Option(help="Share of the items kept for calibration.")] = 0.25,
+    groups: Groups = None,
+    id: Id = None,
+    columns: Columns = None,
+    random_state: Seed = 0,
+    strict: Strict = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Train a model on votes, and calibrate it on items kept aside."""
+    from credalset.classifier import ConformalCredalClassifier  # imports scikit-learn, which other commands do without
+
+    check_output(out, overwrite, folder=True)
+    estimator, suited = make_learner(learner, random_state)
+    pair = read_pair(Reading(features, id, columns, {"groups": groups}, strict=strict), votes, features=True)
+    if pair.inputs.ndim == 1:
+        note(f"{pair.inputs.name!r} holds texts: the learner gets their TF-IDF weights.")
+        estimator = for_texts(estimator)
+    clf = ConformalCredalClassifier(estimator, score or suited)
+    order = np.random.default_rng(random_state).permutation(len(pair.items))
+    aside, train = np.split(order, [round(calibration_size * len(order))])
+    options = {role: column[aside] for role, column in pair.extra.items()}
+    with progress(f"Training {learner} on {len(train)} items", None):
+        clf.fit(pair.inputs.iloc[train], pair.votes[train])
+    clf.conformalize(pair.inputs.iloc[aside], pair.votes[aside], **options)
+    clf.save(out)
+    say(f"{clf.calibration_!r}\nWrote {out}")
+
+
+def make_learner(name: str, random_state: int) -> tuple[Any, str]:
+    """Return a learner by its name, and the score that suits it."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.utils import all_estimators
+
+    from credalset import predictors
+
+    if name in NETWORKS:
+        network, score = NETWORKS[name]
+        return make_pipeline(StandardScaler(), getattr(predictors, network)(random_state=random_state)), score
+    known: dict[str, Any] = {"logistic": LogisticRegression}
+    if name not in known:
+        known = dict(all_estimators(type_filter="classifier"))  # takes seconds
+    if name not in known:
+        raise ValueError(f"--learner must be logistic, {', '.join(NETWORKS)} or a scikit-learn classifier, not {name}.")
+    options = {"random_state": random_state} if "random_state" in known[name]().get_params() else {}
+    return make_pipeline(StandardScaler(), predictors.SoftLabelClassifier(known[name](**options))), "kl"
+
+
+def for_texts(estimator: Any) -> Any:
+    """Let a learner of `make_learner` read texts: TF-IDF weights of their words in place of scaled numbers."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(TfidfVectorizer(), *(step for _, step in estimator.steps[1:]))

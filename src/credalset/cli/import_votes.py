@@ -1,0 +1,62 @@
+"""``credalset import``: the export of an annotation tool to one long table of votes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from credalset.cli.shared import Overwrite, check_output, options_given, say, split
+from credalset.io.votes import write_votes
+from credalset.votes import Annotations
+from credalset.votes.exports import KINDS
+
+
+def import_votes(
+    export: Annotated[str, typer.Argument(help="Export or table of votes: file, folder, pattern, archive.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Table to write: .parquet, .csv, .tsv or .jsonl.")],
+    kind: Annotated[str | None, typer.Option(help=f"If it is not recognised: {', '.join(KINDS)}.")] = None,
+    task: Annotated[str | None, typer.Option(help="Column or field that names the items.")] = None,
+    worker: Annotated[str | None, typer.Option(help="Column of the annotators; all of a wide table: a,b,c.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column with the labels, or question of the export.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column with times: a worker's later vote counts.")] = None,
+    dayfirst: Annotated[bool | None, typer.Option(help="How to read dates such as 02.01.2025.")] = None,
+    scale: Annotated[str | None, typer.Option(help="Labels in their order, if they are levels: low,high.")] = None,
+    classes: Annotated[str | None, typer.Option(help="Labels to expect, separated by commas.")] = None,
+    unknown: Annotated[str, typer.Option(help="Votes for other labels: error, or drop.")] = "error",
+    rename: Annotated[list[str] | None, typer.Option(help="Rename or merge labels: old=new; repeat it.")] = None,
+    tidy: Annotated[bool, typer.Option("--tidy", help="Lower case, single spaces: 'Yes ' is 'yes'.")] = False,
+    empty: Annotated[str | None, typer.Option(help="Further marks of a missing label: 'n/a,?'.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Encoding of text files, such as cp1252.")] = None,
+    delimiter: Annotated[str | None, typer.Option(help="What separates the columns of a CSV file.")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Turn an annotation export into one long table of votes.
+
+    Everything that is dropped, merged or overruled is counted. The other commands take the table that this one writes.
+    """
+    check_output(out, overwrite)
+    workers = split(worker) if kind == "wide" else worker
+    votes = Annotations.read(
+        export,
+        kind,
+        tidy=tidy,
+        unknown=unknown,
+        empty=tuple(split(empty) or ()),
+        rename=read_pairs(rename),
+        **options_given(task=task, worker=workers, label=label, time=time, encoding=encoding, delimiter=delimiter),
+        **options_given(dayfirst=dayfirst, scale=split(scale), classes=split(classes)),
+    )
+    write_votes(votes, out)
+    say(f"{votes.origin}\n{votes!r}\nWrote {int(votes.n_votes.sum())} votes to {out}")
+
+
+def read_pairs(pairs: list[str] | None) -> dict[str, str] | None:
+    """Read new names by old ones, old=new."""
+    found = {}
+    for pair in pairs or ():
+        old, equals, new = pair.rpartition("=")
+        if not (old and equals and new):
+            raise ValueError(f"--rename must be old=new, but is {pair!r}.")
+        found[old] = new
+    return found or None

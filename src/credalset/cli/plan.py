@@ -1,0 +1,91 @@
+"""``credalset plan``: which items to ask for another vote, and how many votes that will take."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from credalset.cli.shared import (
+    Columns,
+    Id,
+    Json,
+    Logits,
+    Model,
+    Overwrite,
+    Reading,
+    Seed,
+    Strict,
+    check_output,
+    load_model,
+    note,
+    print_json,
+    say,
+)
+from credalset.io.match import match
+from credalset.io.tables import table_writer
+from credalset.votes import Annotations
+
+
+def plan(
+    calibration: Model,
+    predictions: Annotated[str, typer.Argument(help="Predictions: an id and one column per class.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Task list to write: the items to ask.")],
+    votes: Annotated[str | None, typer.Option(help="Votes so far: a long table.")] = None,
+    lead: Annotated[float, typer.Option(help="Ask until the first label leads by so many deviations.")] = 2.0,
+    max_votes: Annotated[int, typer.Option(help="Most votes per item.")] = 20,
+    cost: Annotated[float, typer.Option(help="Cost of a vote.")] = 1.0,
+    texts: Annotated[str | None, typer.Option(help="Column with the text of each item, for the list.")] = None,
+    id: Id = None,
+    columns: Columns = None,
+    logits: Logits = False,
+    random_state: Seed = 0,
+    strict: Strict = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """List the items to ask for another vote, and forecast how many votes that will take.
+
+    Needs a calibration with --in-hand or --lead. Ask each item on the list once, add the votes, and plan again; items
+    that are not on the list are settled.
+    """
+    from credalset.crowd import CrowdCalibration, VotingPolicy
+
+    check_output(out, overwrite)
+    loaded = load_model(calibration)
+    if not isinstance(loaded, CrowdCalibration):
+        raise ValueError(f"{calibration} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
+    policy = loaded.policy or VotingPolicy(loaded.crowd, lead=lead, max_votes=max_votes)
+    table = Reading(predictions, id, columns, {"texts": texts}, logits, strict).items(loaded)
+    found = Annotations.from_counts(
+        np.zeros((len(table), len(table.names or ()))), classes=table.names, items=table.items
+    )
+    if votes is not None:
+        matched = match(table, Annotations.read(votes), keep_unvoted=True)
+        table, found = matched.table, matched.votes
+        for sentence in matched.notes:
+            note(sentence)
+    forecast = policy.forecast(table.features(), found, cost=cost, random_state=random_state)
+    asked = np.flatnonzero(~forecast.is_settled)
+    asked = asked[np.argsort(-forecast.votes[asked], kind="stable")]
+    _write_tasks(out, table, found, forecast, asked)
+    if as_json:
+        interval = dict(zip(("low", "high"), forecast.total_interval, strict=True))
+        print_json("plan", n_items=len(table), n_to_ask=len(asked), votes={"mean": forecast.total, **interval})
+    else:
+        say(f"{forecast!r}\nWrote {len(asked)} items to {out}")
+
+
+def _write_tasks(out: str, table: Any, votes: Annotations, forecast: Any, rows: Any) -> None:
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {"task": [table.items[row] for row in rows]}
+    if "texts" in table.extra:
+        columns["text"] = table.extra["texts"][rows].tolist()
+    columns["votes"] = votes.n_votes[rows]
+    columns["further_votes"] = forecast.votes[rows].round(2)
+    columns |= {"further_votes_low": forecast.lower[rows], "further_votes_high": forecast.upper[rows]}
+    batch = pa.RecordBatch.from_pydict(columns)
+    with table_writer(out, batch.schema) as write:
+        write(batch)

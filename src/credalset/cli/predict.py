@@ -1,0 +1,111 @@
+"""``credalset predict``: credal sets for a table of predictions, of any length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from credalset._progress import progress
+from credalset.cli.shared import (
+    Alpha,
+    Columns,
+    Groups,
+    Id,
+    Logits,
+    Model,
+    Overwrite,
+    Strict,
+    Trusted,
+    Weights,
+    check_output,
+    load_model,
+    say,
+    split,
+)
+from credalset.io.columns import find_id
+from credalset.io.dask import connect, local_cluster, score_parquet
+from credalset.io.scorer import DEFAULT_ASK, Scorer
+from credalset.io.tables import read_table, table_writer
+from credalset.io.votes import with_votes
+from credalset.sets.columns import QUESTIONS
+from credalset.votes import Annotations
+
+VOTES = "votes"  # column of counts that votes in a file become
+
+
+def predict(
+    calibration: Model,
+    new: Annotated[str, typer.Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Table to write; folder/ for parts of Parquet; or -.")],
+    alpha: Alpha = 0.1,
+    votes: Annotated[str | None, typer.Option(help="Votes in hand: a long table.")] = None,
+    ask: Annotated[str, typer.Option(help=f"{', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
+    keep: Annotated[str | None, typer.Option(help="Columns to copy, separated by commas.")] = None,
+    groups: Groups = None,
+    weights: Weights = None,
+    id: Id = None,
+    columns: Columns = None,
+    logits: Logits = False,
+    trusted: Trusted = None,
+    strict: Strict = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes, for a folder.")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, for a folder.")] = None,
+    tls: Annotated[str | None, typer.Option(help="TLS files of the scheduler: ca,cert,key.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted job, for a folder.")] = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Predict one credal set per row and write what is asked of it."""
+    model = load_model(calibration, trusted)
+    is_folder = out != "-" and (out.endswith("/") or Path(out).is_dir())
+    schema = None if new == "-" else read_table(new).schema
+    id = id if id is not None else "task" if schema is None else find_id(schema.names)
+    options: dict[str, Any] = {"alpha": alpha, "ask": split(ask) or (), "id": id, "columns": split(columns)}
+    options |= {"groups": groups, "weights": weights, "keep": split(keep) or (), "trusted": split(trusted) or ()}
+    options |= {"votes": None if votes is None else VOTES, "logits": logits, "strict": strict}
+    scorer = Scorer(calibration if is_folder else model, **options)
+    if not is_folder:
+        if workers or scheduler or resume:
+            raise ValueError("--workers, --scheduler and --resume write a folder of Parquet: -o sets/")
+        check_output(out, overwrite)
+        n_rows = _score_file(scorer, new, out, None if votes is None else Annotations.read(votes))
+        say(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
+        return
+    if votes is not None:
+        raise ValueError(
+            "--votes writes one table: name a file, or put the counts into a list column of the predictions."
+        )
+    with _client(workers, scheduler, split(tls) or []) as client:
+        summary = score_parquet(new, out, scorer, client=client, resume=resume, report=_report)
+    say(f"Wrote {summary} to {out}")
+
+
+def _score_file(scorer: Scorer, new: str, out: str, votes: Annotations | None) -> int:
+    """Score a table batch by batch and return the number of rows written."""
+    table = read_table(new)
+    if votes is not None:
+        table = with_votes(table, votes, scorer.id or "task", scorer.calibration.classes, VOTES)
+    scorer, n_rows = scorer.for_input(table.schema), 0
+    with table_writer(out, scorer.schema) as write:
+        for batch in _report(scorer.map_batches(table.batches), None):
+            write(batch)
+            n_rows += batch.num_rows
+    return n_rows
+
+
+def _report(things: Iterable[Any], total: int | None) -> Iterator[Any]:
+    with progress("Scoring", total) as advance:
+        for thing in things:
+            yield thing
+            advance(1, "")
+
+
+def _client(workers: int | None, scheduler: str | None, tls: list[str]) -> AbstractContextManager[Any]:
+    if scheduler is not None:
+        if len(tls) not in (0, 3):
+            raise ValueError("--tls must name three files: ca,cert,key.")
+        return connect(scheduler, **dict(zip(("ca", "cert", "key"), tls, strict=False)))
+    return nullcontext() if workers is None else local_cluster(workers)

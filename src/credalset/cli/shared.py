@@ -1,0 +1,180 @@
+"""What the commands share: options, how tables are read and matched, notes on standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from credalset.io.match import ItemTable, match, read_items
+from credalset.io.scorer import as_calibrated, calibration_of, is_calibration, reads_texts
+from credalset.io.store import load
+from credalset.votes import Annotations
+
+SCHEMA_VERSION = 2
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+VotesFile = Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label), as import writes it.")]
+Model = Annotated[str, typer.Argument(metavar="CALIBRATION", help="Folder that calibrate or fit wrote.")]
+HeldOut = Annotated[str, typer.Argument(help="Predictions on other items (features or texts, for a model of fit).")]
+Id = Annotated[str | None, typer.Option(help="Column that names the items, if not task, item, id or the like.")]
+Columns = Annotated[str | None, typer.Option(help="Columns to read, separated by commas.")]
+Groups = Annotated[str | None, typer.Option(help="Column with the group of each item.")]
+Weights = Annotated[str | None, typer.Option(help="Column with the weight of each item.")]
+Logits = Annotated[bool, typer.Option("--logits", help="Predictions are logits: apply a softmax.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse rows with empty cells instead of dropping them.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there already.")]
+Trusted = Annotated[str | None, typer.Option(help="Types that loading a model may build, by full name.")]
+InHand = Annotated[str | None, typer.Option(help="Votes in hand, which VOTES must not hold: a long table.")]
+Alpha = Annotated[float, typer.Option(help="Miscoverage rate: 0.1 asks for 90 % coverage.")]
+Alphas = Annotated[str, typer.Option("--alpha", help="Miscoverage rates, separated by commas.")]
+Seed = Annotated[int, typer.Option("--random-state", min=0, help="Seed.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def say(text: str) -> None:
+    """Print words to standard error, so that data can be piped; control characters of names are shown, not sent."""
+    shown = CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(shown)
+
+
+def note(sentence: str) -> None:
+    """Say something that is good to know."""
+    say(f"note: {sentence}")
+
+
+def print_json(kind: str, **values: Any) -> None:
+    """Print a JSON object that says what it is and which version of its schema it follows."""
+    typer.echo(
+        json.dumps({"schema_version": SCHEMA_VERSION, "kind": kind, **_plain(values)}, indent=2, allow_nan=False)
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return plain Python values; JSON has no NaN and no infinity, null stands for them."""
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def split(names: str | None) -> list[str] | None:
+    """Read names separated by commas."""
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+
+
+def split_numbers(text: str, name: str, kind: type = float) -> list[Any]:
+    """Read numbers separated by commas."""
+    try:
+        return [kind(number) for number in split(text) or ()]
+    except ValueError:
+        raise ValueError(f"--{name} must be numbers separated by commas, but is {text!r}.") from None
+
+
+def check_output(path: str, overwrite: bool, *, folder: bool = False) -> None:
+    """See that a result can be written, before anything is computed."""
+    target = Path(path)
+    if path == "-" and not folder:
+        return
+    if not target.absolute().parent.is_dir():
+        raise ValueError(f"{path} cannot be written: there is no folder {target.parent}. Create it first.")
+    if target.exists() and target.is_dir() != folder:
+        raise ValueError(f"{path} is a {'folder' if target.is_dir() else 'file'}. Choose another name.")
+    if target.exists() and not overwrite:
+        raise ValueError(f"{path} exists already. Choose another name, or replace it with --overwrite.")
+
+
+def load_model(path: str, trusted: str | None = None) -> Any:
+    """Load a calibration or a model."""
+    if not Path(path).is_dir():
+        raise ValueError(f"{path} is not a folder. Give the folder that calibrate or fit wrote.")
+    return load(path, trusted=tuple(split(trusted) or ()))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table of predictions or features is read.
+
+    Attributes
+    ----------
+    path : str
+        The table.
+    id, columns : str or None
+        Columns that name the items, and that are read.
+    extra : mapping
+        Further columns by what they are used for: groups, weights, texts.
+    logits, strict : bool
+        Whether to apply a softmax, and whether to refuse rows with empty cells.
+    """
+
+    path: str
+    id: str | None = None
+    columns: str | None = None
+    extra: Mapping[str, str | None] | None = None
+    logits: bool = False
+    strict: bool = False
+
+    def items(self, model: Any = None, *, features: bool = False) -> ItemTable:
+        """Read the table: features to train on, what a model reads, or predictions."""
+        texts: bool | str | None = None if features else False
+        columns, classes = split(self.columns), None
+        if model is not None and is_calibration(model):
+            classes = calibration_of(model).classes
+        elif model is not None:
+            texts, known = reads_texts(model), getattr(model, "feature_names_in_", None)
+            columns = columns or (None if known is None else [str(name) for name in known])
+        extra = {role: column for role, column in (self.extra or {}).items() if column is not None}
+        options: dict[str, Any] = {"logits": self.logits, "strict": self.strict, "texts": texts}
+        return read_items(self.path, id=self.id, columns=columns, extra=extra, classes=classes, **options)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Predictions (or features) and votes of the same items, and further columns by what they are used for."""
+
+    inputs: Any
+    votes: Annotations
+    items: tuple[str, ...]
+    extra: dict[str, Any]
+
+
+def read_pair(
+    reading: Reading, votes: str, model: Any = None, *, features: bool = False, in_hand: str | None = None
+) -> Pair:
+    """Read predictions and votes and match them by name; say what was left out."""
+    by_class = is_calibration(model) if model is not None else not features
+    found = Annotations.read(votes)
+    matched = match(reading.items(model, features=features), found, by_class=by_class)
+    for sentence in matched.notes:
+        note(sentence)
+    table, extra = matched.table, dict[str, Any](matched.table.extra)
+    if "groups" in extra and model is not None:
+        extra["groups"] = np.array(as_calibrated(extra["groups"], calibration_of(model)), dtype=object)
+    if in_hand is not None:
+        extra["in_hand"] = Annotations.read(in_hand).align(table.items)
+    return Pair(table.features(), matched.votes, table.items, extra)
+
+
+def command_line() -> str:
+    """Return the command as it was typed."""
+    import shlex
+
+    return f"credalset {shlex.join(sys.argv[1:])}"
+
+
+def options_given(**options: Any) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,227 @@
+"""Folders of saved objects: a manifest with checksums of everything beside it, read without trust."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import platform
+import re
+import zipfile
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from credalset._files import find_leftovers, write_folder
+from credalset._typing import AnyArray
+from credalset._version import __version__
+from credalset.exceptions import FileFormatError, warn
+
+FORMAT, FORMAT_VERSION = "credalset", 2
+MANIFEST, ARRAYS = "manifest.json", "arrays.npz"
+MAX_MANIFEST = 1 << 26  # bytes
+MAX_FILE = 1 << 31  # bytes
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+NUMBERS = "biuf"  # kinds of arrays
+RECORDED = ("numpy", "scikit-learn", "skops", "torch")
+_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})[0-9A-Za-z.+!_-]{0,60}", re.ASCII)
+
+
+def require(condition: Any, sentence: str) -> None:
+    """Refuse a file in which something is not as `save` writes it; `load` puts the path in front of the sentence."""
+    if not condition:
+        raise FileFormatError(sentence)
+
+
+class refusing:  # used as a statement
+    """Blame the file for whatever its values make a constructor or a check complain about."""
+
+    def __init__(self, sentence: str) -> None:
+        self.sentence = sentence
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Turn an error into a refusal."""
+        if isinstance(error, Exception) and not isinstance(error, FileFormatError | ImportError):
+            raise FileFormatError(f"{self.sentence}: {error}") from error
+
+
+def write_object(target: Path, tree: Any, arrays: dict[str, AnyArray], files: dict[str, bytes]) -> None:
+    """Write the folder of an object, replacing an object that was saved there before and nothing else."""
+    _refuse_foreign(target)
+    if arrays:
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        files = {**files, ARRAYS: buffer.getvalue()}
+    for name, data in files.items():
+        if len(data) > MAX_FILE:
+            raise ValueError(f"{name} would have {len(data)} bytes, but at most {MAX_FILE} can be saved and loaded.")
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "credalset_version": __version__,
+        "versions": installed_versions(),
+        "object": tree,
+        "files": {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in sorted(files.items())},
+    }
+    manifest["sha256"] = manifest_digest(manifest)
+    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    if len(text) > MAX_MANIFEST:
+        raise ValueError(f"names and parameters take {len(text)} bytes, but at most {MAX_MANIFEST} can be saved.")
+    write_folder(target, {**files, MANIFEST: text})
+
+
+def read_object(folder: Path) -> tuple[Any, dict[str, AnyArray], dict[str, bytes], str]:
+    """Read the folder of an object: its tree, arrays and files, and what to say of versions if building it fails."""
+    _require_folder(folder)
+    manifest = read_manifest(folder)
+    remark = check_versions(manifest.get("versions"), manifest["files"])
+    files = {name: _read_checked(folder, name, entry) for name, entry in manifest["files"].items()}
+    return manifest["object"], _unpack_arrays(files.pop(ARRAYS)) if ARRAYS in files else {}, files, remark
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest of a saved object, refusing what is damaged, foreign or newer."""
+    path = folder / MANIFEST
+    foreign = f"was not written by credalset: it has no {MANIFEST} of ours."
+    require(path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_MANIFEST, foreign)
+    with refusing(f"has a damaged {MANIFEST}"):
+        manifest: Any = json.loads(path.read_text(encoding="utf-8"), parse_float=_finite, parse_constant=_finite)
+        require(isinstance(manifest, dict) and manifest.get("format") == FORMAT, foreign)
+        version = manifest.get("format_version")
+        advice = "Upgrade credalset." if type(version) is int and version > FORMAT_VERSION else "Save it again."
+        require(version == FORMAT_VERSION, f"has format version {version!r}, not {FORMAT_VERSION}. {advice}")
+        is_whole = isinstance(manifest.get("files"), dict) and "object" in manifest
+        is_whole = is_whole and manifest.get("sha256") == manifest_digest(manifest)
+    require(is_whole, f"has a damaged {MANIFEST}: its contents differ from their checksum.")
+    found: dict[str, Any] = manifest
+    return found
+
+
+def manifest_digest(manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of a manifest's contents, whatever its line breaks and order, without its own entry."""
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    text = json.dumps(rest, sort_keys=True, allow_nan=False, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _require_folder(folder: Path) -> None:
+    if folder.exists():
+        return
+    whole = [str(copy) for copy in find_leftovers(folder) if (copy / MANIFEST).is_file()]
+    found = f" A save was cut off; a whole copy is {whole[0]}: rename it." if whole else ""
+    raise FileNotFoundError(f"there is nothing at {folder}. Give the folder that save() wrote.{found}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def _read_checked(folder: Path, name: str, entry: Any) -> bytes:
+    path = folder / name
+    is_beside = SAFE_NAME.fullmatch(name) and path.is_file() and not path.is_symlink()
+    require(is_beside and isinstance(entry, dict), f"has no file {name!r}. Restore the whole folder, or save again.")
+    size = path.stat().st_size
+    require(size == entry.get("bytes"), f"has a damaged {name}: {size} bytes instead of {entry.get('bytes')}.")
+    require(size <= MAX_FILE, f"has a {name} of {size} bytes, but at most {MAX_FILE} are read.")
+    data = path.read_bytes()
+    is_same = hashlib.sha256(data).hexdigest() == entry.get("sha256")
+    require(is_same, f"has a damaged {name}: its checksum differs from the one in {MANIFEST}.")
+    return data
+
+
+def open_stored_zip(data: bytes) -> zipfile.ZipFile:
+    """Open a zip archive in memory, refusing one that could unpack to more than it is."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    members = archive.infolist()
+    is_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    fits_in = sum(member.file_size for member in members) <= len(data)
+    is_single = len({member.filename for member in members}) == len(members)
+    require(is_stored and fits_in and is_single, "has an archive that is compressed or inconsistent.")
+    return archive
+
+
+def _unpack_arrays(data: bytes) -> dict[str, AnyArray]:
+    with refusing(f"has a damaged {ARRAYS}"), open_stored_zip(data) as archive:
+        return {name.removesuffix(".npy"): _read_array(archive.read(name)) for name in archive.namelist()}
+
+
+def _read_array(data: bytes) -> AnyArray:
+    """Read an array of numbers; its size is checked before anything is allocated."""
+    stream = io.BytesIO(data)
+    require(np.lib.format.read_magic(stream) == (1, 0), "has an array of an unknown format.")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    is_plain = not dtype.hasobject and dtype.kind in NUMBERS and dtype.names is None and dtype.shape == ()
+    require(is_plain, f"has an array of {dtype}; only numbers are read.")
+    size = math.prod(shape) * dtype.itemsize
+    require(min(shape, default=0) >= 0 and size == len(data) - stream.tell(), f"has an array of shape {shape} cut off.")
+    stream.seek(0)
+    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+
+
+def _refuse_foreign(target: Path) -> None:
+    """Refuse to replace anything but an empty folder or a saved object with nothing else in it."""
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise FileExistsError(f"{target} exists and is not a folder. Choose another path.")
+    present = {entry.name for entry in target.iterdir()} if target.is_dir() else set()
+    if not present:
+        return
+    try:
+        own = {MANIFEST, *read_manifest(target)["files"]}
+    except FileFormatError as error:
+        raise FileExistsError(f"{target} {error} Choose another folder.") from None
+    if present - own:
+        other = sorted(present - own)[0]
+        raise FileExistsError(f"{target} also holds {other!r}, which would be lost. Choose another folder.")
+
+
+# --- versions ---
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that saved objects may depend on, without importing them."""
+    found = {"python": platform.python_version()}
+    for package in RECORDED:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def check_versions(saved: Any, files: Iterable[str]) -> str:
+    """Refuse estimators that are known not to load, warn of other differences; return what to say if loading fails."""
+    is_valid = isinstance(saved, dict) and all(isinstance(v, str) and _VERSION.fullmatch(v) for v in saved.values())
+    require(is_valid, f"has a damaged {MANIFEST}: its versions are missing or are none.")
+    if not any(name.endswith(".skops") for name in files):
+        return ""  # arrays and plain values do not depend on versions
+    here = installed_versions()
+    found = {p: saved[p] for p in ("scikit-learn", "skops") if p in saved and _minor(saved[p]) != _minor(here.get(p))}
+    then, now = found.get("scikit-learn"), here.get("scikit-learn")
+    require(
+        then is None or now is None or _minor(now) > _minor(then),
+        f"was saved with scikit-learn {then}, and its estimators do not load into older versions such as {now}. "
+        f"Install scikit-learn>={then}, or load it there and save what you need.",
+    )
+    pairs = ", ".join(f"{package} {v} (here {here.get(package, 'not installed')})" for package, v in found.items())
+    if any(package in here for package in found):
+        warn(
+            f"a model was saved with {pairs}. Estimators are not made to move between versions: compare a few "
+            "predictions before you rely on it, and save it again."
+        )
+    return f" It was saved with {pairs}." if pairs else ""
+
+
+def _minor(version: str | None) -> tuple[int, ...]:
+    """Return major and minor version as numbers."""
+    match = _VERSION.fullmatch(version or "")
+    return (int(match[1]), int(match[2])) if match else ()

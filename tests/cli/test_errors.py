@@ -1,0 +1,184 @@
+"""Whatever is wrong with a file or an option: one sentence, the right exit code, no half-written result."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import credalset as cs
+from tests.cli.conftest import Run
+
+Change = Callable[[Path], None]
+TABLE = ["--columns", "no,perhaps,yes"]
+
+
+def frame(change: Callable[[pd.DataFrame], pd.DataFrame]) -> Change:
+    return lambda path: change(pd.read_csv(path)).to_csv(path, index=False)
+
+
+def cell(column: str, value: object) -> Change:
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        table[column] = table[column].astype(object)
+        table.loc[3, column] = value
+        return table
+
+    return frame(change)
+
+
+def content(data: bytes) -> Change:
+    return lambda path: path.write_bytes(data) and None  # type: ignore[func-returns-value]
+
+
+#: a fault, and a word that the sentence has beside the name of the file
+FAULTS: dict[str, tuple[Change, str]] = {
+    "missing": (lambda path: path.unlink(), ""),
+    "empty": (content(b""), ""),
+    "header only": (content(b"task,no,perhaps,yes\n"), ""),
+    "no id": (frame(lambda f: f.drop(columns="task")), "id"),
+    "ragged": (content(b"task,no,perhaps,yes\nt0,1,0\n"), ""),
+    "not text": (content(bytes(range(256)) * 4), ""),
+    "truncated Parquet": (content(b"PAR1\x00\x01"), ""),
+    "an id twice": (cell("task", "t160"), "task"),
+}
+PREDICTIONS = FAULTS | {
+    "a class missing": (frame(lambda f: f.drop(columns="yes")), "yes"),
+    "words": (cell("no", "many"), "no"),
+    "negative": (cell("no", -0.5), ""),
+    "not a distribution": (cell("no", 5.0), ""),
+}
+VOTES: dict[str, tuple[Change, str]] = {
+    "missing": FAULTS["missing"],
+    "empty": FAULTS["empty"],
+    "no label": (frame(lambda f: f.drop(columns="label")), "label"),
+    "no task": (frame(lambda f: f.drop(columns="task")), "task"),
+    "an unknown label": (cell("label", "maybe"), "maybe"),
+    "other items": (frame(lambda f: f.assign(task="z" + f.task)), "no item"),
+    "truncated JSON": (content(b'{"task": "t0", "wor'), ""),
+}
+
+
+@pytest.mark.parametrize("fault", PREDICTIONS)
+@pytest.mark.parametrize("command", ["calibrate", "predict"])
+def test_bad_predictions(command: str, fault: str, files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    change, word = PREDICTIONS[fault]
+    if command == "predict" and fault in ("an id twice", "header only"):
+        pytest.skip("one set per row, however many there are and whatever they are called")
+    change(files / "test.csv")
+    words = {
+        "calibrate": ["calibrate", "test.csv", "votes.csv", "-o", "result", *TABLE],
+        "predict": ["predict", "made", "test.csv", "-o", "result"],
+    }[command]
+    said = run(*(w if w != "result" or command == "calibrate" else "result.csv" for w in words), code=2).err
+    assert word in said
+    assert not list(files.glob("*result*"))
+
+
+@pytest.mark.parametrize("fault", VOTES)
+def test_bad_votes(fault: str, files: Path, run: Run) -> None:
+    change, word = VOTES[fault]
+    change(files / "votes.csv")
+    said = run("calibrate", "calibration.csv", "votes.csv", "-o", "result", *TABLE, code=2).err
+    assert word in said
+    assert not list(files.glob("*result*"))
+
+
+def test_null_rows_are_dropped_with_a_count(files: Path, run: Run) -> None:
+    cell("no", None)(files / "calibration.csv")
+    assert "1 rows" in run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE).err
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "strict", "--strict", *TABLE, code=2)
+
+
+def test_rounded_predictions_are_renormalised(files: Path, run: Run) -> None:
+    frame(lambda f: f.round({"no": 3, "perhaps": 3, "yes": 3}))(files / "calibration.csv")
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+
+
+def test_nested_probabilities(files: Path, run: Run) -> None:
+    rows = pd.read_csv("calibration.csv")
+    records = [{"task": r.task, "probs": {"no": r.no, "perhaps": r.perhaps, "yes": r.yes}} for r in rows.itertuples()]
+    pd.DataFrame(records).to_json("judge.jsonl", orient="records", lines=True, double_precision=15)
+    run("calibrate", "judge.jsonl", "votes.csv", "-o", "nested")
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "flat", *TABLE)
+    assert cs.load("nested").threshold(0.1) == pytest.approx(cs.load("flat").threshold(0.1))
+
+
+def test_nothing_is_overwritten_unasked(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    assert "--overwrite" in run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE, code=2).err
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--score", "tv", "--overwrite", *TABLE)
+    assert cs.load("made").score.name == "tv"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--score", "nonsense"], "nonsense"),
+        (["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--noise", "nonsense"], "--noise"),
+        (["calibrate", "calibration.csv", "votes.csv", "-o", "no/such/folder"], "folder"),
+        (["check", "nowhere", "test.csv", "votes.csv"], "nowhere"),
+        (["import", "votes.csv", "-o", "x.csv", "--rename", "nonsense"], "--rename"),
+        (["predict"], "CALIBRATION"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_bad_options(words: list[str], name: str, files: Path, run: Run) -> None:
+    before = set(files.iterdir())
+    assert name in run(*words, code=2).err
+    assert set(files.iterdir()) == before
+
+
+def test_the_version(run: Run) -> None:
+    assert run("--version").out == f"credalset {cs.__version__}\n"
+
+
+def test_help_fits_a_screen(run: Run) -> None:
+    lines = run("calibrate", "--help").out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+
+
+def test_control_characters_stay_off_the_terminal(files: Path, run: Run) -> None:
+    frame(lambda f: f.assign(task="\x1b[31m" + f.task))(files / "votes.csv")
+    assert "\x1b" not in run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE, code=2).err
+
+
+@pytest.mark.parametrize("after", [0.05, 0.4, 1.0])
+def test_interrupted_at_any_moment(after: float, files: Path) -> None:
+    """Also while modules are imported: exit code 130, one line at most, nothing half-written."""
+    command = [sys.executable, "-m", "credalset", "calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE]
+    process = subprocess.Popen(command, cwd=files, stderr=subprocess.PIPE, text=True)
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT, 0)  # before Python is up, the signal ends it
+    assert "Traceback" not in said
+    assert not [path for path in files.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_named(files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "made")
+
+    monkeypatch.setattr(os, "fsync", full)
+    said = run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE, code=2).err
+    assert "made: the disk is full" in said
+    assert not (files / "made").exists()
+
+
+def test_an_empty_pipe_end_is_fine(files: Path) -> None:
+    words = "-m credalset agree votes.csv --n-resamples 0"
+    done = subprocess.run(
+        f"{sys.executable} {words} | head -1", shell=True, cwd=files, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,182 @@
+"""From an annotation export to a verdict, a page and a plan, in every file format."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import credalset as cs
+from tests.cli.conftest import CLASSES, N, Run, long_table
+
+WRITE = {
+    "csv": lambda frame, path: frame.to_csv(path, index=False),
+    "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True, double_precision=15),
+    "parquet": lambda frame, path: frame.to_parquet(path),
+}
+TABLE = ["--columns", "no,perhaps,yes"]
+
+
+def label_studio(items: list[str], counts: np.ndarray) -> list[dict[str, Any]]:
+    """Tasks as Label Studio exports them, one annotation per vote, and a cancelled one."""
+    tasks = []
+    for i, (item, row) in enumerate(zip(items, counts.astype(int), strict=True)):
+        annotations = [
+            {
+                "id": 100 * i + j,
+                "completed_by": j,
+                "was_cancelled": False,
+                "result": [{"from_name": "l", "to_name": "t", "type": "choices", "value": {"choices": [CLASSES[k]]}}],
+            }
+            for j, k in enumerate(np.repeat(np.arange(3), row))
+        ]
+        annotations.append({"id": 100 * i + 99, "completed_by": 99, "was_cancelled": True, "result": []})
+        tasks.append({"id": item, "data": {"text": item}, "annotations": annotations})
+    return tasks
+
+
+@pytest.mark.parametrize("kind", WRITE)
+def test_from_an_export_to_a_verdict(kind: str, run: Run, data: Any, items: list[str], predictions: Any) -> None:
+    Path("export.json").write_text(json.dumps(label_studio(items, data.counts)))
+    plain = predictions.drop(columns=["topic", "says"])
+    WRITE[kind](plain.iloc[:N], f"calibration.{kind}")
+    WRITE[kind](plain.iloc[N:], f"test.{kind}")
+    votes = f"votes.{kind}"
+    run("import", "export.json", "-o", votes)
+    agreement = json.loads(run("agree", votes, "--json", "--n-resamples", 20).out)
+    assert agreement["n_votes"] == data.counts.sum()
+    run("calibrate", f"calibration.{kind}", votes, "-o", "made")
+    run("predict", "made", f"test.{kind}", "-o", f"sets.{kind}", "--ask", "lower,labels")
+    checked = json.loads(run("check", "made", f"test.{kind}", votes, "--json").out)
+    sets = cs.load("made").predict_set(plain.iloc[N:].set_index("task"), 0.1)
+    order = [CLASSES.index(name) for name in sets.classes]
+    covered = sets.contains(data.counts[N:][:, order] / 30).mean()
+    assert checked["rows"][0]["coverage"] == pytest.approx(covered)
+    assert checked["passed"]
+
+
+def test_the_same_through_processes_of_their_own(files: Path) -> None:
+    """As from a shell: nothing but data on standard output, and a pipe from one command to the next."""
+
+    def shell(*words: str) -> bytes:
+        command = [sys.executable, "-m", "credalset", *words]
+        done = subprocess.run(command, cwd=files, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    shell("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    first = shell("predict", "made", "test.csv", "-o", "sets.csv")
+    assert first == b""
+    # standard output has no name that says a format
+    assert (files / "sets.csv").read_text().startswith('"task"')
+
+
+def test_a_model_of_features_and_one_of_texts(files: Path, run: Run) -> None:
+    run("fit", "features.csv", "votes.csv", "-o", "model")
+    assert run("check", "model", "new-features.csv", "votes.csv").code == 0
+    run("predict", "model", "new-features.csv", "-o", "sets.parquet")
+    assert len(pd.read_parquet("sets.parquet")) == N
+    texts = pd.read_csv("calibration.csv")[["task", "says"]]
+    texts.to_csv("texts.csv", index=False)
+    assert "TF-IDF" in run("fit", "texts.csv", "votes.csv", "-o", "text-model").err
+    run("predict", "text-model", "texts.csv", "-o", "of-texts.csv", "--keep", "says", "--ask", "width")
+    assert pd.read_csv("of-texts.csv").says.tolist() == texts.says.tolist()
+
+
+def test_groups(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--groups", "topic", *TABLE)
+    run("predict", "made", "test.csv", "-o", "sets.csv", "--groups", "topic")
+    thresholds = pd.read_csv("sets.csv").threshold.nunique()
+    assert thresholds == 2
+    assert "b" in run("check", "made", "test.csv", "votes.csv", "--groups", "topic").out
+
+
+def test_items_that_calibrated_are_not_a_test(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    assert "not tested" in run("check", "made", "calibration.csv", "votes.csv", code=1).out.lower()
+    checked = json.loads(run("check", "made", "calibration.csv", "votes.csv", "--json", code=1).out)
+    assert not checked["passed"]
+    run("report", "made", "calibration.csv", "votes.csv", code=1)
+
+
+def test_the_check_fails_where_coverage_does(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    test = pd.read_csv("test.csv")
+    test.assign(task=test.task.to_numpy()[::-1]).to_csv("shuffled.csv", index=False)
+    assert "undercovers" in run("check", "made", "shuffled.csv", "votes.csv", code=1).out
+
+
+def test_a_page(files: Path, run: Run) -> None:
+    test = pd.read_csv("test.csv")
+    test.assign(says="<script>alert(1)</script>").to_csv("test.csv", index=False)
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    run("report", "made", "test.csv", "votes.csv", "-o", "page.html", "--texts", "says", "--groups", "topic")
+    page = Path("page.html").read_text()
+    assert "<script>alert" not in page
+    assert "t300" in page
+
+
+def test_votes_in_hand(files: Path, run: Run, data: Any, items: list[str]) -> None:
+    """Three votes narrow the sets of a poor model; what is unsettled goes to a list of tasks."""
+    for name in ("calibration.csv", "test.csv"):
+        table = pd.read_csv(name)
+        table[CLASSES] = 0.3 * table[CLASSES] + 0.7 / 3
+        table.to_csv(name, index=False)
+    some = np.array([np.random.default_rng(i).multivariate_hypergeometric(c, 3) for i, c in enumerate(data.counts[N:])])
+    long_table(items[N:], some).to_csv("so-far.csv", index=False)
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,3", *TABLE)
+    run("predict", "made", "test.csv", "-o", "none.csv", "--ask", "width")
+    run("predict", "made", "test.csv", "--votes", "so-far.csv", "-o", "three.csv", "--ask", "width")
+    widths = [pd.read_csv(name).width.mean() for name in ("none.csv", "three.csv")]
+    assert widths[1] < widths[0]
+    run("plan", "made", "test.csv", "--votes", "so-far.csv", "-o", "tasks.csv", "--texts", "says")
+    tasks = pd.read_csv("tasks.csv")
+    assert {"task", "text", "votes", "further_votes"} <= set(tasks)
+    assert 0 < len(tasks) < N
+    planned = json.loads(run("plan", "made", "test.csv", "-o", "tasks.csv", "--overwrite", "--json").out)
+    assert planned["votes"]["low"] <= planned["votes"]["mean"] <= planned["votes"]["high"]
+
+
+def test_a_policy_as_a_whole(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--lead", 2, "--max-votes", 10, *TABLE)
+    assert "policy" in repr(cs.load("made"))
+    run("predict", "made", "test.csv", "-o", "sets.csv", code=2)  # nobody has been asked yet
+    assert not Path("sets.csv").exists()
+
+
+def test_more_votes_in_hand_than_were_calibrated(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,2", *TABLE)
+    said = run("predict", "made", "test.csv", "--votes", "votes.csv", "-o", "sets.csv", code=2).err
+    assert "in_hand" in said
+    assert not Path("sets.csv").exists()
+
+
+def test_an_ordinal_scale_survives_import(files: Path, run: Run) -> None:
+    run("import", "votes.csv", "-o", "votes.parquet", "--scale", "no,perhaps,yes")
+    assert cs.Annotations.read("votes.parquet").scale == (0.0, 1.0, 2.0)
+
+
+def test_folders_of_parquet_and_resuming(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    pd.read_csv("test.csv").to_parquet("test.parquet")
+    run("predict", "made", "test.parquet", "-o", "sets/")
+    run("predict", "made", "test.parquet", "-o", "sets/", "--resume")
+    assert len(pd.read_parquet(next(Path("sets").glob("*.parquet")))) == N
+
+
+def test_the_demo(run: Run) -> None:
+    done = run("demo", "--n-items", 600)
+    assert "one label left" in done.out
+    assert Path("demo-output/report.html").exists()
+    run("demo", "--n-items", 600)  # may be run again
+    Path("other").mkdir()
+    Path("other/mine.txt").write_text("precious")
+    run("demo", "--out", "other", code=2)
+    assert [path.name for path in Path("other").iterdir()] == ["mine.txt"]

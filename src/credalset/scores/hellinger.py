@@ -73,12 +73,22 @@ class HellingerBall(PowerBall):
         return 2.0 * np.arcsin(np.sqrt(0.5 * np.minimum(self.radius, 1.0)))
 
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
-        """Exact for two classes: an interval."""
-        if self.n_classes > 2:
+        """Exact for two classes, an interval; by quadrature over the angle for three, rays beyond."""
+        if self.n_classes > 3:
             return super().log_volume(generator, n_rays)
-        lower, upper = self.envelope()
-        with np.errstate(divide="ignore"):
-            return np.log(upper - lower)[:, 0], np.zeros(len(self)), "exact"
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.n_classes == 2:
+                lower, upper = self.envelope()
+                return np.log(upper - lower)[:, 0], np.zeros(len(self)), "exact"
+            angle = 2.0 * np.pi * np.arange(2 * n_rays) / (2 * n_rays)
+            plane = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ [
+                [0.5, -0.5, 0.0],
+                [12**-0.5, 12**-0.5, -(3**-0.5)],
+            ]
+            squares = self.ray_length(np.repeat(plane[None], len(self), axis=0)) ** 2
+            # The plane's unit is √2, in which the triangle has the area √3 / 4.
+            area, half = (np.pi * part.mean(axis=1) / np.sqrt(3.0) for part in (squares, squares[:, ::2]))
+            return np.log(area), np.nan_to_num(np.abs(area - half) / area), "estimate"
 
     def mode_radius(self) -> FloatArray:
         r"""A class and those that exceed it are pooled at the square of the average of √g, and the others stay.

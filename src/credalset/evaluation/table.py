@@ -181,6 +181,7 @@ def assess(
     source: Source | None = None,
     used: str = "",
     volume: bool | None = None,
+    efficiency: bool = True,
 ) -> tuple[dict[str, Any], Verdict]:
     """Return the row and the verdict of sets at one level, on label distributions (N, K); NaN where there are none."""
     voted = ~np.isnan(labels).any(axis=1)
@@ -201,8 +202,8 @@ def assess(
     row |= {"coverage": observed, "coverage_low": observed.low, "coverage_high": observed.high}
     row |= {"band_low": low, "band_high": high, "verdict": verdict.status, "informative": verdict.informative}
     row |= sizes | {"constant_width": constant, "volume": metrics.mean_volume(some) if with_volume else None}
-    on_grid = metrics.evenly(some, SETS_ON_GRID)
-    row |= {"efficiency": metrics.mean_efficiency(on_grid) if sets.n_classes == 3 else None}
+    on_grid = metrics.evenly(some, SETS_ON_GRID) if efficiency and sets.n_classes == 3 else None
+    row |= {"efficiency": None if on_grid is None else metrics.mean_efficiency(on_grid)}
     row |= {"threshold": float(sets.threshold.mean()) if len(sets) else np.nan}
     return row | {"empty": int(sets.is_empty().sum()), "n": len(sets)}, verdict
 

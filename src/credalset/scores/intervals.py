@@ -91,7 +91,6 @@ class Intervals(Score):
 
     name: ClassVar[str] = "intervals"
     order: ClassVar[Literal["first", "second"]] = "first"
-    has_plain_predictions: ClassVar[bool] = False
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:

@@ -264,7 +264,7 @@ class DensitySet(Geometry):
         """Estimate the volume by the share of members among uniform draws in the box."""
         value, error, _ = self._box().log_volume(generator, n_rays)
         for i in range(len(self)):
-            members, n_drawn = self._members(i, FEWEST, DRAWS_PER_RAY * n_rays, generator)
+            members, n_drawn = self._members(i, FEWEST, max(DRAWS_PER_RAY * n_rays, 4096), generator)
             share = len(members) / n_drawn
             value[i] += np.log(share)
             error[i] = np.hypot(error[i], np.sqrt((1.0 - share) / len(members)))

@@ -66,15 +66,6 @@ def test_the_sets_hold_neither_nothing_nor_everything(answers, name, n_classes):
     assert not sets.contains([[1.0 / n_classes] * n_classes] * 50).any()
 
 
-def test_the_benchmark_of_noise_keeps_its_promises(capsys):
-    noise = load("noise")
-    words = "--classes 2 --votes 3 --scores brier --items 100 --predictors good --repetitions 1 --columns plain average"
-    assert noise.main(words.split()) == 0
-    printed = capsys.readouterr().out
-    assert "every promise kept" in printed
-    assert "longest calibration, seconds:  plain" in printed
-
-
 def test_the_benchmark_of_labels_keeps_its_promises(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("CREDALSET_DATA", str(tmp_path))
     labels = load("labels")

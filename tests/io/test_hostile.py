@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -26,6 +25,7 @@ from sklearn.pipeline import make_pipeline
 
 import credalset as cs
 from credalset.exceptions import CredalSetWarning, FileFormatError
+from credalset.io.estimators import _look_through
 from credalset.io.folders import ARRAYS, MANIFEST, MAX_MANIFEST
 
 from .forging import DATA, assert_same, calibrate, classify, forge, forge_arrays, header, leaves, npy, npz, put
@@ -114,6 +114,7 @@ def load_within_limits(path: Path, trusted: list[str] | None = None) -> str:
     if child == 0:
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + 200_000_000,) * 2)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 5,) * 2)
         outcome = "loaded"
         start = time.perf_counter()
         try:
@@ -153,13 +154,20 @@ def doubling_lists(levels: int) -> dict[str, Any]:
 
 
 def test_estimators_that_unpack_to_more(saved_classifier: Path) -> None:
-    buffer = io.BytesIO()
-    sparse.save_npz(buffer, sparse.csr_matrix((1, 400_000_000), dtype=np.float64))
     zeros = io.BytesIO()
-    with zipfile.ZipFile(zeros, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("data.npy", "w") as member:
-        member.write(npy(header("(50000000,)")))
-        for _ in range(400):
-            member.write(bytes(1_000_000))
+    with zipfile.ZipFile(zeros, "w", zipfile.ZIP_DEFLATED) as archive:
+        small = {
+            "format": np.array(b"csr"),
+            "shape": np.array([1, 9]),
+            "indptr": np.zeros(2, int),
+            "indices": np.zeros(1, int),
+        }
+        for name, value in small.items():
+            archive.writestr(f"{name}.npy", npy_bytes(value))
+        with archive.open("data.npy", "w") as member:
+            member.write(npy(header("(50000000,)")))
+            for _ in range(400):
+                member.write(bytes(1_000_000))
     matrix = node("scipy.sparse._csr.csr_matrix", "SparseMatrixNode", None, type="scipy", file="1.npz")
     for data in (
         skops_zip(matrix, **{"1.npz": zeros.getvalue()}),
@@ -457,6 +465,11 @@ def test_forged_estimators_execute_nothing(
     assert is_refused(saved_classifier)
     assert not canary.exists(), "a module named in a file was imported"
     assert "canary_module" not in sys.modules
+
+
+def test_plain_types_in_unusual_nodes_are_not_taken_for_plain() -> None:
+    assert _look_through(skops_zip(node("builtins.list", "MethodNode", []))) == ["builtins.list"]
+    assert _look_through(skops_zip(node("builtins.list", "ListNode", []))) == []
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"\x80\x04N.", npz(schema=b"{}")])

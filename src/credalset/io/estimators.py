@@ -320,7 +320,7 @@ def _skops_io() -> Any:
     try:
         import skops.io
     except ImportError:
-        raise MissingExtraError("Saving or loading a scikit-learn estimator", "skops", "io") from None
+        raise MissingExtraError("Saving or loading a scikit-learn estimator", "skops", "cli") from None
     finally:
         for name in unused:
             del sys.modules[name]

@@ -48,7 +48,7 @@ class refusing:  # used as a statement
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Turn an error into a refusal."""
-        if isinstance(error, Exception) and not isinstance(error, FileFormatError | ImportError):
+        if isinstance(error, Exception) and not isinstance(error, FileFormatError | ImportError | MemoryError):
             raise FileFormatError(f"{self.sentence}: {error}") from error
 
 

@@ -74,9 +74,7 @@ def test_moments_and_leads_are_those_of_draws():
         difference = draws[i, :, top[i, 0]] - draws[i, :, top[i, 1]]
         assert abs(difference.mean() - lead[i]) < 0.03
         assert abs(difference.std() - deviation[i]) < 0.03
-    matched = posterior.matched()
-    np.testing.assert_allclose(matched / matched.sum(axis=1, keepdims=True), mean, rtol=1e-9)
-    total = matched.sum(axis=1)
+    total = posterior.strength
     np.testing.assert_allclose((mean * (1 - mean)).sum(axis=1) / (total + 1), variance.sum(axis=1), rtol=1e-6)
 
 

@@ -190,7 +190,27 @@ def test_forecasts_come_true_in_a_dirichlet_crowd(crowd):
     np.testing.assert_array_equal(forecast.is_settled, ~policy.ask(p))
     assert ((forecast.lower <= used) & (used <= forecast.upper)).mean() > 0.95
     assert policy.forecast(p, np.tile([10, 0, 0], (400, 1))).total == 0
+    for wrong in ({"cost": -1.0}, {"cost": [1.0, 2.0]}, {"coverage": 90}, {"n_draws": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            policy.forecast(p, **wrong)
     assert "settled" in repr(forecast)
+
+
+def test_policies_are_compared_with_equal_numbers(crowd):
+    p, counts, _ = make_crowd(300, 3, 40, np.random.default_rng(3))
+    rows = cs.VotingPolicy(crowd, max_votes=10).compare(p, counts, uniform=(0, 2, 10))
+    assert [row["policy"] for row in rows] == ["0 votes", "2 votes", "10 votes", "policy"]
+    assert [row["votes"] for row in rows[:3]] == [0, 2, 10]
+    assert rows[0]["width"] > rows[1]["width"] > rows[2]["width"]
+    assert all(row["coverage"] > 0.75 for row in rows)
+    pytest.importorskip("matplotlib").use("agg")
+    from matplotlib import pyplot as plt
+
+    from credalset.plotting import voting
+
+    decided, _ = voting(rows)
+    np.testing.assert_allclose(decided.lines[0].get_ydata(), [row["decided"] for row in rows[:3]])
+    plt.close("all")
 
 
 def test_unfinished_items_are_refused(crowd):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from numbers import Integral
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,9 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from credalset._typing import FloatArray, RandomState
-from credalset._validation import as_generator, as_positive_int, check_choice
+from credalset._validation import as_finite, as_generator, as_positive_int, check_choice
 from credalset.crowd.fitting import fit_law, largest_fit
-from credalset.crowd.inputs import Voted, draw_votes, item_keys, read_voted
+from credalset.crowd.inputs import Saved, Voted, draw_votes, read_voted
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
 from credalset.exceptions import warn
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 ENOUGH = 100  # items of a panel from which on it is chosen
 
 
-class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
+class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     r"""What a crowd would say, given a prediction and the votes in hand.
 
     The crowd's distribution λ of an item with prediction p is drawn from a mixture of Dirichlet distributions: some
@@ -186,17 +185,18 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
         in_hand: Any = (0, 1, 2, 3, 5),
         method: str | None = None,
         groups: Any = None,
+        sharpness: float = 0.5,
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
         """Calibrate sets for items that have some votes in hand, one threshold per number of votes.
 
-        With ``method="panel"``, h votes of each calibration item are drawn at random, the posterior mean given these is
-        the prediction, and it is scored against the shares of the votes that were held back. New items with h votes,
-        chosen without looking at the votes, are exchangeable with these: coverage of the recorded distribution of the
-        held-back votes is at least 1 − α, exactly. With ``method="imputed"``, the calibration items have few votes: the
-        crowd's distribution is drawn from the posterior given all votes of an item, and from refits to bootstrap
-        samples. Coverage is then approximately 1 − α if the crowd is a Dirichlet crowd; see `check`.
+        With ``method="panel"``, h votes of each calibration item are drawn at random, the posterior mean given these
+        (see ``sharpness``) is the prediction, and it is scored against the shares of the votes that were held back. New
+        items with h votes, chosen without looking at the votes, are exchangeable with these: coverage of the recorded
+        distribution of the held-back votes is at least 1 − α, exactly. With ``method="imputed"``, the calibration items
+        have few votes: the crowd's distribution is drawn from the posterior given all votes of an item, and from refits
+        to bootstrap samples. Coverage is then approximately 1 − α if the crowd is a Dirichlet crowd; see `check`.
 
         Parameters
         ----------
@@ -210,6 +210,10 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
             By default ``"panel"`` if at least 100 items have ``min_votes`` votes, else ``"imputed"`` with a warning.
         groups : sequence of n keys, optional
             Hold the coverage within each group, as in `credalset.conformalize`.
+        sharpness : float
+            Sets are centred at the normalised power 1 + sharpness / √(1 + A) of the posterior mean, where A is the
+            total concentration of the posterior. A centre nearer to the mode makes sets narrower and more decided; 0
+            is the mean. Coverage holds for any number that does not depend on these items.
         min_votes : int, optional
             Number of votes that an item of the panel has at least, by default 2 · max(in_hand) + 10. Items with fewer
             are left out, and coverage is for items that will have as many.
@@ -220,35 +224,38 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
         -------
         CrowdCalibration
         """
-        from credalset.crowd.in_hand import CrowdCalibration, calibrate_imputed, calibrate_panel
+        from credalset.crowd.in_hand import CrowdCalibration, calibrate, impute
 
-        voted, chosen, numbers = self.read(predictions, votes), get_score(score), _as_numbers(in_hand)
+        voted, chosen, numbers = self.read(predictions, votes).grouped(groups), get_score(score), _as_numbers(in_hand)
         check_choice(method, "method", (None, "panel", "imputed"))
-        keys, generator = item_keys(groups, voted), as_generator(random_state)
+        sharpness, generator = as_finite(sharpness, "sharpness", minimum=0.0), as_generator(random_state)
         least = 2 * numbers[-1] + 10 if min_votes is None else as_positive_int(min_votes, "min_votes")
         least = max(least, numbers[-1] + 1)
         n_panel = int((voted.n_votes >= least).sum())
-        if method is None and n_panel < ENOUGH:
+        how: Any = method or ("panel" if n_panel >= ENOUGH else "imputed")
+        if method != how == "imputed":
             warn(
                 f"Only {n_panel} of {len(voted)} items have {least} votes or more, so the calibration is imputed: "
                 "coverage is approximate and assumes a Dirichlet crowd, which check tests."
             )
-        is_panel = method == "panel" or (method is None and n_panel >= ENOUGH)
-        least = least if is_panel else 1
-        rows = np.flatnonzero(voted.n_votes >= least)
-        if len(rows) == 0 or numbers[-1] > voted.n_votes.max():
+        least = least if how == "panel" else 1
+        rows, most = np.flatnonzero(voted.n_votes >= least), int(voted.n_votes.max(initial=0))
+        if most < max(least, numbers[-1]):
             raise ValueError(
-                f"votes has at most {voted.n_votes.max()} votes on an item, but in_hand up to {numbers[-1]} needs "
+                f"votes has at most {most} votes on an item, but in_hand up to {numbers[-1]} needs "
                 f"{max(least, numbers[-1])}. Lower in_hand, or use method='imputed'."
             )
-        voted, keys = voted[rows], None if keys is None else keys[rows]
-        if is_panel:
+        voted, parts = voted[rows], []
+        if how == "panel":
             self.refuse_fitted(voted)
-            drawn = draw_votes(voted.counts, numbers, generator)
-            parts = calibrate_panel(chosen, self.law_, voted, [drawn[h] for h in numbers], keys)
-            return CrowdCalibration(copy.copy(self), parts, numbers, "panel", len(rows), least)
-        parts = calibrate_imputed(chosen, self.law_, voted, numbers, keys, generator)
-        return CrowdCalibration(copy.copy(self), parts, numbers, "imputed", len(rows), least)
+        drawn = draw_votes(voted.counts, numbers, generator)
+        truth = impute(self.law_, voted, generator) if how == "imputed" else None
+        for h in numbers:
+            rows = np.flatnonzero(voted.n_votes >= h)
+            labels = (voted.counts - drawn[h])[:, None, :] if truth is None else truth[rows]
+            parts.append(calibrate(chosen, self.law_, voted[rows], drawn[h][rows], labels, sharpness))
+        names = tuple(dict.fromkeys([*(self.items_ or ()), *(voted.items or ())])) or None
+        return CrowdCalibration(copy.copy(self), tuple(parts), numbers, how, len(voted), least, sharpness, names)
 
     def read(self, predictions: Any, votes: Any) -> Voted:
         """Return valid predictions and votes over the classes of the crowd."""
@@ -264,30 +271,17 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
                 "calibrating on them is not exact. Fit the crowd to other items, or use method='imputed'."
             )
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted crowd to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
-        from credalset.io.store import save
-
-        save(self, path)
-
     def _to_store(self) -> dict[str, Any]:
         check_is_fitted(self, "law_")
         seed = self.random_state if isinstance(self.random_state, int) else None
-        fitted = {"law": self.law_, "classes": self.classes_, "items": self.items_}
-        return self.get_params(deep=False) | {"random_state": seed} | fitted
+        params = self.get_params(deep=False) | {"random_state": seed}
+        return {"params": params, "law": self.law_, "classes": self.classes_, "items": self.items_}
 
     @classmethod
     def _from_store(
-        cls,
-        n_components: int,
-        n_consensus: int,
-        max_iter: int,
-        random_state: int | None,
-        law: CrowdLaw,
-        classes: Names | None,
-        items: Names | None,
+        cls, params: dict[str, Any], law: CrowdLaw, classes: Names | None, items: Names | None
     ) -> DirichletCrowd:
-        crowd = cls(n_components, n_consensus=n_consensus, max_iter=max_iter, random_state=random_state)
+        crowd = cls(**params)
         crowd.law_, crowd.classes_, crowd.items_ = law, classes, items
         if classes is not None and len(classes) != len(law.confusion):
             raise ValueError(f"classes names {len(classes)} classes, but the law has {len(law.confusion)}.")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
 
+from credalset import metrics
 from credalset._progress import progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
-from credalset._validation import as_finite, as_generator, as_positive_int
+from credalset._validation import as_finite, as_generator, as_numbers, as_positive_int, as_probability
 from credalset.crowd.estimator import DirichletCrowd
-from credalset.crowd.inputs import Voted, draw_one, item_keys
+from credalset.crowd.inputs import Saved, Voted, draw_one
 from credalset.crowd.posterior import Posterior, blocks, predict_blocks
 from credalset.scores import get_score
 from credalset.votes.names import per_item
@@ -29,7 +30,7 @@ LARGEST_FORECAST, SIMULATED = 500_000, 50_000  # items × draws, in all and at a
 
 
 @dataclass(frozen=True, eq=False)
-class VotingPolicy:
+class VotingPolicy(Saved):
     """Decide item by item whether to ask for another vote.
 
     A policy asks until the first class leads the second by ``lead`` posterior standard deviations, until the posterior
@@ -123,6 +124,7 @@ class VotingPolicy:
         score: Any = "kl",
         *,
         groups: Any = None,
+        sharpness: float = 0.5,
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
@@ -135,22 +137,23 @@ class VotingPolicy:
         ----------
         predictions, votes, min_votes, random_state
             As in `replay`; items that the crowd was not fitted to.
-        score, groups
-            As in `credalset.conformalize`.
+        score, groups, sharpness
+            As in `DirichletCrowd.conformalize`.
 
         Returns
         -------
         CrowdCalibration
         """
-        from credalset.crowd.in_hand import CrowdCalibration, calibrate_panel
+        from credalset.crowd.in_hand import CrowdCalibration, calibrate
 
-        voted, least = self.crowd.read(predictions, votes), self._least(min_votes)
-        keys, replayed = item_keys(groups, voted), self._replay(voted, least, as_generator(random_state))
-        rows = replayed.rows
-        self.crowd.refuse_fitted(voted[rows])
-        keys = None if keys is None else keys[rows]
-        parts = calibrate_panel(get_score(score), self.crowd.law_, voted[rows], [replayed.votes], keys)
-        return CrowdCalibration(self.crowd, parts, (), "panel", len(rows), least, self)
+        voted, least = self.crowd.read(predictions, votes).grouped(groups), self._least(min_votes)
+        replayed = self._replay(voted, least, as_generator(random_state))
+        panel, sharpness = voted[replayed.rows], as_finite(sharpness, "sharpness", minimum=0.0)
+        self.crowd.refuse_fitted(panel)
+        labels, law = replayed.held_back[:, None, :], self.crowd.law_
+        part = calibrate(get_score(score), law, panel, replayed.votes, labels, sharpness)
+        names = tuple(dict.fromkeys([*(self.crowd.items_ or ()), *(panel.items or ())])) or None
+        return CrowdCalibration(self.crowd, (part,), (), "panel", len(panel), least, sharpness, names, self)
 
     def forecast(
         self,
@@ -182,7 +185,10 @@ class VotingPolicy:
         Forecast
         """
         voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
-        price = np.broadcast_to(np.asarray(per_item(cost, voted.items, "cost"), dtype=np.float64), (len(voted),))
+        price = as_numbers(per_item(cost, voted.items, "cost"), "cost")
+        if price.shape not in ((), (len(voted),)) or not (np.isfinite(price) & (price >= 0)).all():
+            raise ValueError(f"cost must be one number of at least 0, or one per item ({len(voted)}).")
+        price, coverage = np.broadcast_to(price, (len(voted),)), as_probability(coverage, "coverage")
         open_rows = np.flatnonzero(self._ask(voted.prediction, voted.counts))
         n_draws = int(np.clip(LARGEST_FORECAST // max(len(open_rows), 1), 10, 100)) if n_draws is None else n_draws
         further = np.zeros((as_positive_int(n_draws, "n_draws"), len(voted)))
@@ -193,23 +199,53 @@ class VotingPolicy:
                 draws[:, open_rows] = self._simulate(voted[open_rows], len(draws), generator)
                 advance(len(draws), "")
         ends = (0.5 - coverage / 2, 0.5 + coverage / 2)
-        totals, costs = further.sum(axis=1), further @ price
+        total, spent = (_with_interval(draws, ends) for draws in (further.sum(axis=1), further @ price))
         lower, upper = np.quantile(further, ends, axis=0, method="nearest")
-        return Forecast(
-            further.mean(axis=0),
-            lower,
-            upper,
-            float(totals.mean()),
-            tuple(np.quantile(totals, ends).tolist()),
-            float(costs.mean()),
-            tuple(np.quantile(costs, ends).tolist()),
-        )
+        return Forecast(further.mean(axis=0), lower, upper, *total, *spent)
 
-    def save(self, path: str | Path) -> None:
-        """Write the policy to a folder; read it with `credalset.load`. A policy with a rule of its own is refused."""
-        from credalset.io.store import save
+    def compare(
+        self,
+        predictions: Any,
+        votes: Any,
+        uniform: Sequence[int] | None = None,
+        *,
+        score: Any = "kl",
+        alpha: float = 0.1,
+        random_state: RandomState = 0,
+    ) -> list[dict[str, Any]]:
+        """Compare the policy with the same number of votes for every item: a random half of a panel calibrates both.
 
-        save(self, path)
+        Parameters
+        ----------
+        predictions, votes, score, random_state
+            As in `conformalize`.
+        uniform : sequence of int
+            Numbers of votes for every item, by default 0, 1, 2, 3, 5, 10, 20 up to ``max_votes``.
+        alpha : float
+            Miscoverage rate in (0, 1).
+
+        Returns
+        -------
+        list of dict
+            Of each policy: its name, mean number of votes, mean width, decided share and coverage on the other half.
+            `credalset.plotting.voting` draws them.
+        """
+        voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
+        half = generator.permutation(np.flatnonzero(voted.n_votes >= self._least(None)))
+        one, two = voted[half[: len(half) // 2]], voted[half[len(half) // 2 :]]
+        numbers = [h for h in uniform or (0, 1, 2, 3, 5, 10, 20) if h <= self.max_votes or uniform]
+        if max(numbers) > self.max_votes:
+            raise ValueError(f"uniform goes up to {max(numbers)} votes, but max_votes is {self.max_votes}.")
+        policies = {f"{h} votes": replace(self, rule=partial(_has_fewer, h)) for h in numbers} | {"policy": self}
+        rows = []
+        for name, policy in policies.items():
+            calibration = policy.conformalize(one.prediction, one.counts, score, random_state=generator)
+            replay = policy.replay(two.prediction, two.counts, random_state=generator)
+            sets = calibration.predict_set(two.prediction, replay.votes, alpha)
+            width, decided = float(metrics.mean_width(sets)), float(metrics.decided(sets))
+            inside, used = float(metrics.coverage(sets, replay.shares)), float(replay.n_votes.mean())
+            rows.append({"policy": name, "votes": used, "width": width, "decided": decided, "coverage": inside})
+        return rows
 
     def refuse_unfinished(self, voted: Voted) -> None:
         """Refuse items that the policy would ask again, or that have more votes than it asks for."""
@@ -257,7 +293,7 @@ class VotingPolicy:
 
     def _chance(self, posterior: Posterior, lead: FloatArray, deviation: FloatArray) -> FloatArray:
         """Probability that the lead is reached at max_votes, for a normal lead whose variance shrinks like 1/n."""
-        total, more = posterior.matched().sum(axis=1) + 1.0, self.max_votes - posterior.counts.sum(axis=1)
+        total, more = posterior.strength + 1.0, self.max_votes - posterior.counts.sum(axis=1)
         left = deviation * np.sqrt(total / (total + more))
         scale = np.sqrt(np.maximum(deviation**2 - left**2, 1e-12))
         needed = float(self.lead or 0.0) * left
@@ -303,6 +339,14 @@ class VotingPolicy:
             active = active[self._ask(prediction[active], votes[active])]
             votes[active, next_vote(active)] += 1
         return votes
+
+
+def _with_interval(draws: FloatArray, ends: tuple[float, float]) -> tuple[float, tuple[float, ...]]:
+    return float(draws.mean()), tuple(np.quantile(draws, ends).tolist())
+
+
+def _has_fewer(n_votes: int, predictions: FloatArray, votes: FloatArray) -> BoolArray:
+    return np.asarray(votes.sum(axis=1) < n_votes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,12 +84,12 @@ class Posterior:
             square += (weight * (dot(difference) ** 2 + dot(difference**2)) / (total * (total + 1.0))).sum(axis=1)
         return lead, np.sqrt(np.maximum(square - lead**2, 0.0))
 
-    def matched(self) -> FloatArray:
-        """Return the concentrations of the one Dirichlet distribution with this mean and total variance, (N, K)."""
+    @property
+    def strength(self) -> FloatArray:
+        """Total concentration of the one Dirichlet distribution with this mean and total variance, (N,)."""
         mean, variance = self.moments
         spread = np.maximum(variance.sum(axis=1), 1e-12)
-        total = np.maximum((1.0 - (mean**2).sum(axis=1)) / spread - 1.0, 1e-6)
-        return total[:, None] * mean
+        return np.maximum((1.0 - (mean**2).sum(axis=1)) / spread - 1.0, 1e-6)
 
     def sample(self, n: int = 1, random_state: RandomState = None) -> FloatArray:
         """Draw n distributions for each item, (N, n, K).
@@ -159,10 +159,14 @@ def blocks(n_rows: int, per_row: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
-def predict_blocks(law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str = "first") -> FloatArray:
-    """Return posterior means, or for second-order scores one plus concentrations, (N, K), a block at a time."""
+def predict_blocks(
+    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str = "first", sharpness: float = 0.0
+) -> FloatArray:
+    """Return powers of posterior means, or for second-order scores one plus concentrations, (N, K), in blocks."""
     found = np.empty_like(prediction)
     for rows in blocks(len(prediction), 6 * (len(law.around) + len(law.consensus)) * prediction.shape[1]):
         posterior = Posterior.given(law, prediction[rows], counts[rows])
-        found[rows] = posterior.mean if order == "first" else 1.0 + posterior.matched()
+        sharp = posterior.mean ** (1.0 + sharpness / np.sqrt(1.0 + posterior.strength))[:, None]
+        sharp /= sharp.sum(axis=1, keepdims=True)
+        found[rows] = sharp if order == "first" else 1.0 + posterior.strength[:, None] * sharp
     return found

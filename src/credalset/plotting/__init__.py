@@ -17,5 +17,6 @@ except ImportError:
 from credalset.plotting.charts import envelopes, violins
 from credalset.plotting.triangle import dirichlet_contours, ternary, ternary_grid
 from credalset.plotting.uncertainty import uncertainty_map
+from credalset.plotting.voting import voting
 
-__all__ = ["dirichlet_contours", "envelopes", "ternary", "ternary_grid", "uncertainty_map", "violins"]
+__all__ = ["dirichlet_contours", "envelopes", "ternary", "ternary_grid", "uncertainty_map", "violins", "voting"]

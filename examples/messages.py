@@ -69,9 +69,9 @@ clf = cs.ConformalCredalClassifier(learner, "kl")
 clf.fit(texts.iloc[train], votes[train]).conformalize(texts.iloc[calibrate], votes[calibrate])
 
 # %% [markdown]
-# ## 4. Is the promise kept, and has the model learned anything?
+# ## 4. Are the sets valid, and has the model learned anything?
 #
-# Coverage should lie in its band. The rows called *constant* predict the same distribution for every text: a model
+# Coverage should lie in its band. The column *constant* is the width if one distribution were predicted for every text: a model
 # that is no narrower has learned nothing from the words (bags of words on ChaosNLI hardly do).
 
 # %%

@@ -14,7 +14,8 @@ from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration
 from credalset.metrics import evenly, has_exact_volumes, mean_sizes
 from credalset.scores import Normalized, Score, get_score
-from credalset.sets.credal_set import PAIRS_PER_BLOCK, CredalSet
+from credalset.sets.credal_set import CredalSet
+from credalset.sets.membership import PAIRS_PER_BLOCK
 from credalset.simplex import grid
 from reproduction.batch import READ, Row
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from credalset.calibration.quantile import conformal_rank
+from credalset.calibration.levels import conformal_rank
 from reproduction.batch import MEASURED, Row
 
 KEY = ("experiment", "part", "n_classes", "n_votes", "n_train", "score", "alpha")

@@ -30,6 +30,20 @@ class Fault(NamedTuple):
 
 FAULTS = [
     Fault(
+        "items that were used before get a verdict",
+        "evaluation/verdict.py",
+        "if self.used or self.untested or",
+        "if self.untested or",
+        "tests/evaluation/test_verdict.py",
+    ),
+    Fault(
+        "an item's text can end the script element of the page",
+        "reporting/page.py",
+        'for letter in "<>&',
+        'for letter in ">&',
+        "tests/report/test_report.py",
+    ),
+    Fault(
         "the radius of a KL ball is 5 % too large",
         "scores/kullback_leibler/score.py",
         "radius = threshold * math.log(self.base)",

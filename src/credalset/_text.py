@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from credalset._guessing import Hinting
 from credalset.exceptions import need
 
 MOST_ROWS = 50  # of a list that prints as a table
@@ -58,7 +57,7 @@ def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
     return "\n".join("  ".join(cells).rstrip() for cells in aligned)
 
 
-class Rows(Hinting, list[dict[str, Any]]):
+class Rows(list[dict[str, Any]]):
     """A list of plain rows that prints as a table; numbers with an interval are printed with it.
 
     Examples
@@ -69,11 +68,6 @@ class Rows(Hinting, list[dict[str, Any]]):
     plan        3  0.500
     random     12      -
     """
-
-    _hints: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("columns", "keys", "values"), "Rows are dicts: rows[0]['alpha'], or ask to_frame()."),
-        **dict.fromkeys(("summary", "show"), "Print the rows, or ask to_frame()."),
-    }
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the rows as columns, ready for a data frame."""

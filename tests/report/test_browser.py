@@ -107,7 +107,12 @@ def test_filters_and_search(visit: Open) -> None:
 
 
 def test_downloads(visit: Open, tmp_path: Path) -> None:
-    report = page(3, 60, items=NASTY + [f"-{i}" for i in range(52)], texts=["=1+1", '"quoted", with a comma'] * 30)
+    report = page(
+        3,
+        60,
+        items=[*NASTY, "\uff1d1", "@x", "\t=1", "\n=1", *(f"-{i}" for i in range(48))],
+        texts=["=1+1", '"quoted", with a comma'] * 30,
+    )
     one = visit(report)
     data = data_of(report.html)
     with one.page.expect_download() as waiting:
@@ -122,7 +127,7 @@ def test_downloads(visit: Open, tmp_path: Path) -> None:
     assert [float(row["epistemic"]) for row in rows] == [data["epistemic"][i] / 1e4 for i in work]
     assert [row["item"].removeprefix("'") for row in rows] == [data["name"][i] for i in work]
     for row in rows:
-        assert not row["item"].startswith(("=", "-", "+", "@"))
+        assert not row["item"].startswith(("=", "-", "+", "@", "\t", "\n", "\uff1d"))
         assert row["text"] in ("'=1+1", '"quoted", with a comma')
     one.page.fill("#search", "quoted")
     with one.page.expect_download() as waiting:

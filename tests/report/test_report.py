@@ -86,6 +86,12 @@ def test_an_outline_on_paper_is_the_outline_of_the_set() -> None:
         assert share == pytest.approx(float(sets[int(row)].volume()[0]), rel=0.04)
 
 
+def test_the_corners_of_the_triangle_have_their_names() -> None:
+    html = page(classes=["left", "right", "top"]).html
+    for name, x, y in (("left", 4.0, 302.0), ("right", 356.0, 302.0), ("top", 180.0, 16.2)):
+        assert f'<text x="{x}" y="{y}" class="axis" text-anchor=' in html.split(f">{name}</text>")[0][-80:]
+
+
 def test_slices_and_sizes_are_on_the_page() -> None:
     groups = ["north", "south"] * 100
     report = page(groups=groups, slices={"length": np.arange(200.0)}, levels=(0.1, 0.3))

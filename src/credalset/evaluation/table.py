@@ -194,41 +194,23 @@ def assess(
     some = metrics.evenly(sets, max(FEWEST_SETS, MAX_PROBABILITIES // sets.n_classes))
     sizes = metrics.mean_sizes(some)
     constant = None if alpha is None else constant_width(sets.score, labels[voted], float(alpha))
-    measured = {"width": float(sizes["width"]), "labels": float(sizes["labels"])} if len(sets) else {}
+    of_sets: dict[str, Any] = {"width": float(sizes["width"]), "labels": float(sizes["labels"])} if len(sets) else {}
+    of_sets |= {"constant_width": constant, "n_classes": sets.n_classes}
+    calibration = None if source is None else source.calibration
     keys = None if source is None or source.keys is None else np.array(source.keys, dtype=object)[voted].tolist()
-    verdict = judge(
-        None if source is None else source.calibration,
-        covered,
-        None if alpha is None else float(alpha),
-        groups=keys,
-        used=used,
-        constant_width=constant,
-        n_classes=sets.n_classes,
-        **measured,
-    )
+    level = None if alpha is None else float(alpha)
+    verdict = judge(calibration, covered, level, groups=keys, used=used, **of_sets)
     with_volume = sets.n_classes <= VOLUMES_UP_TO if volume is None else volume
     observed = proportion(int(covered.sum()), len(covered))
     low, high = (None, None) if verdict.valid is None else verdict.band or (None, None)
-    row = {
-        "score": sets.score.name,
-        "alpha": None if alpha is None else float(alpha),
-        "nominal": None if alpha is None else 1.0 - float(alpha),
-        "coverage": observed,
-        "coverage_low": observed.low,
-        "coverage_high": observed.high,
-        "band_low": low,
-        "band_high": high,
-        "verdict": verdict.status,
-        "informative": verdict.informative,
-        **sizes,
-        "constant_width": constant,
-        "volume": metrics.mean_volume(some) if with_volume else None,
-        "efficiency": metrics.mean_efficiency(metrics.evenly(some, SETS_ON_GRID)) if sets.n_classes == 3 else None,
-        "threshold": float(sets.threshold.mean()) if len(sets) else np.nan,
-        "empty": int(sets.is_empty().sum()),
-        "n": len(sets),
-    }
-    return row, verdict
+    row = {"score": sets.score.name, "alpha": level, "nominal": None if level is None else 1.0 - level}
+    row |= {"coverage": observed, "coverage_low": observed.low, "coverage_high": observed.high}
+    row |= {"band_low": low, "band_high": high, "verdict": verdict.status, "informative": verdict.informative}
+    row |= sizes | {"constant_width": constant, "volume": metrics.mean_volume(some) if with_volume else None}
+    on_grid = metrics.evenly(some, SETS_ON_GRID)
+    row |= {"efficiency": metrics.mean_efficiency(on_grid) if sets.n_classes == 3 else None}
+    row |= {"threshold": float(sets.threshold.mean()) if len(sets) else np.nan}
+    return row | {"empty": int(sets.is_empty().sum()), "n": len(sets)}, verdict
 
 
 def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: str) -> list[dict[str, Any]]:

@@ -168,8 +168,9 @@ def report(
     if table is not None and Path(table).suffix != ".parquet":
         raise ValueError(f"table must end in .parquet, the format it is written in, but is {Path(table).name!r}.")
     with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the page says what these would
-        level = None if isinstance(source, CredalSet) and alpha is None else as_probability(alpha or 0.1, "alpha")
-        compared = sorted({as_probability(one, "levels") for one in levels} | ({level} if level else set()))
+        default = None if isinstance(source, CredalSet) else 0.1
+        level = default if alpha is None else as_probability(alpha, "alpha")
+        compared = sorted({as_probability(one, "levels") for one in levels} | (set() if level is None else {level}))
         origin, sets_at = _predict(source, prediction, groups, weights, in_hand, level, compared)
         about = {"items": items, "texts": texts, "images": images, "groups": groups, "slices": slices}
         known = read_items(sets_at[level], votes, in_hand, **about, classes=classes, rules=rules)
@@ -230,7 +231,8 @@ def _predict(
     if prediction is None:
         raise ValueError("prediction is missing: pass the predictions for the items of the page.")
     origin = Source.read(source, prediction, groups, weights, in_hand)
-    found: dict[float | None, CredalSet] = {level: origin.predict(level or 0.1)}
+    assert level is not None  # only sets may be without one
+    found: dict[float | None, CredalSet] = {level: origin.predict(level)}
     for one in {*compared, *CURVE} - {level}:
         try:
             found[one] = origin.predict(one)

@@ -22,8 +22,6 @@ from reproduction.store import Store
 
 from credalset.datasets import make_synthetic
 
-from .test_benchmarks import load as benchmark
-
 # --- measures ---
 
 
@@ -120,16 +118,6 @@ def test_thresholds_that_do_not_shrink_are_named() -> None:
     n_series, growing = summary.shrinking(cells(0.9, 0.4, 0.5))
     assert (n_series, growing[0]["thresholds"]) == (1, [0.9, 0.4, 0.5])
     assert "0.900, 0.400, 0.500" in "\n".join(tables.verdict_lines(cells(0.9, 0.4, 0.5)))
-
-
-def test_estimate_of_the_published_way() -> None:
-    """By hand: 2 runs with K = 3 and 1 with K = 10, 200 sets each, 2 levels."""
-    rows = [r for alpha in (0.1, 0.2) for r in result_rows([0.9, 0.9], alpha=alpha)]
-    rows += [r for alpha in (0.1, 0.2) for r in result_rows([0.9], alpha=alpha, n_classes=10)]
-    cost = benchmark("reproduction").estimate(rows, seconds_per_run=4.0)
-    assert cost["training"] == 12.0
-    assert cost["membership"] == pytest.approx(2 * 200 * (0.0007 + 0.0041 + 1.116))
-    assert cost["entropy"] == pytest.approx(2 * 200 * 2 * 0.106 + 200 * 2 * 1.893)
 
 
 def test_tables() -> None:

@@ -7,11 +7,15 @@ import contextlib
 import doctest
 import importlib
 import io
+import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from credalset import datasets
 
 ROOT = Path(__file__).parents[1]
 OUTPUT = "# →"
@@ -73,3 +77,55 @@ def test_every_public_name_is_on_an_api_page(module: str) -> None:
     objects = {name: getattr(home, name) for name in home.__all__}
     missing = [n for n, it in objects.items() if callable(it) and n not in named and it.__module__ not in entries]
     assert not missing
+
+
+# --- console blocks ---
+
+
+def demo_files() -> None:
+    from credalset.cli.demo import MANY, _write_files
+
+    _write_files(datasets.make_messages(2100, n_votes=MANY, random_state=0))
+
+
+def judge_files() -> None:
+    """Write what the guide about judges shows: outputs of three judges as JSON Lines, and votes of people."""
+    panel = datasets.make_judge_panel(2400, n_votes=40, random_state=0)
+    labels, pairs = list(panel.classes), range(len(panel))
+    records = [
+        {"pair": panel.items[i], "kind": panel.slices[i], "probs": dict(zip(labels, p.round(4).tolist(), strict=True))}
+        for i, p in zip(pairs, panel.prediction, strict=True)
+    ]
+    for name, rows in (("panel", slice(0, 1400)), ("new", slice(1400, 2400))):
+        lines = [json.dumps(record) + "\n" for record in records[rows]]
+        Path(f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    columns = list(zip(*panel.votes().values(), strict=True))
+    parts = {"panel-votes.csv": columns[: 1400 * 40]}
+    later = [columns[start : start + 40] for start in range(1400 * 40, len(columns), 40)]
+    parts["so-far.csv"] = [row for rows in later for row in rows[:3]]
+    parts["later-votes.csv"] = [row for rows in later for row in rows[3:]]
+    for name, rows in parts.items():
+        text = "".join(",".join(row) + "\n" for row in [("task", "worker", "label"), *rows])
+        Path(name).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(("page", "prepare"), [("cli.md", demo_files), ("llm-judges.md", judge_files)])
+def test_console(page: str, prepare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands on the page run one after the other and say what is written below them."""
+    from credalset.cli.app import main
+
+    monkeypatch.chdir(tmp_path)
+    prepare()
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    console = "".join(re.findall(r"```console\n(.*?)```", text, re.DOTALL))
+    commands = re.findall(r"^\$ (.*)\n((?:[^$].*\n|\n)*)", console, re.MULTILINE)
+    assert commands
+    for command, expected in commands:
+        words, said = shlex.split(command), io.StringIO()
+        if words[0] == "head":
+            print(*Path(words[-1]).read_text(encoding="utf-8").splitlines()[: int(words[2])], sep="\n", file=said)
+        else:
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                assert main(words[1:]) == 0, said.getvalue()
+        flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+        assert doctest.OutputChecker().check_output(expected, said.getvalue(), flags), f"{command}\n{said.getvalue()}"

@@ -71,8 +71,8 @@ clf.fit(texts.iloc[train], votes[train]).conformalize(texts.iloc[calibrate], vot
 # %% [markdown]
 # ## 4. Are the sets valid, and has the model learned anything?
 #
-# Coverage should lie in its band. The column *constant* is the width if one distribution were predicted for every text: a model
-# that is no narrower has learned nothing from the words (bags of words on ChaosNLI hardly do).
+# Coverage should lie in its band. The column *constant* is the width if the same distribution were predicted for every
+# text: a model that is no narrower has learned nothing from the words (bags of words on ChaosNLI hardly do).
 
 # %%
 print(clf.evaluate(texts.iloc[new], votes[new], alpha=[0.05, 0.1, 0.2]))

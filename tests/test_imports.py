@@ -53,10 +53,8 @@ LAYERS = [
     ["crowd"],
     ["io"],
     ["testing"],
-    ["tables"],
     ["distributed"],
     ["credalset"],
-    ["commands"],
     ["cli"],
     ["__main__"],
 ]
@@ -79,7 +77,7 @@ def test_heavy_packages_are_not_imported() -> None:
 def test_commands_do_not_wait_for_scikit_learn() -> None:
     """Half of the time that a command on a calibration takes would be spent there."""
     pytest.importorskip("typer")
-    assert run("import sys, credalset.commands; print('sklearn' in sys.modules)") == "False"
+    assert run("import sys, credalset.cli.app; print('sklearn' in sys.modules)") == "False"
 
 
 def test_the_check_for_heavy_packages_works() -> None:

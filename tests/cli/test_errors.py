@@ -136,6 +136,10 @@ def test_bad_options(words: list[str], name: str, files: Path, run: Run) -> None
     assert set(files.iterdir()) == before
 
 
+def test_the_version(run: Run) -> None:
+    assert run("--version").out == f"credalset {cs.__version__}\n"
+
+
 def test_help_fits_a_screen(run: Run) -> None:
     lines = run("calibrate", "--help").out.splitlines()
     assert len(lines) <= 40

@@ -103,6 +103,7 @@ def test_items_that_calibrated_are_not_a_test(files: Path, run: Run) -> None:
     assert "not tested" in run("check", "made", "calibration.csv", "votes.csv", code=1).out.lower()
     checked = json.loads(run("check", "made", "calibration.csv", "votes.csv", "--json", code=1).out)
     assert not checked["passed"]
+    run("report", "made", "calibration.csv", "votes.csv", code=1)
 
 
 def test_the_check_fails_where_coverage_does(files: Path, run: Run) -> None:

@@ -190,6 +190,9 @@ def test_forecasts_come_true_in_a_dirichlet_crowd(crowd):
     np.testing.assert_array_equal(forecast.is_settled, ~policy.ask(p))
     assert ((forecast.lower <= used) & (used <= forecast.upper)).mean() > 0.95
     assert policy.forecast(p, np.tile([10, 0, 0], (400, 1))).total == 0
+    for wrong in ({"cost": -1.0}, {"cost": [1.0, 2.0]}, {"coverage": 90}, {"n_draws": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            policy.forecast(p, **wrong)
     assert "settled" in repr(forecast)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credalset import QueueRules, report
+from credalset import QueueRules
 from credalset.scores import InnerProduct, KullbackLeibler, TotalVariation
 from credalset.sets import CredalSet
 from credalset.sets.queue import ACTIONS, REASONS
@@ -129,16 +129,3 @@ def test_rules_are_checked() -> None:
         QueueRules(unknown=-1)
     with pytest.raises(ValueError, match="action must be one of re-annotate"):
         some_sets(3).queue().order("sleep")
-
-
-def test_a_queue_that_says_the_same_of_all_says_so() -> None:
-    center = np.full((30, 3), 1 / 3)
-    open_sets = TotalVariation().region(center, 0.6)
-    queue = open_sets.queue()
-    assert queue.counts()["re-annotate"] == 30
-    assert "30 of 30 sets leave so much open that they hardly tell items apart" in repr(queue)
-    assert "My sets are too large" in queue.remark
-    assert open_sets[:10].queue().remark == ""  # of few items nothing is to be said
-    assert TotalVariation().region(center, 0.01).queue().remark == ""
-    page = report(open_sets, path=None).html
-    assert "30 of 30 sets leave so much open" in page

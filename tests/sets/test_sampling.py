@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from credalset.scores import KullbackLeibler, Wasserstein
-from credalset.scores.inner_product import volume as half_space_volume
+from credalset.scores import KullbackLeibler
 from credalset.sets import sampling
 from credalset.sets.credal_set import CredalSet
 from tests.conftest import SCORES
 
 N_DRAWS = 3000
 N_PROPOSALS = 100_000
-NAMES = ["tv", "ws", "kl", "so", "hellinger"]
+NAMES = ["tv", "ws", "kl", "density", "hellinger"]
 slow = pytest.mark.slow  # other sizes, which take the same ways
 
 
@@ -37,9 +36,9 @@ def center_of(kind: str, n_classes: int) -> np.ndarray:
 def make(name: str, center: np.ndarray, radius: float) -> CredalSet:
     """One ball; the radius of a Wasserstein ball is in units of a fifth of the line."""
     score = SCORES[name]
-    if name == "so":
-        weight = 50.0
-        return score.region(1.0 + weight * center[None], -np.expm1(-weight * radius))
+    if name == "density":
+        prediction = 1.0 + 50.0 * center[None]
+        return score.region(prediction, score(prediction, center[None]) + 50.0 * radius)
     return score.region(center[None], radius * len(center) / 5 if name == "ws" else radius)
 
 
@@ -100,33 +99,7 @@ def test_against_weighted_dirichlet_draws(name: str, n_classes: int, kind: str, 
     assert_same_law(draws[0], *members_by_importance(one, np.random.default_rng(2)))
 
 
-@pytest.mark.parametrize("radius", [1e-6, 0.01, 0.4, 3.0])
-@pytest.mark.parametrize("n_classes", [5, pytest.param(10, marks=slow), 20, pytest.param(60, marks=slow)])
-def test_a_wasserstein_ball_about_the_first_class_is_a_half_space(n_classes: int, radius: float) -> None:
-    """Its members have Σ k λ_k ≤ r, and half-spaces are drawn from exactly."""
-    one = Wasserstein().region(np.eye(n_classes)[:1], radius)
-    scale = 1.0 / n_classes  # margins r − k, of any unit
-    exact = half_space_volume.sample(
-        1.0 - scale * np.arange(n_classes)[None], np.array([scale * radius]), 20_000, np.random.default_rng(3)
-    )[0]
-    assert one.contains(exact, broadcast=True).mean() > 0.9999
-    assert_same_law(one.sample(N_DRAWS, random_state=4)[0], exact, np.ones(len(exact)))
-    mirrored = Wasserstein().region(np.eye(n_classes)[-1:], radius)
-    assert_same_law(mirrored.sample(N_DRAWS, random_state=5)[0], exact[:, ::-1], np.ones(len(exact)))
-
-
-@pytest.mark.parametrize("n_classes", [4, 10, 20, 60])
-def test_a_wasserstein_ball_inside_the_simplex_is_a_cross_polytope(n_classes: int) -> None:
-    """Uniform offsets of the cumulative masses are signed spacings of [0, r]."""
-    one = Wasserstein().region(np.full((1, n_classes), 1 / n_classes), 0.01 / n_classes)
-    rng = np.random.default_rng(6)
-    spacings = rng.dirichlet(np.ones(n_classes), 20_000)[:, :-1] * one.radius[0]
-    offsets = spacings * rng.choice([-1.0, 1.0], spacings.shape)
-    exact = one.center + np.diff(offsets, axis=1, prepend=0.0, append=0.0)
-    assert_same_law(one.sample(N_DRAWS, random_state=7)[0], exact, np.ones(len(exact)))
-
-
-@pytest.mark.parametrize("n_classes", [4, 10, 20, 60])
+@pytest.mark.parametrize("n_classes", [4, 10, 20])
 def test_a_total_variation_ball_inside_the_simplex(n_classes: int) -> None:
     """Choose how many classes lose, which, and how losses and gains are spread: all uniform given their number."""
     one = SCORES["tv"].region(np.full((1, n_classes), 1 / n_classes), 0.5 / n_classes)
@@ -156,7 +129,7 @@ def test_a_ball_on_a_face_is_sampled_there() -> None:
 
 def test_draws_of_hit_and_run_stay_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chain must leave a uniform sample uniform; here every set is sent through it."""
-    monkeypatch.setattr(sampling, "ENOUGH", 1e9)
+    monkeypatch.setattr(sampling, "EFFECTIVE", 1e9)
     monkeypatch.setattr(sampling, "WIDE", 2.0)
     for name in NAMES:
         one = make(name, center_of("near a corner", 6), 0.1)
@@ -165,11 +138,11 @@ def test_draws_of_hit_and_run_stay_uniform(monkeypatch: pytest.MonkeyPatch) -> N
         assert_same_law(draws[0], *members_by_importance(one, np.random.default_rng(2)))
 
 
-@pytest.mark.parametrize("name", ["tv", "ws", "kl", *(pytest.param(name, marks=slow) for name in ("so", "hellinger"))])
+@pytest.mark.parametrize("name", ["tv", "ws", "kl"])
 def test_few_draws_from_many_sets_are_uniform_too(name: str) -> None:
     """Four draws each from copies of a set: what is drawn together must not differ from what is drawn one by one."""
     one = make(name, center_of("near a corner", 6), 0.05)
-    draws = one[np.zeros(150, dtype=int)].sample(4, random_state=1)  # fewer than the compiler would be called for
+    draws = one[np.zeros(150, dtype=int)].sample(4, random_state=1)
     assert_same_law(draws.reshape(600, -1), *members_by_importance(one, np.random.default_rng(2)))
 
 

@@ -37,14 +37,19 @@ for _command in (agree, fit, calibrate, predict, check, report, plan, demo):
     app.command()(_command)
 
 
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Show the version and exit.")] = False,
-) -> None:
-    """Credal sets with a coverage guarantee, from annotations and predictions."""
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"credalset {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Credal sets with a coverage guarantee, from annotations and predictions."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

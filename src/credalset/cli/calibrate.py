@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -25,7 +25,9 @@ from credalset.cli.shared import (
     say,
     split_numbers,
 )
-from credalset.crowd import CrowdCalibration, DirichletCrowd, VotingPolicy
+
+if TYPE_CHECKING:
+    from credalset.crowd import CrowdCalibration
 
 NOISES = {"unbiased-votes": UnbiasedVotes, "annotator-sampling": AnnotatorSampling, "few-votes": FewVotes}
 FIT_SIZE = 0.3  # share of the items that the crowd is fitted to, and that calibrate nothing
@@ -78,6 +80,8 @@ def calibrate_in_hand(
     random_state: int,
 ) -> CrowdCalibration:
     """Fit a crowd to some of the items and calibrate votes in hand, or a policy, on the others."""
+    from credalset.crowd import DirichletCrowd, VotingPolicy  # imports scikit-learn, which other commands do without
+
     order = np.random.default_rng(random_state).permutation(len(pair.items))
     some, others = np.split(order, [int(FIT_SIZE * len(order))])
     if method == "imputed":  # has no proof that would need other items

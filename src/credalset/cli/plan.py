@@ -23,7 +23,6 @@ from credalset.cli.shared import (
     print_json,
     say,
 )
-from credalset.crowd import CrowdCalibration, VotingPolicy
 from credalset.io.match import match
 from credalset.io.tables import table_writer
 from credalset.votes import Annotations
@@ -51,6 +50,8 @@ def plan(
     Needs a calibration with --in-hand or --lead. Ask each item on the list once, add the votes, and plan again; items
     that are not on the list are settled.
     """
+    from credalset.crowd import CrowdCalibration, VotingPolicy
+
     check_output(out, overwrite)
     loaded = load_model(calibration)
     if not isinstance(loaded, CrowdCalibration):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from credalset.cli.check import CHECK_FAILED
 from credalset.cli.shared import (
     Alpha,
     Columns,
@@ -49,7 +50,10 @@ def report(
     strict: Strict = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Write one HTML page: the verdict, coverage by slice, every item, and what to do."""
+    """Write one HTML page: the verdict, coverage by slice, every item, and what to do.
+
+    The exit code is 1 if the items were used for training or calibration.
+    """
     check_output(out, overwrite)
     model = load_model(calibration, trusted)
     extra = {"groups": groups, "weights": weights, "texts": texts}
@@ -66,3 +70,5 @@ def report(
         **options_given(title=title),
     )
     say(f"{made.verdict.sentence}\nWrote {out}")
+    if made.verdict.used:
+        raise typer.Exit(CHECK_FAILED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from numbers import Integral
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from credalset._typing import FloatArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int, check_choice
 from credalset.crowd.fitting import fit_law, largest_fit
-from credalset.crowd.inputs import Voted, draw_votes, item_keys, read_voted
+from credalset.crowd.inputs import Saved, Voted, draw_votes, read_voted
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
 from credalset.exceptions import warn
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 ENOUGH = 100  # items of a panel from which on it is chosen
 
 
-class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
+class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     r"""What a crowd would say, given a prediction and the votes in hand.
 
     The crowd's distribution λ of an item with prediction p is drawn from a mixture of Dirichlet distributions: some
@@ -224,37 +223,38 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
         -------
         CrowdCalibration
         """
-        from credalset.crowd.in_hand import CrowdCalibration, calibrate_imputed, calibrate_panel
+        from credalset.crowd.in_hand import CrowdCalibration, calibrate, impute
 
-        voted, chosen, numbers = self.read(predictions, votes), get_score(score), _as_numbers(in_hand)
+        voted, chosen, numbers = self.read(predictions, votes).grouped(groups), get_score(score), _as_numbers(in_hand)
         check_choice(method, "method", (None, "panel", "imputed"))
-        sharpness = as_finite(sharpness, "sharpness", minimum=0.0)
-        keys, generator = item_keys(groups, voted), as_generator(random_state)
+        sharpness, generator = as_finite(sharpness, "sharpness", minimum=0.0), as_generator(random_state)
         least = 2 * numbers[-1] + 10 if min_votes is None else as_positive_int(min_votes, "min_votes")
         least = max(least, numbers[-1] + 1)
         n_panel = int((voted.n_votes >= least).sum())
-        if method is None and n_panel < ENOUGH:
+        how: Any = method or ("panel" if n_panel >= ENOUGH else "imputed")
+        if method != how == "imputed":
             warn(
                 f"Only {n_panel} of {len(voted)} items have {least} votes or more, so the calibration is imputed: "
                 "coverage is approximate and assumes a Dirichlet crowd, which check tests."
             )
-        is_panel = method == "panel" or (method is None and n_panel >= ENOUGH)
-        least = least if is_panel else 1
-        rows = np.flatnonzero(voted.n_votes >= least)
-        if len(rows) == 0 or numbers[-1] > voted.n_votes.max():
+        least = least if how == "panel" else 1
+        rows, most = np.flatnonzero(voted.n_votes >= least), int(voted.n_votes.max(initial=0))
+        if most < max(least, numbers[-1]):
             raise ValueError(
-                f"votes has at most {voted.n_votes.max()} votes on an item, but in_hand up to {numbers[-1]} needs "
+                f"votes has at most {most} votes on an item, but in_hand up to {numbers[-1]} needs "
                 f"{max(least, numbers[-1])}. Lower in_hand, or use method='imputed'."
             )
-        voted, keys = voted[rows], None if keys is None else keys[rows]
-        if is_panel:
+        voted, parts = voted[rows], []
+        if how == "panel":
             self.refuse_fitted(voted)
-            drawn = draw_votes(voted.counts, numbers, generator)
-            parts = calibrate_panel(chosen, self.law_, voted, [drawn[h] for h in numbers], keys, sharpness)
-        else:
-            parts = calibrate_imputed(chosen, self.law_, voted, numbers, keys, sharpness, generator)
-        how: Any = "panel" if is_panel else "imputed"
-        return CrowdCalibration(copy.copy(self), parts, numbers, how, len(rows), least, sharpness)
+        drawn = draw_votes(voted.counts, numbers, generator)
+        truth = impute(self.law_, voted, generator) if how == "imputed" else None
+        for h in numbers:
+            rows = np.flatnonzero(voted.n_votes >= h)
+            labels = (voted.counts - drawn[h])[:, None, :] if truth is None else truth[rows]
+            parts.append(calibrate(chosen, self.law_, voted[rows], drawn[h][rows], labels, sharpness))
+        names = tuple(dict.fromkeys([*(self.items_ or ()), *(voted.items or ())])) or None
+        return CrowdCalibration(copy.copy(self), tuple(parts), numbers, how, len(voted), least, sharpness, names)
 
     def read(self, predictions: Any, votes: Any) -> Voted:
         """Return valid predictions and votes over the classes of the crowd."""
@@ -270,30 +270,17 @@ class DirichletCrowd(BaseEstimator):  # type: ignore[misc]
                 "calibrating on them is not exact. Fit the crowd to other items, or use method='imputed'."
             )
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted crowd to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
-        from credalset.io.store import save
-
-        save(self, path)
-
     def _to_store(self) -> dict[str, Any]:
         check_is_fitted(self, "law_")
         seed = self.random_state if isinstance(self.random_state, int) else None
-        fitted = {"law": self.law_, "classes": self.classes_, "items": self.items_}
-        return self.get_params(deep=False) | {"random_state": seed} | fitted
+        params = self.get_params(deep=False) | {"random_state": seed}
+        return {"params": params, "law": self.law_, "classes": self.classes_, "items": self.items_}
 
     @classmethod
     def _from_store(
-        cls,
-        n_components: int,
-        n_consensus: int,
-        max_iter: int,
-        random_state: int | None,
-        law: CrowdLaw,
-        classes: Names | None,
-        items: Names | None,
+        cls, params: dict[str, Any], law: CrowdLaw, classes: Names | None, items: Names | None
     ) -> DirichletCrowd:
-        crowd = cls(n_components, n_consensus=n_consensus, max_iter=max_iter, random_state=random_state)
+        crowd = cls(**params)
         crowd.law_, crowd.classes_, crowd.items_ = law, classes, items
         if classes is not None and len(classes) != len(law.confusion):
             raise ValueError(f"classes names {len(classes)} classes, but the law has {len(law.confusion)}.")

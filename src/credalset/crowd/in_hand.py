@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import cycle, islice
 from typing import Any, Literal
 
 import numpy as np
 
-from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._typing import FloatArray, IntArray
 from credalset._validation import check_choice
 from credalset.calibration import Calibration, conformalize
 from credalset.crowd.estimator import DirichletCrowd
 from credalset.crowd.fitting import bootstrap_laws
-from credalset.crowd.inputs import Voted, draw_votes, item_keys
+from credalset.crowd.inputs import Saved, Voted
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.policy import VotingPolicy
 from credalset.crowd.posterior import Posterior, predict_blocks
@@ -56,7 +55,7 @@ class CrowdGuarantee:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrowdCalibration:
+class CrowdCalibration(Saved):
     """Calibrated thresholds for items with votes; made by the ``conformalize`` of a crowd or of a policy.
 
     Attributes
@@ -73,6 +72,8 @@ class CrowdCalibration:
         Number of calibration items, and of votes that each of them has at least.
     sharpness : float
         Power of the posterior mean at which sets are centred.
+    items : tuple or None
+        Names of the calibration items and of those that the crowd was fitted to.
     policy : VotingPolicy or None
         The policy that was calibrated as a whole.
     """
@@ -84,6 +85,7 @@ class CrowdCalibration:
     n_items: int
     min_votes: int
     sharpness: float
+    items: Names | None = None
     policy: VotingPolicy | None = None
 
     def __post_init__(self) -> None:
@@ -106,12 +108,6 @@ class CrowdCalibration:
     def n_classes(self) -> int:
         """Number of classes K."""
         return self.calibrations[0].n_classes
-
-    @property
-    def items(self) -> Names | None:
-        """Names of the calibration items and of those that the crowd was fitted to."""
-        names = [*(self.crowd.items_ or ()), *(self.calibrations[0].items or ())]
-        return tuple(dict.fromkeys(names)) or None
 
     @property
     def groups(self) -> Any:
@@ -162,8 +158,7 @@ class CrowdCalibration:
         -------
         CredalSet
         """
-        voted = self.crowd.read(predictions, votes)
-        keys, thresholds = item_keys(groups, voted), np.empty(len(voted))
+        voted, thresholds = self.crowd.read(predictions, votes).grouped(groups), np.empty(len(predictions))
         if self.policy is None:
             self._refuse_other(voted.n_votes)
             parts = [np.flatnonzero(voted.n_votes == h) for h in self.in_hand]
@@ -174,15 +169,9 @@ class CrowdCalibration:
         predicted = predict_blocks(law, voted.prediction, voted.counts, order, self.sharpness)
         for rows, calibration in zip(parts, self.calibrations, strict=True):
             if len(rows):
-                own = None if keys is None else keys[rows]
+                own = voted[rows].groups
                 thresholds[rows] = calibration.predict_set(predicted[rows], alpha, groups=own).threshold
         return replace(self.score.region(predicted, thresholds), classes=voted.classes, items=voted.items)
-
-    def save(self, path: str | Path) -> None:
-        """Write the calibration to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
-        from credalset.io.store import save
-
-        save(self, path)
 
     def _refuse_other(self, n_votes: IntArray) -> None:
         other = np.setdiff1d(n_votes, self.in_hand)
@@ -200,34 +189,20 @@ class CrowdCalibration:
         return f"CrowdCalibration: score {self.score.name}, {votes}, {size}"
 
 
-def calibrate_panel(
-    score: Score, law: CrowdLaw, voted: Voted, hands: Sequence[FloatArray], keys: AnyArray | None, sharpness: float
-) -> tuple[Calibration, ...]:
-    """Calibrate predictions from votes in hand against the votes that were held back, for each choice of votes."""
-    predicted = [predict_blocks(law, voted.prediction, hand, score.order, sharpness) for hand in hands]
-    pairs = zip(predicted, hands, strict=True)
-    return tuple(conformalize(each, voted.counts - hand, score, groups=keys) for each, hand in pairs)
+def calibrate(
+    score: Score, law: CrowdLaw, voted: Voted, hand: FloatArray, labels: FloatArray, sharpness: float
+) -> Calibration:
+    """Calibrate what votes in hand, (n, K), predict against one or more labels of each item, (n, L, K)."""
+    predicted = predict_blocks(law, voted.prediction, hand, score.order, sharpness)
+    n_items, n_labels, n_classes = labels.shape
+    keys = None if voted.groups is None else np.repeat(voted.groups, n_labels)
+    flat = labels.reshape(n_items * n_labels, n_classes)
+    return conformalize(np.repeat(predicted, n_labels, axis=0), flat, score, groups=keys)
 
 
-def calibrate_imputed(
-    score: Score,
-    law: CrowdLaw,
-    voted: Voted,
-    in_hand: tuple[int, ...],
-    keys: AnyArray | None,
-    sharpness: float,
-    generator: np.random.Generator,
-) -> tuple[Calibration, ...]:
-    """Calibrate predictions from votes in hand against distributions drawn from posteriors given all votes."""
+def impute(law: CrowdLaw, voted: Voted, generator: np.random.Generator) -> FloatArray:
+    """Draw distributions of the crowd given all votes, (n, L, K), each draw from another refit of the law."""
     n_draws = int(np.clip(LARGEST_IMPUTED // voted.prediction.size, 1, DRAWS))
     laws = bootstrap_laws(law, voted.prediction, voted.counts, generator)
-    chosen = [laws[draw % len(laws)] for draw in range(n_draws)]
-    draws = [Posterior.given(each, voted.prediction, voted.counts).sample(1, generator) for each in chosen]
-    truth, drawn, found = np.concatenate(draws, axis=1), draw_votes(voted.counts, in_hand, generator), []
-    for h in in_hand:
-        rows = np.flatnonzero(voted.n_votes >= h)
-        predicted = predict_blocks(law, voted.prediction[rows], drawn[h][rows], score.order, sharpness)
-        own = None if keys is None else np.repeat(keys[rows], n_draws)
-        labels = truth[rows].reshape(-1, truth.shape[2])
-        found.append(conformalize(np.repeat(predicted, n_draws, axis=0), labels, score, groups=own))
-    return tuple(found)
+    posteriors = (Posterior.given(each, voted.prediction, voted.counts) for each in islice(cycle(laws), n_draws))
+    return np.concatenate([posterior.sample(1, generator) for posterior in posteriors], axis=1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,41 @@ from credalset._validation import as_counts, as_distributions
 from credalset.votes.names import Names, class_names, item_names, join_names, order_columns, per_item, take_names
 
 
+class Saved:
+    """Everything of the crowd that can be saved."""
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
+        from credalset.io.store import save
+
+        save(self, path)
+
+
 @dataclass(frozen=True, eq=False)
 class Voted:
-    """Predictions (N, K) and votes (N, K) of the same items, with names where they are known."""
+    """Predictions (N, K) and votes (N, K) of the same items, with names and groups (N,) where they are known."""
 
     prediction: FloatArray
     counts: FloatArray
     items: Names | None
     classes: Names | None
+    groups: AnyArray | None = None
 
     def __len__(self) -> int:
         return len(self.prediction)
 
     def __getitem__(self, rows: Any) -> Voted:
-        return Voted(self.prediction[rows], self.counts[rows], take_names(self.items, rows), self.classes)
+        groups = None if self.groups is None else self.groups[rows]
+        return Voted(self.prediction[rows], self.counts[rows], take_names(self.items, rows), self.classes, groups)
+
+    def grouped(self, groups: Any) -> Voted:
+        """Return the items with the group of each, put into their order."""
+        if groups is None:
+            return self
+        keys = np.asarray(per_item(groups, self.items, "groups", "predictions"))
+        if keys.shape != (len(self),):
+            raise ValueError(f"groups must hold one key per item ({len(self)}), but has shape {keys.shape}.")
+        return replace(self, groups=keys)
 
     @property
     def n_votes(self) -> IntArray:
@@ -81,16 +103,6 @@ def _align(counts: FloatArray, own: Names | None, wanted: Names | None, what: st
     rows = [row for row, name in enumerate(own) if name in position]
     found[[position[own[row]] for row in rows]] = counts[rows]
     return found
-
-
-def item_keys(groups: Any, voted: Voted) -> AnyArray | None:
-    """Return the group of each item, in the order of the predictions; None if there are no groups."""
-    if groups is None:
-        return None
-    keys = np.asarray(per_item(groups, voted.items, "groups", "predictions"))
-    if keys.shape != (len(voted),):
-        raise ValueError(f"groups must hold one key per item ({len(voted)}), but has shape {keys.shape}.")
-    return keys
 
 
 def draw_votes(counts: FloatArray, numbers: tuple[int, ...], generator: np.random.Generator) -> dict[int, FloatArray]:

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from scipy.stats import norm
 from credalset import metrics
 from credalset._progress import progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
-from credalset._validation import as_finite, as_generator, as_positive_int
+from credalset._validation import as_finite, as_generator, as_numbers, as_positive_int, as_probability
 from credalset.crowd.estimator import DirichletCrowd
-from credalset.crowd.inputs import Voted, draw_one, item_keys
+from credalset.crowd.inputs import Saved, Voted, draw_one
 from credalset.crowd.posterior import Posterior, blocks, predict_blocks
 from credalset.scores import get_score
 from credalset.votes.names import per_item
@@ -31,7 +30,7 @@ LARGEST_FORECAST, SIMULATED = 500_000, 50_000  # items × draws, in all and at a
 
 
 @dataclass(frozen=True, eq=False)
-class VotingPolicy:
+class VotingPolicy(Saved):
     """Decide item by item whether to ask for another vote.
 
     A policy asks until the first class leads the second by ``lead`` posterior standard deviations, until the posterior
@@ -145,16 +144,16 @@ class VotingPolicy:
         -------
         CrowdCalibration
         """
-        from credalset.crowd.in_hand import CrowdCalibration, calibrate_panel
+        from credalset.crowd.in_hand import CrowdCalibration, calibrate
 
-        voted, least = self.crowd.read(predictions, votes), self._least(min_votes)
-        keys, replayed = item_keys(groups, voted), self._replay(voted, least, as_generator(random_state))
-        rows = replayed.rows
-        self.crowd.refuse_fitted(voted[rows])
-        keys = None if keys is None else keys[rows]
-        sharpness = as_finite(sharpness, "sharpness", minimum=0.0)
-        parts = calibrate_panel(get_score(score), self.crowd.law_, voted[rows], [replayed.votes], keys, sharpness)
-        return CrowdCalibration(self.crowd, parts, (), "panel", len(rows), least, sharpness, self)
+        voted, least = self.crowd.read(predictions, votes).grouped(groups), self._least(min_votes)
+        replayed = self._replay(voted, least, as_generator(random_state))
+        panel, sharpness = voted[replayed.rows], as_finite(sharpness, "sharpness", minimum=0.0)
+        self.crowd.refuse_fitted(panel)
+        labels, law = replayed.held_back[:, None, :], self.crowd.law_
+        part = calibrate(get_score(score), law, panel, replayed.votes, labels, sharpness)
+        names = tuple(dict.fromkeys([*(self.crowd.items_ or ()), *(panel.items or ())])) or None
+        return CrowdCalibration(self.crowd, (part,), (), "panel", len(panel), least, sharpness, names, self)
 
     def forecast(
         self,
@@ -186,7 +185,10 @@ class VotingPolicy:
         Forecast
         """
         voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
-        price = np.broadcast_to(np.asarray(per_item(cost, voted.items, "cost"), dtype=np.float64), (len(voted),))
+        price = as_numbers(per_item(cost, voted.items, "cost"), "cost")
+        if price.shape not in ((), (len(voted),)) or not (np.isfinite(price) & (price >= 0)).all():
+            raise ValueError(f"cost must be one number of at least 0, or one per item ({len(voted)}).")
+        price, coverage = np.broadcast_to(price, (len(voted),)), as_probability(coverage, "coverage")
         open_rows = np.flatnonzero(self._ask(voted.prediction, voted.counts))
         n_draws = int(np.clip(LARGEST_FORECAST // max(len(open_rows), 1), 10, 100)) if n_draws is None else n_draws
         further = np.zeros((as_positive_int(n_draws, "n_draws"), len(voted)))
@@ -197,23 +199,15 @@ class VotingPolicy:
                 draws[:, open_rows] = self._simulate(voted[open_rows], len(draws), generator)
                 advance(len(draws), "")
         ends = (0.5 - coverage / 2, 0.5 + coverage / 2)
-        totals, costs = further.sum(axis=1), further @ price
+        total, spent = (_with_interval(draws, ends) for draws in (further.sum(axis=1), further @ price))
         lower, upper = np.quantile(further, ends, axis=0, method="nearest")
-        return Forecast(
-            further.mean(axis=0),
-            lower,
-            upper,
-            float(totals.mean()),
-            tuple(np.quantile(totals, ends).tolist()),
-            float(costs.mean()),
-            tuple(np.quantile(costs, ends).tolist()),
-        )
+        return Forecast(further.mean(axis=0), lower, upper, *total, *spent)
 
     def compare(
         self,
         predictions: Any,
         votes: Any,
-        uniform: Sequence[int] = (0, 1, 2, 3, 5, 10),
+        uniform: Sequence[int] | None = None,
         *,
         score: Any = "kl",
         alpha: float = 0.1,
@@ -226,7 +220,7 @@ class VotingPolicy:
         predictions, votes, score, random_state
             As in `conformalize`.
         uniform : sequence of int
-            Numbers of votes for every item, at most ``max_votes``.
+            Numbers of votes for every item, by default 0, 1, 2, 3, 5, 10, 20 up to ``max_votes``.
         alpha : float
             Miscoverage rate in (0, 1).
 
@@ -239,23 +233,19 @@ class VotingPolicy:
         voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
         half = generator.permutation(np.flatnonzero(voted.n_votes >= self._least(None)))
         one, two = voted[half[: len(half) // 2]], voted[half[len(half) // 2 :]]
-        policies = {f"{h} votes": replace(self, rule=partial(_has_fewer, h)) for h in uniform} | {"policy": self}
+        numbers = [h for h in uniform or (0, 1, 2, 3, 5, 10, 20) if h <= self.max_votes or uniform]
+        if max(numbers) > self.max_votes:
+            raise ValueError(f"uniform goes up to {max(numbers)} votes, but max_votes is {self.max_votes}.")
+        policies = {f"{h} votes": replace(self, rule=partial(_has_fewer, h)) for h in numbers} | {"policy": self}
         rows = []
         for name, policy in policies.items():
             calibration = policy.conformalize(one.prediction, one.counts, score, random_state=generator)
             replay = policy.replay(two.prediction, two.counts, random_state=generator)
             sets = calibration.predict_set(two.prediction, replay.votes, alpha)
-            measures = {"width": metrics.mean_width(sets), "decided": metrics.decided(sets)}
-            measures["coverage"] = metrics.coverage(sets, replay.shares)
-            row = {"policy": name, "votes": float(replay.n_votes.mean())}
-            rows.append(row | {measure: float(value) for measure, value in measures.items()})
+            width, decided = float(metrics.mean_width(sets)), float(metrics.decided(sets))
+            inside, used = float(metrics.coverage(sets, replay.shares)), float(replay.n_votes.mean())
+            rows.append({"policy": name, "votes": used, "width": width, "decided": decided, "coverage": inside})
         return rows
-
-    def save(self, path: str | Path) -> None:
-        """Write the policy to a folder; read it with `credalset.load`. A policy with a rule of its own is refused."""
-        from credalset.io.store import save
-
-        save(self, path)
 
     def refuse_unfinished(self, voted: Voted) -> None:
         """Refuse items that the policy would ask again, or that have more votes than it asks for."""
@@ -349,6 +339,10 @@ class VotingPolicy:
             active = active[self._ask(prediction[active], votes[active])]
             votes[active, next_vote(active)] += 1
         return votes
+
+
+def _with_interval(draws: FloatArray, ends: tuple[float, float]) -> tuple[float, tuple[float, ...]]:
+    return float(draws.mean()), tuple(np.quantile(draws, ends).tolist())
 
 
 def _has_fewer(n_votes: int, predictions: FloatArray, votes: FloatArray) -> BoolArray:

@@ -63,26 +63,20 @@ class Evaluation(Rows):
         judged = any(row["verdict"] for row in self.groups)
         of_group = [name for name in SHOWN_OF_GROUPS if judged or name not in ("band", "verdict")]
         of_groups = _table(self.groups[:MAX_GROUPS], of_group) if self.groups else ""
-        return "\n\n".join(filter(None, [_table(self, shown), of_groups, "\n".join(self.remarks())]))
+        no_band = any(verdict.band is None and verdict.valid is not None for verdict in self.verdicts)
+        interval = f"Where no band is known, the {LEVEL:.0%} interval of the coverage is compared with 1 - alpha."
+        parts = ["\n".join(self.headlines()), _table(self, shown), of_groups, interval if no_band else ""]
+        return "\n\n".join(filter(None, parts))
 
-    def remarks(self) -> list[str]:
-        """Return what a reader of the table has to know, in sentences."""
-        lines = [
-            f"Not tested: {verdict.used or verdict.untested}."
-            for verdict in self.verdicts
-            if verdict.used or verdict.untested
-        ]
+    def headlines(self) -> list[str]:
+        """Return what heads the table: that items do not test the guarantee, and that sets say nearly nothing."""
+        lines = [f"Not tested: {v.used or v.untested}." for v in self.verdicts if v.used or v.untested]
         empty: dict[tuple[str, str], list[str]] = {}
         for row, verdict in zip(self, self.verdicts, strict=True):
             if verdict.uninformative:
                 empty.setdefault((row["score"], verdict.uninformative), []).append(f"{row['alpha']:g}")
         lines += [f"{score}, alpha = {', '.join(levels)}: {why}." for (score, why), levels in empty.items()]
-        if empty:
-            lines.append(f"See the guide 'My sets are too large' ({GUIDE}).")
-        if any(verdict.band is None and verdict.valid is not None for verdict in self.verdicts):
-            lines.append(
-                f"Where no band is known, the {LEVEL:.0%} interval of the coverage is compared with 1 - alpha."
-            )
+        lines += [f"See the guide 'My sets are too large' ({GUIDE})."] if empty else []
         return list(dict.fromkeys(lines))
 
 
@@ -187,6 +181,7 @@ def assess(
     source: Source | None = None,
     used: str = "",
     volume: bool | None = None,
+    efficiency: bool = True,
 ) -> tuple[dict[str, Any], Verdict]:
     """Return the row and the verdict of sets at one level, on label distributions (N, K); NaN where there are none."""
     voted = ~np.isnan(labels).any(axis=1)
@@ -207,8 +202,8 @@ def assess(
     row |= {"coverage": observed, "coverage_low": observed.low, "coverage_high": observed.high}
     row |= {"band_low": low, "band_high": high, "verdict": verdict.status, "informative": verdict.informative}
     row |= sizes | {"constant_width": constant, "volume": metrics.mean_volume(some) if with_volume else None}
-    on_grid = metrics.evenly(some, SETS_ON_GRID)
-    row |= {"efficiency": metrics.mean_efficiency(on_grid) if sets.n_classes == 3 else None}
+    on_grid = metrics.evenly(some, SETS_ON_GRID) if efficiency and sets.n_classes == 3 else None
+    row |= {"efficiency": None if on_grid is None else metrics.mean_efficiency(on_grid)}
     row |= {"threshold": float(sets.threshold.mean()) if len(sets) else np.nan}
     return row | {"empty": int(sets.is_empty().sum()), "n": len(sets)}, verdict
 

@@ -176,7 +176,7 @@ def report(
         known = read_items(sets_at[level], votes, in_hand, **about, classes=classes, rules=rules)
         used = "" if origin is None else items_used(source, known.keys)
         rows = [
-            assess(sets_at[one], known.votes.shares, one, origin, used)
+            assess(sets_at[one], known.votes.shares, one, origin, used, efficiency=False)
             for one in ([None] if level is None else compared)
             if one in sets_at
         ]
@@ -257,7 +257,7 @@ def _other_sizes(
     rows, problem = [], None
     for level in levels:
         try:
-            rows.append(assess(origin.predict(level), items.votes.shares, level, origin)[0])
+            rows.append(assess(origin.predict(level), items.votes.shares, level, origin, efficiency=False)[0])
         except ValueError as error:  # a level that its noise model cannot serve
             problem = error
     if problem is not None and not rows:

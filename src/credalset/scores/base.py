@@ -144,8 +144,8 @@ class Score(ABC):
         n, m = len(prediction), points.shape[1]
         if n == 0 or m == 0:
             return np.empty((n, m))
-        if n * m == 1:  # NumPy sums a single row in another order: score it twice
-            return self.evaluate_pairs(prediction, np.repeat(points, 2, axis=1))[:, :1]
+        if n == 1:  # NumPy sums a single row in another order: score it twice
+            return self.evaluate_pairs(prediction[[0, 0]], points)[:1]
         if m == 1 and len(points) == 1:
             points = np.repeat(points, n, axis=0)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):

@@ -13,7 +13,7 @@ import numpy as np
 from credalset._files import quote_formula, staged, write_file
 from credalset._typing import AnyArray, BoolArray, FloatArray
 from credalset.exceptions import need
-from credalset.sets.results import Uncertainty
+from credalset.sets.results import EntropyBounds
 from credalset.votes.names import name_array
 
 if TYPE_CHECKING:
@@ -30,73 +30,42 @@ class _Answers:
 
     def __init__(self, sets: CredalSet) -> None:
         self.sets = sets
-        self.names = [str(name) for name in sets.class_names]
 
     @cached_property
     def envelope(self) -> tuple[FloatArray, FloatArray]:
         return self.sets.envelope()
 
     @cached_property
-    def uncertainty(self) -> Uncertainty:
-        return self.sets.uncertainty(base="K")
-
-    @cached_property
-    def labels(self) -> BoolArray:
-        return self.sets.decide()
+    def entropies(self) -> EntropyBounds:
+        return self.sets.entropy_bounds(base="K")
 
     def per_class(self, prefix: str, values: FloatArray) -> dict[str, AnyArray]:
-        return {f"{prefix}_{name}": values[:, k] for k, name in enumerate(self.names)}
+        return {f"{prefix}_{name}": values[:, k] for k, name in enumerate(self.sets.class_names)}
+
+    def labels(self) -> dict[str, AnyArray]:
+        kept = self.sets.decide()
+        return {"labels": kept, "n_labels": kept.sum(axis=1).astype(np.int32)}
+
+    def entropy(self) -> dict[str, AnyArray]:
+        names = ("lower", "upper", "lower_gap", "upper_gap")
+        return {f"entropy_{name}": getattr(self.entropies, name) for name in names}
+
+    def volume(self) -> dict[str, AnyArray]:
+        return dict(zip(("volume", "volume_error"), self.sets.volume(return_error=True), strict=True))
 
 
-def _prediction(answers: _Answers) -> dict[str, AnyArray]:
-    return answers.per_class("prediction", answers.sets.score.mean(answers.sets.prediction))
-
-
-def _lower(answers: _Answers) -> dict[str, AnyArray]:
-    return answers.per_class("lower", answers.envelope[0])
-
-
-def _upper(answers: _Answers) -> dict[str, AnyArray]:
-    return answers.per_class("upper", answers.envelope[1])
-
-
-def _entropy(answers: _Answers) -> dict[str, AnyArray]:
-    bounds = answers.sets.entropy_bounds(base="K")
-    return {
-        "entropy_lower": bounds.lower,
-        "entropy_upper": bounds.upper,
-        "entropy_lower_gap": bounds.lower_gap,
-        "entropy_upper_gap": bounds.upper_gap,
-    }
-
-
-def _part(name: str) -> Callable[[_Answers], dict[str, AnyArray]]:
-    return lambda answers: {name: getattr(answers.uncertainty, name)}
-
-
-def _labels(answers: _Answers) -> dict[str, AnyArray]:
-    return {"labels": answers.labels, "n_labels": answers.labels.sum(axis=1).astype(np.int32)}
-
-
-def _width(answers: _Answers) -> dict[str, AnyArray]:
-    lower, upper = answers.envelope
-    return {"width": 0.5 * (upper - lower).sum(axis=1)}
-
-
-def _volume(answers: _Answers) -> dict[str, AnyArray]:
-    value, error = answers.sets.volume(return_error=True)
-    return {"volume": value, "volume_error": error}
-
-
+#: what can be asked, and the columns that answer it
 QUESTIONS: dict[str, Callable[[_Answers], dict[str, AnyArray]]] = {
-    "prediction": _prediction,
-    "lower": _lower,
-    "upper": _upper,
-    "entropy": _entropy,
-    "labels": _labels,
-    "width": _width,
-    "volume": _volume,
-    **{name: _part(name) for name in ("aleatoric", "epistemic", "total")},
+    "prediction": lambda ask: ask.per_class("prediction", ask.sets.score.mean(ask.sets.prediction)),
+    "lower": lambda ask: ask.per_class("lower", ask.envelope[0]),
+    "upper": lambda ask: ask.per_class("upper", ask.envelope[1]),
+    "entropy": _Answers.entropy,
+    "labels": _Answers.labels,
+    "width": lambda ask: {"width": 0.5 * (ask.envelope[1] - ask.envelope[0]).sum(axis=1)},
+    "volume": _Answers.volume,
+    "aleatoric": lambda ask: {"aleatoric": ask.entropies.lower},
+    "epistemic": lambda ask: {"epistemic": ask.entropies.upper - ask.entropies.lower},
+    "total": lambda ask: {"total": ask.entropies.upper},
 }
 
 
@@ -107,7 +76,7 @@ def check_questions(ask: Iterable[str]) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(ask))
     unknown = [name for name in wanted if name not in QUESTIONS]
     if unknown:
-        raise ValueError(f"ask names {unknown[0]!r}, which is no question. Known: {', '.join(QUESTIONS)}.")
+        raise ValueError(f"ask must name some of {', '.join(QUESTIONS)}, but names {unknown[0]!r}.")
     return wanted
 
 

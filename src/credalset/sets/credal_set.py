@@ -57,6 +57,8 @@ class CredalSet:
     CredalSet: 2 total-variation balls over 3 classes, threshold 0.2 (score tv)
     >>> sets.contains([[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]])
     array([ True, False])
+    >>> sets.width().round(2), sets.labels(), sets.is_empty(), len(sets.vertices(0))
+    (array([0.55, 0.5 ]), [[0], [2]], array([False, False]), 6)
     """
 
     score: Score
@@ -124,14 +126,7 @@ class CredalSet:
         return (self[i] for i in range(len(self)))
 
     def is_empty(self) -> BoolArray:
-        """Tell which sets have no member, (N,).
-
-        Examples
-        --------
-        >>> from credalset.scores import InnerProduct
-        >>> InnerProduct().region([[0.4, 0.3, 0.3], [0.9, 0.1, 0.0]], threshold=0.5).is_empty()
-        array([ True, False])
-        """
+        """Tell which sets have no member, (N,)."""
         return np.asarray(self.radius < 0)
 
     def _answer(self, regular: Callable[[Geometry, Any], Any], whole: Any, empty: Any = None) -> list[FloatArray]:
@@ -143,16 +138,9 @@ class CredalSet:
         Parameters
         ----------
         distribution : array or Annotations
-            Distributions or annotation counts. (N, K): one candidate per set, matched by name where sets and candidates
-            have names. (M, K) with ``broadcast=True``: every candidate against every set. (N, M, K): M candidates for
-            each set.
-        broadcast : bool
-            Whether to compare every row of an (M, K) array with every set.
-
-        Returns
-        -------
-        ndarray of bool
-            (N,) for one candidate per set, otherwise (N, M).
+            Distributions or annotation counts. (N, K): one candidate per set, matched by name where both have names;
+            the answer is (N,). (M, K) with ``broadcast=True``: every candidate against every set; (N, M, K): M
+            candidates for each set; the answer is (N, M).
 
         Examples
         --------
@@ -167,11 +155,8 @@ class CredalSet:
     def efficiency(self, resolution: float = 0.005) -> FloatArray:
         """Return the fraction of the simplex grid that lies in each set, the paper's measure of set size, (N,).
 
-        Parameters
-        ----------
-        resolution : float
-            Grid step; 0.005 as in the paper (20 301 points for three classes). The number of points grows with the
-            number of classes as C(1/resolution + K − 1, K − 1): use a coarser grid beyond three classes.
+        The grid step ``resolution`` is 0.005 in the paper (20 301 points for three classes). The number of points grows
+        as C(1/resolution + K − 1, K − 1): use a coarser grid beyond three classes.
 
         Examples
         --------
@@ -182,14 +167,7 @@ class CredalSet:
         return efficiency(self, resolution)
 
     def lower(self) -> FloatArray:
-        """Return the smallest probability that a member gives to each class, (N, K).
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15).lower().round(2)
-        array([[0.55, 0.05, 0.  ]])
-        """
+        """Return the smallest probability that a member gives to each class, (N, K)."""
         return self.envelope()[0]
 
     def upper(self) -> FloatArray:
@@ -197,29 +175,27 @@ class CredalSet:
         return self.envelope()[1]
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """Return `lower` and `upper` together."""
-        lower, upper = self._answer(lambda geometry, _: geometry.envelope(), (0.0, 1.0))
-        return lower, upper
-
-    def width(self) -> FloatArray:
-        """Return ½ Σ (upper − lower) over the classes of each set, (N,); 0 for a point.
+        """Return `lower` and `upper` together.
 
         Examples
         --------
         >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15).width().round(3)
-        array([0.425])
+        >>> lower, upper = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.15).envelope()
+        >>> lower.round(2), upper.round(2)
+        (array([[0.55, 0.05, 0.  ]]), array([[0.85, 0.35, 0.25]]))
         """
+        lower, upper = self._answer(lambda geometry, _: geometry.envelope(), (0.0, 1.0))
+        return lower, upper
+
+    def width(self) -> FloatArray:
+        """Return ½ Σ (upper − lower) over the classes of each set, (N,); 0 for a point."""
         lower, upper = self.envelope()
         return np.asarray(0.5 * (upper - lower).sum(axis=1))
 
     def support(self, utility: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the largest expected utility over each set, (N,), and a member that attains it, (N, K).
 
-        Parameters
-        ----------
-        utility : array of shape (K,) or (N, K)
-            Utility of each class, shared or per set.
+        The utility of each class, (K,) or (N, K), is shared or per set.
 
         Examples
         --------
@@ -243,33 +219,19 @@ class CredalSet:
         return size * value, member
 
     def upper_expectation(self, utility: ArrayLike) -> FloatArray:
-        """Return the largest expected utility over each set, (N,), of utilities (K,) or (N, K).
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.7, 0.2, 0.1]], 0.1).upper_expectation([0.0, 1.0, 10.0]).round(2)
-        array([2.2])
-        """
+        """Return the largest expected utility over each set, (N,); see `support`."""
         return self.support(utility)[0]
 
     def lower_expectation(self, utility: ArrayLike) -> FloatArray:
-        """Return the smallest expected utility over each set, (N,); as `upper_expectation`."""
+        """Return the smallest expected utility over each set, (N,); see `support`."""
         return 0.0 - self.support(-as_numbers(utility, "utility"))[0]
 
     def entropy_bounds(self, base: float | str | None = None) -> EntropyBounds:
         """Return the smallest and the largest Shannon entropy of the members of each set.
 
-        Parameters
-        ----------
-        base : None, "K" or float
-            None for nats, ``"K"`` to normalise to [0, 1], or the base of the logarithm.
-
-        Returns
-        -------
-        EntropyBounds
-            Unpacks as ``lower, upper``, each (N,). Where a bound is not known exactly it is certified from outside, and
-            ``lower_gap`` and ``upper_gap`` say how far the best member found is from it.
+        The base is None for nats, ``"K"`` to normalise to [0, 1], or a number. The result unpacks as ``lower, upper``,
+        each (N,). Where a bound is not known exactly it is certified from outside, and ``lower_gap`` and ``upper_gap``
+        say how far the best member found is from it.
 
         Examples
         --------
@@ -288,15 +250,7 @@ class CredalSet:
     def uncertainty(self, base: float | str | None = "K") -> Uncertainty:
         """Split the uncertainty of each set: total is the largest entropy, aleatoric the smallest, epistemic the rest.
 
-        ``base`` is the unit of the entropies, as in `entropy_bounds`. Where they are bounds, ``total_gap`` and
-        ``aleatoric_gap`` say how far they may be off, and ``method`` is not ``"exact"``.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> parts = TotalVariation().region([[0.7, 0.2, 0.1]], threshold=0.1).uncertainty()
-        >>> parts.aleatoric.round(3), parts.epistemic.round(3), parts.method
-        (array([0.455]), array([0.409]), 'exact')
+        ``base`` is the unit, as in `entropy_bounds`; `Uncertainty` has the gaps where these are bounds.
         """
         bounds = self.entropy_bounds(base)
         lower, upper = bounds
@@ -319,17 +273,9 @@ class CredalSet:
     def volume(self, return_error: bool = False, random_state: RandomState = 0, n_rays: int = 1024) -> Any:
         """Return the volume of each set as a fraction of the simplex, (N,).
 
-        Exact where a formula is known, otherwise an estimate with a standard error (`credalset.sets.volume`).
-
-        Parameters
-        ----------
-        return_error : bool
-            Whether to return a `Volume`, which unpacks as ``value, standard_error`` and whose ``method`` says
-            ``"exact"`` or ``"estimate"``.
-        random_state : int, Generator or None
-            Source of randomness of the estimate; the same answer every time by default.
-        n_rays : int
-            Number of draws per set for the estimate; the error falls with its square root.
+        Exact where a formula is known, otherwise an estimate by ``n_rays`` rays per set (`credalset.sets.volume`), the
+        same every time unless ``random_state`` says otherwise. With ``return_error`` the result is a `Volume`, which
+        unpacks as ``value, standard_error`` and whose ``method`` says ``"exact"`` or ``"estimate"``.
 
         Examples
         --------
@@ -343,30 +289,14 @@ class CredalSet:
         return Volume(value, value * log.standard_error, log.method, self.items) if return_error else value
 
     def vertices(self, i: int) -> FloatArray:
-        """Return the corners of set ``i``, (V, K), for polytopes (TV, Wasserstein, inner product, intervals).
-
-        Examples
-        --------
-        >>> from credalset.scores import InnerProduct
-        >>> InnerProduct().region([[0.75, 0.25]], threshold=0.5).vertices(0)
-        array([[1. , 0. ],
-               [0.5, 0.5]])
-        """
+        """Return the corners of set ``i``, (V, K), for polytopes (TV, Wasserstein, inner product, intervals)."""
         one = self[int(i)]
         if one.is_empty()[0]:
             return np.empty((0, self.n_classes))
         return np.eye(self.n_classes) if np.isposinf(one.radius[0]) else one.geometry.vertices(0)
 
     def sample(self, n: int, random_state: RandomState = None) -> FloatArray:
-        """Draw n members of each set uniformly, (N, n, K).
-
-        Examples
-        --------
-        >>> from credalset.scores import KullbackLeibler
-        >>> sets = KullbackLeibler().region([[0.6, 0.3, 0.1]], threshold=0.1)
-        >>> sets.contains(sets.sample(100, random_state=0)).all()
-        np.True_
-        """
+        """Draw n members of each set uniformly, (N, n, K)."""
         count, generator = as_positive_int(n, "n"), as_generator(random_state)
 
         def whole(rows: int) -> FloatArray:
@@ -395,14 +325,7 @@ class CredalSet:
         return decide(self, rule, utility)
 
     def labels(self, rule: str = "e-admissible") -> list[list[Any]]:
-        """Return the names of the labels that survive `decide` under each set.
-
-        Examples
-        --------
-        >>> from credalset.scores import TotalVariation
-        >>> TotalVariation().region([[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]], threshold=0.1).labels()
-        [[0, 1], [0]]
-        """
+        """Return the names of the labels that survive `decide` under each set."""
         return label_lists(self.decide(rule), self.class_names)
 
     @property
@@ -480,17 +403,7 @@ class CredalSet:
         write_parquet(self.to_frame(**frame, kind="pyarrow"), path)
 
     def save(self, path: str | Path) -> None:
-        """Write the sets, with the names of classes and items, to a directory; read them with `credalset.load`.
-
-        Examples
-        --------
-        >>> import tempfile, credalset as cs
-        >>> sets = cs.get_score("kl").region([[0.7, 0.2, 0.1]], threshold=0.1)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     sets.save(f"{folder}/sets")
-        ...     cs.load(f"{folder}/sets")
-        CredalSet: 1 Kullback–Leibler ball over 3 classes, threshold 0.1 (score kl)
-        """
+        """Write the sets, with the names of classes and items, to a directory; read them with `credalset.load`."""
         from credalset.io.store import save
 
         save(self, path)

@@ -54,7 +54,8 @@ def climb(geometry: Geometry, lower: FloatArray, upper: FloatArray) -> tuple[Flo
     bound = entropy_of_valid(most_even(lower, upper))
     members, weights = np.zeros((CLIMBS + 1, n, k)), np.zeros((CLIMBS + 1, n))
     members[0], weights[0] = point, 1.0
-    active = np.flatnonzero(bound - entropy_of_valid(point) > CLOSE)
+    close = CLOSE + 4.0 * geometry.tolerance
+    active = np.flatnonzero(bound - entropy_of_valid(point) > close)
     for step in range(1, CLIMBS + 1):
         if len(active) == 0:
             break
@@ -76,7 +77,7 @@ def climb(geometry: Geometry, lower: FloatArray, upper: FloatArray) -> tuple[Flo
         weights[worst, active] -= np.where(swaps, taken, 0.0)
         members[step, active], weights[step, active] = vertex, np.where(swaps, taken, t)
         point[active] = np.where(swaps[:, None], swapped, moved)
-        active = active[bound[active] - entropy_of_valid(point[active]) > CLOSE]
+        active = active[bound[active] - entropy_of_valid(point[active]) > close]
     return bound, np.minimum(entropy_of_valid(point), bound)
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 #: what to do with an item, in the order of the queue
 ACTIONS = ("re-annotate", "escalate", "ambiguous", "settled")
 
-FEW, NEARLY_ALL = 20, 0.9  # items, and the share of them, from which on one action for all is worth a word
-
 REASONS = {
     "settled": "One {choice} is best for every distribution in the set.",
     "ambiguous": "Annotators disagree and the model knows it: even the clearest distribution in the set is mixed.",
@@ -147,17 +145,6 @@ class Queue:
         """Return the number of items per action."""
         return {action: int((self.action == action).sum()) for action in ACTIONS}
 
-    @property
-    def remark(self) -> str:
-        """What to say if nearly all items are to be annotated again, so that no order comes of it; else nothing."""
-        n = self.counts()["re-annotate"]
-        if len(self) < FEW or n < NEARLY_ALL * len(self):
-            return ""
-        return (
-            f"{n} of {len(self)} sets leave so much open that they hardly tell items apart. The page 'My sets are too "
-            "large' of the documentation says whether that is the model, the votes, the score or alpha."
-        )
-
     def order(self, action: str | None = None) -> IntArray:
         """Return rows in the order of work, of one action or of all.
 
@@ -201,7 +188,7 @@ class Queue:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {action}" for action, count in self.counts().items())
-        return f"Queue: {len(self)} items, {counts}" + (f"\n{self.remark}" if self.remark else "")
+        return f"Queue: {len(self)} items, {counts}"
 
 
 def build_queue(

@@ -97,12 +97,14 @@ def in_hand(name: str, split: int) -> dict[str, Row]:
     found["0, prediction alone"] = measure(alone, shares(counts))
     crowd = cs.DirichletCrowd().fit(*fit)
     calibration = crowd.conformalize(*calibrate, "kl", in_hand=IN_HAND, method="panel", random_state=split)
-    blunt = crowd.conformalize(*calibrate, "kl", in_hand=(3,), method="panel", sharpness=1.0, random_state=split)
+    blunt = crowd.conformalize(*calibrate, "kl", in_hand=(3,), method="panel", sharpness=0.0, random_state=split)
     for h in IN_HAND:
         hand = hold_back(counts, h, rng)
         found[str(h)] = measure(calibration.predict_set(p, hand, ALPHA), shares(counts - hand))
         if h == 3:
-            found["3, sharpness 1"] = measure(blunt.predict_set(p, hand, ALPHA), shares(counts - hand))
+            found["3, centred at the posterior mean"] = measure(
+                blunt.predict_set(p, hand, ALPHA), shares(counts - hand)
+            )
     return found
 
 
@@ -119,8 +121,8 @@ def imputed(name: str, split: int) -> dict[str, Row]:
             calibration = crowd.conformalize(p_calib, few, score, in_hand=numbers, method="imputed", random_state=split)
             for h in numbers:
                 hand, hand_new = hold_back(few, h, rng), hold_back(new, h, rng)
-                g, g_new = center(crowd, p_calib, hand), center(crowd, p, hand_new)
-                row = measure(calibration.predict_set(p, hand_new, ALPHA), truth)
+                sets = calibration.predict_set(p, hand_new, ALPHA)
+                g, g_new, row = calibration.predict_set(p_calib, hand).prediction, sets.prediction, measure(sets, truth)
                 row["oracle"] = mean_width(cs.conformalize(g, all_votes, score).predict_set(g_new, ALPHA))
                 row["ratio"] = row["width"] / row["oracle"]
                 if m - h >= 2:
@@ -137,11 +139,6 @@ def proved(g: np.ndarray, votes: np.ndarray, g_new: np.ndarray) -> Row:
     for name, noise in (("unbiased", cs.UnbiasedVotes()), ("moments", cs.FewVotes(delta=0.01))):
         found[name] = mean_width(cs.conformalize(g, votes, "brier", noise=noise).predict_set(g_new, ALPHA))
     return found
-
-
-def center(crowd: cs.DirichletCrowd, p: np.ndarray, votes: np.ndarray | None) -> np.ndarray:
-    """Return the centres of the sets that the crowd calibrates, with the default sharpness."""
-    return shares(crowd.predict(p, votes) ** 1.25)
 
 
 def mean_width(sets: Any) -> float:
@@ -231,8 +228,8 @@ def broken(name: str, split: int) -> dict[str, Row]:
             calibration = crowd.conformalize(p[:1000], few[:1000], "brier", in_hand=(0, 3), method="imputed")
             for h, hand in ((0, None), (3, few[1000:])):
                 sets = calibration.predict_set(p[1000:], hand, ALPHA)
-                g = center(crowd, p[:1000], None if hand is None else few[:1000])
-                oracle = cs.conformalize(g, truth[:1000], "brier").predict_set(center(crowd, p[1000:], hand), ALPHA)
+                g = calibration.predict_set(p[:1000], None if hand is None else few[:1000]).prediction
+                oracle = cs.conformalize(g, truth[:1000], "brier").predict_set(sets.prediction, ALPHA)
                 ratio = mean_width(sets) / mean_width(oracle)
                 found[f"{title}, {k}, {h}"] = {"coverage": sets.contains(truth[1000:]).mean(), "ratio": ratio}
             check = crowd.check(p[1000:], few[1000:], n_simulations=99)

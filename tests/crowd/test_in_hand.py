@@ -133,12 +133,14 @@ def test_mixed_numbers_get_the_thresholds_of_their_own(crowd):
     assert calibration.threshold(0.1, in_hand=3) < calibration.threshold(0.1, in_hand=0)
 
 
-def test_sets_are_centred_at_a_power_of_the_posterior_mean(crowd):
+def test_sets_are_centred_between_the_posterior_mean_and_its_mode(crowd):
     p, counts, _ = make_crowd(200, 3, 30, np.random.default_rng(0))
-    for sharpness in (1.0, 2.0):
+    hand, _ = hold_back(counts, 3, np.random.default_rng(0))
+    posterior = crowd.posterior(p, hand)
+    for sharpness in (0.0, 0.5, 2.0):
         calibration = crowd.conformalize(p, counts, in_hand=(3,), method="panel", sharpness=sharpness)
-        hand, _ = hold_back(counts, 3, np.random.default_rng(0))
-        expected = shares(crowd.predict(p, hand) ** sharpness)
+        power = 1 + sharpness / np.sqrt(1 + posterior.strength)
+        expected = shares(posterior.mean ** power[:, None])
         np.testing.assert_allclose(calibration.predict_set(p, hand).prediction, expected)
     with pytest.raises(ValueError, match="sharpness"):
         crowd.conformalize(p, counts, sharpness=-1.0)
@@ -225,7 +227,7 @@ def imputed_coverage(p, counts, truth, n_votes, score="brier", n_fit=None, seed=
     for h in hands:
         hand, _ = hold_back(few, h, rng)
         sets = calibration.predict_set(p[half:], hand[half:])
-        centre = shares(crowd.predict(p, hand) ** calibration.sharpness)
+        centre = calibration.predict_set(p, hand).prediction
         best = cs.conformalize(centre[:half], truth[:half], score).predict_set(centre[half:])
         width, least = ((each.upper() - each.lower()).sum() for each in (sets, best))
         found.append((sets.contains(truth[half:]).mean(), width / least))

@@ -55,7 +55,7 @@ each = pytest.mark.parametrize("score", [ChiSquare(), Largest(), Plain()], ids=l
 
 
 @each
-@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("n_classes", [2, 4])
 def test_certified_answers(score: Score, n_classes: int) -> None:
     sets = make_sets(score, n_classes, 0.3)
     found = members(sets, 200)
@@ -71,7 +71,7 @@ def test_certified_answers(score: Score, n_classes: int) -> None:
         assert (kept[:, k] >= (nearest_with_top(sets, k) <= sets.threshold)).all()
 
 
-@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize("n_classes", [3])
 def test_the_same_answers_as_a_closed_form(n_classes: int) -> None:
     sets = make_sets(Plain(), n_classes, 0.2)
     exact = TotalVariation().region(sets.prediction, sets.threshold)
@@ -106,7 +106,8 @@ def test_brackets_are_not_called_exact() -> None:
 
 @each
 def test_formulas_pass_the_checks(score: Score) -> None:
-    assert "answers" in check_score(score, n_items=3).checks
+    predictions = np.random.default_rng(0).dirichlet(np.ones(3), 3)
+    assert "answers" in check_score(score, predictions).checks
 
 
 def test_a_formula_alone_serves_calibration_and_sampling() -> None:

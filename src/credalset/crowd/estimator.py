@@ -185,7 +185,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         in_hand: Any = (0, 1, 2, 3, 5),
         method: str | None = None,
         groups: Any = None,
-        sharpness: float = 1.25,
+        sharpness: float = 0.5,
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
@@ -211,8 +211,9 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         groups : sequence of n keys, optional
             Hold the coverage within each group, as in `credalset.conformalize`.
         sharpness : float
-            Sets are centred at this power of the posterior mean, normalised. A centre nearer to the mode than the mean
-            makes sets narrower and more decided; coverage holds for any number that does not depend on these items.
+            Sets are centred at the normalised power 1 + sharpness / √(1 + A) of the posterior mean, where A is the
+            total concentration of the posterior. A centre nearer to the mode makes sets narrower and more decided; 0
+            is the mean. Coverage holds for any number that does not depend on these items.
         min_votes : int, optional
             Number of votes that an item of the panel has at least, by default 2 · max(in_hand) + 10. Items with fewer
             are left out, and coverage is for items that will have as many.

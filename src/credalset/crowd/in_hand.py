@@ -71,7 +71,7 @@ class CrowdCalibration(Saved):
     n_items, min_votes : int
         Number of calibration items, and of votes that each of them has at least.
     sharpness : float
-        Power of the posterior mean at which sets are centred.
+        How much nearer to the mode than the posterior mean sets are centred.
     items : tuple or None
         Names of the calibration items and of those that the crowd was fitted to.
     policy : VotingPolicy or None

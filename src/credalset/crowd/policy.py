@@ -124,7 +124,7 @@ class VotingPolicy(Saved):
         score: Any = "kl",
         *,
         groups: Any = None,
-        sharpness: float = 1.25,
+        sharpness: float = 0.5,
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:

@@ -160,13 +160,13 @@ def blocks(n_rows: int, per_row: int) -> list[slice]:
 
 
 def predict_blocks(
-    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str = "first", sharpness: float = 1.0
+    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str = "first", sharpness: float = 0.0
 ) -> FloatArray:
     """Return powers of posterior means, or for second-order scores one plus concentrations, (N, K), in blocks."""
     found = np.empty_like(prediction)
     for rows in blocks(len(prediction), 6 * (len(law.around) + len(law.consensus)) * prediction.shape[1]):
         posterior = Posterior.given(law, prediction[rows], counts[rows])
-        sharp = posterior.mean**sharpness
+        sharp = posterior.mean ** (1.0 + sharpness / np.sqrt(1.0 + posterior.strength))[:, None]
         sharp /= sharp.sum(axis=1, keepdims=True)
         found[rows] = sharp if order == "first" else 1.0 + posterior.strength[:, None] * sharp
     return found

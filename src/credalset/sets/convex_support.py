@@ -16,6 +16,7 @@ Slopes refer to moving mass from a reference class, the largest of x, to another
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,8 +25,6 @@ from scipy.optimize import linprog
 from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets import box
-from credalset.sets.roots import false_position
-from credalset.sets.volume import edge_distance
 
 if TYPE_CHECKING:
     from credalset.sets.level_set import LevelSet
@@ -36,8 +35,6 @@ MAX_STEPS, MAX_CUTS, MAX_BOXES = 40, 60, 12
 STEP = 1e-3  # of the differences for Newton's step, relative to the entries
 BARRIER_START, BARRIER_FALL, BARRIER_END = 0.03, 0.1, 1e-10
 LENGTHS = np.array([0.95, 0.3, 0.1, 0.01])  # of steps that are tried, relative to where the first class vanishes
-SECTIONS = 16  # that a ray is cut into, again and again
-COARSE, FINE, CHORDS = 4, 9, 3  # how often
 ROUNDING = 1e-15  # of a value of f, relative to its magnitude
 INSIDE = 10.0  # how far from a member a cut is made, relative to the shortest chord that makes sense
 SMALLEST_RADIUS = 1e-9  # below which rounding hides the shape of a set: the bounds are those of a larger one
@@ -59,13 +56,7 @@ class Outline(NamedTuple):
 
 def support(sets: LevelSet, around: Outline, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return certified bounds (N,) on the expectation of utilities (N, K) over members, and members near them."""
-    allowed = around.upper > 0
-    least, most = (
-        pick(utility, axis=1, where=allowed, initial=start) for pick, start in ((np.min, np.inf), (np.max, -np.inf))
-    )
-    span = most - least
-    scaled = np.where(allowed, utility - least[:, None], 0.0) / np.where(span > 0, span, 1.0)[:, None]
-    members = search(sets, scaled, allowed)
+    members, scaled, least, span = scaled_search(sets, around.upper > 0, utility)
     if sets.n_classes == 2:  # a segment, whose ends the rays have found
         return (utility * members).sum(axis=1), members
     slopes, levels = make_cuts(sets, members, around, around.upper - around.lower, np.random.default_rng(0))
@@ -75,6 +66,16 @@ def support(sets: LevelSet, around: Outline, utility: FloatArray) -> tuple[Float
     )
     bounds, members = _meet(sets, scaled, members, around, bound(scaled, slopes, levels, around))
     return least + span * bounds, members
+
+
+def scaled_search(
+    sets: LevelSet, allowed: BoolArray, utility: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Search with utilities brought between 0 and 1; return members, these utilities, their origin and their unit."""
+    least = np.where(allowed, utility, np.inf).min(axis=1)
+    span = np.where(allowed, utility, -np.inf).max(axis=1) - least
+    scaled = np.where(allowed, utility - least[:, None], 0.0) / np.where(span > 0, span, 1.0)[:, None]
+    return search(sets, scaled, allowed), scaled, least, span
 
 
 def outline(sets: LevelSet) -> Outline:
@@ -124,21 +125,21 @@ def search(sets: LevelSet, utility: FloatArray, allowed: BoolArray) -> FloatArra
     """Search for members with the largest expectation of utilities between 0 and 1, (N, K)."""
     n, k = utility.shape
     result = np.empty((n, k))
-    for rows in row_blocks(n, k**3 + 4 * SECTIONS * k, ELEMENTS):
+    for rows in row_blocks(n, k**3 + 8 * k, ELEMENTS):
         part, best = sets[rows], np.eye(k)[np.where(allowed[rows], utility[rows], -1.0).argmax(axis=1)]
         result[rows] = best  # where the best corner is a member nothing is better
         outside = np.flatnonzero(part.divergence(best[:, None])[:, 0] > part.radius)
         if len(outside):
             inner = part[outside]
             points = _search(inner, utility[rows][outside], allowed[rows][outside], best[outside])
-            result[rows][outside] = _to_boundary(inner, points[:, None], inner.radius, FINE)[:, 0]
+            result[rows][outside] = _to_boundary(inner, points[:, None], inner.radius)[:, 0]
     return result
 
 
 def _search(sets: LevelSet, utility: FloatArray, allowed: BoolArray, best: FloatArray) -> FloatArray:
     limit = _limits(sets)
     middle = allowed / allowed.sum(axis=1, keepdims=True)
-    x = _to_boundary(sets, (0.9 * best + 0.1 * middle)[:, None], limit, COARSE)[:, 0]
+    x = _to_boundary(sets, (0.9 * best + 0.1 * middle)[:, None], limit)[:, 0]
     x = (1.0 - 1e-3) * x + 1e-3 * middle
     if sets.n_classes == 2:
         return best
@@ -150,7 +151,7 @@ def _search(sets: LevelSet, utility: FloatArray, allowed: BoolArray, best: Float
         with np.errstate(divide="ignore", invalid="ignore"):
             longest = np.where(step < 0, -here / step, np.inf).min(axis=1)
         lengths = np.minimum(longest, 1.0)[:, None, None] * LENGTHS[:, None]
-        trials = _to_boundary(part, here[:, None] + lengths * step[:, None], limit[active], COARSE)
+        trials = _to_boundary(part, here[:, None] + lengths * step[:, None], limit[active])
         trials = np.maximum(np.concatenate([here[:, None], trials], axis=1), 1e-3 * here[:, None])
         trials /= trials.sum(axis=-1, keepdims=True)  # a ray may have ended on the edge of the simplex
         logs = np.log(np.where(allowed[active, None], trials, 1.0)).sum(axis=-1)
@@ -206,30 +207,11 @@ def _derivatives(sets: LevelSet, x: FloatArray, moves: FloatArray) -> tuple[Floa
     return here[:, 0], (ahead - behind) / (2.0 * STEP), hessian / STEP**2
 
 
-def _to_boundary(sets: LevelSet, targets: FloatArray, limit: FloatArray, rounds: int) -> FloatArray:
-    """Return the last points inside on the way from the centres toward targets (N, M, K) and beyond.
-
-    Sections bracket the end of each way; chords of f close in on it.
-    """
-    n, _, k = targets.shape
+def _to_boundary(sets: LevelSet, targets: FloatArray, limit: FloatArray) -> FloatArray:
+    """Return the last points inside on the way from the centres toward targets (N, M, K) and beyond."""
     origin, step = sets.center[:, None], targets - sets.center[:, None]
-
-    def excess(t: FloatArray) -> FloatArray:
-        points = np.maximum(origin[:, :, None] + t[..., None] * step[:, :, None], 0.0).reshape(n, -1, k)
-        return sets.divergence(points).reshape(t.shape) - limit[:, None, None]
-
-    high = edge_distance(origin, step)
-    low = np.zeros_like(high)
-    for turn in range(rounds):
-        # The first time at every scale, then between neighbours.
-        parts = 0.1 ** np.arange(SECTIONS, 0, -1.0) if turn == 0 else np.arange(1, SECTIONS + 1) / (SECTIONS + 1)
-        t = low[..., None] + (high - low)[..., None] * parts
-        n_inside = np.logical_and.accumulate(excess(t) <= 0, axis=-1).sum(axis=-1, keepdims=True)
-        ends = np.concatenate([low[..., None], t, high[..., None]], axis=-1)
-        low, high = np.moveaxis(np.take_along_axis(ends, n_inside + np.arange(2), axis=-1), -1, 0)
-    done = false_position(lambda t: excess(t[..., None])[..., 0], low, high, CHORDS)
-    points = np.maximum(origin + done[..., None] * step, 0.0)
-    return points / points.sum(axis=-1, keepdims=True)
+    points = np.maximum(origin + replace(sets, radius=limit).ray_length(step)[..., None] * step, 0.0)
+    return np.asarray(points / points.sum(axis=-1, keepdims=True))
 
 
 def make_cuts(
@@ -307,7 +289,7 @@ def _meet(
         for row, i in enumerate(active):
             value, targets[row] = _program(utility[i], planes[i], around.lower[i], around.upper[i])
             bounds[i] = min(bounds[i], value)
-        found = _to_boundary(part, targets[:, None], part.radius, FINE)[:, 0]
+        found = _to_boundary(part, targets[:, None], part.radius)[:, 0]
         values = (utility[active] * found).sum(axis=1)
         better = active[values > reached[active]]
         members[better], reached[better] = found[values > reached[active]], values[values > reached[active]]

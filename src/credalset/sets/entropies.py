@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CLIMBS, DESCENTS, PEAKS = 40, 4, 3  # steps up, steps down, and how many of the likeliest classes to start down from
 CLOSE = 1e-9  # nats below which a bracket is tight enough
+FLOOR = 1e-10  # of probabilities whose logarithm is a slope
 TINY = np.finfo(float).tiny
 
 
@@ -44,7 +45,7 @@ def climb(geometry: Geometry, lower: FloatArray, upper: FloatArray) -> tuple[Flo
     """Return a bound on the largest entropy, and the entropy of a member that comes close to it, (N,) each.
 
     Steps go toward the member v that looks best from λ, or move weight to it from the worst of those that λ is made
-    of (Lacoste-Julien and Jaggi, 2015). The gap max_v ⟨∇H(λ), v − λ⟩ bounds what is left.
+    of (Lacoste-Julien and Jaggi, 2015). The tangent plane of the entropy at λ bounds what is left.
     """
     n, k = geometry.center.shape
     uniform = np.full((n, k), 1.0 / k)
@@ -60,11 +61,10 @@ def climb(geometry: Geometry, lower: FloatArray, upper: FloatArray) -> tuple[Flo
         if len(active) == 0:
             break
         current = point[active]
-        slope = -np.log(np.maximum(current, TINY))
-        slope = np.minimum(slope, 50.0)  # where λ is next to zero: any slope below the true one keeps the step uphill
-        value, vertex = geometry[active].support(-np.log(np.maximum(current, TINY)))
-        gap = value + (current * np.log(np.maximum(current, TINY))).sum(axis=1)
-        bound[active] = np.minimum(bound[active], entropy_of_valid(current) + np.maximum(gap, 0.0))
+        raised = np.maximum(current, FLOOR)  # H(v) ≤ Σ (−v log x − v + x) for any x > 0, tangents of −v log v
+        slope = -np.log(raised)
+        value, vertex = geometry[active].support(slope)
+        bound[active] = np.minimum(bound[active], value + raised.sum(axis=1) - 1.0)
         used, weight = members[:step, active], weights[:step, active]
         worth = np.where(weight > 0, (used * slope).sum(axis=2), np.inf)
         worst, rows = worth.argmin(axis=0), np.arange(len(active))
@@ -103,7 +103,7 @@ def descend(geometry: Geometry) -> FloatArray:
         slope = np.zeros((n, k))
         slope[np.arange(n), likely[:, rank]] = 1.0
         for _ in range(DESCENTS):
-            point = geometry.support(slope)[1]
+            point = geometry.attain(slope)
             best = np.minimum(best, entropy_of_valid(point))
-            slope = np.log(np.maximum(point, TINY))
+            slope = np.log(np.maximum(point, FLOOR))
     return best

@@ -75,6 +75,10 @@ class Geometry(ABC):
         The value is certified: no member exceeds it. Members attain it up to ``tolerance``.
         """
 
+    def attain(self, utility: FloatArray) -> FloatArray:
+        """Return members (N, K) that attain `support`, or come close where certifying it takes longer."""
+        return self.support(utility)[1]
+
     def envelope(self) -> tuple[FloatArray, FloatArray]:
         """Return the smallest and the largest probability of each class, (N, K) each."""
         n, k = self.center.shape

@@ -66,6 +66,10 @@ class LevelSet(Geometry):
         """Largest expected utility, certified, and members that come close."""
         return convex_support.support(self, self._outline(), utility)
 
+    def attain(self, utility: FloatArray) -> FloatArray:
+        """Members where the search ends, without a certificate."""
+        return convex_support.scaled_search(self, self._outline().upper > 0, utility)[0]
+
     def envelope(self) -> tuple[FloatArray, FloatArray]:
         """The box that holds each set."""
         around = self._outline()

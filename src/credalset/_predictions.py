@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -54,26 +54,3 @@ def row_size(prediction: Prediction) -> int:
     """Return the number of entries per item."""
     arrays = prediction.arrays() if isinstance(prediction, PredictionBatch) else (prediction,)
     return sum(int(np.prod(array.shape[1:])) for array in arrays)
-
-
-def row_shapes(prediction: Prediction) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of one item's arrays, which two batches must share to be joined."""
-    arrays = prediction.arrays() if isinstance(prediction, PredictionBatch) else (prediction,)
-    return tuple(array.shape[1:] for array in arrays)
-
-
-def joined(parts: Sequence[Prediction]) -> Prediction:
-    """Return the items of several batches as one batch."""
-    return _combined(parts, np.concatenate)
-
-
-def stacked(parts: Sequence[Prediction]) -> Prediction:
-    """Return predictions of several models for the same items as one batch (N, F, …)."""
-    return _combined(parts, lambda arrays: np.stack(arrays, axis=1))
-
-
-def _combined(parts: Sequence[Prediction], combine: Callable[[Sequence[FloatArray]], FloatArray]) -> Prediction:
-    first = parts[0]
-    if not isinstance(first, PredictionBatch):
-        return combine(parts)
-    return type(first)(*(combine(arrays) for arrays in zip(*(part.arrays() for part in parts), strict=True)))

@@ -99,12 +99,12 @@ class Holding(TotalVariation):
 
 UNREGISTRABLE = {
     "not frozen": (without(), "must be a frozen dataclass"),
-    "no name of its own": (dataclass(frozen=True)(type("Loose", (TotalVariation,), {})), "must have a name of its own"),
-    "a strange name": (dataclass(frozen=True)(without(name="../kl")), "must have a name of its own"),
+    "no name of its own": (dataclass(frozen=True)(type("Loose", (TotalVariation,), {})), "must have a name"),
+    "a strange name": (dataclass(frozen=True)(without(name="../kl")), "must have a name"),
     "a name in use": (dataclass(frozen=True)(without(name="kl")), "the name 'kl' belongs to"),
-    "an unknown order": (dataclass(frozen=True)(without(order="third")), "must say what it scores"),
-    "no default": (Demanding, "needs a default for its parameters strength"),
-    "what files cannot hold": (Holding, "has the parameter table = {}, which files cannot hold"),
+    "an unknown order": (dataclass(frozen=True)(without(order="third")), "order"),
+    "no default": (Demanding, "strength"),
+    "what files cannot hold": (Holding, "table"),
     "no class": (3, "takes a class derived from Score"),
 }
 

@@ -224,19 +224,6 @@ class Score(ABC):
         """Return per prediction the largest score of any distribution, or a bound above it; no checks."""
         return self.largest_above(prediction, np.zeros((len(prediction), self.n_classes(prediction))))
 
-    def largest_within(self, prediction: Prediction, ball: CredalSet, radius: FloatArray) -> FloatArray:
-        """Return per row the largest score over a set of the batch, or a bound above it; no checks.
-
-        Members of each set lie within the total variation ``radius`` of its centre. Two bounds hold, and the smaller
-        one counts: the score over the simplex above the set's lower envelope, and that of the centre plus as much as
-        the score can change over the radius.
-        """
-        bound = self.largest_above(prediction, ball.lower())
-        slope = self.lipschitz(ball.n_classes)
-        if slope is None:
-            return bound
-        return np.minimum(bound, self.evaluate_rows(prediction, ball.center) + slope * radius)
-
     def lipschitz(self, n_classes: int) -> float | None:
         """Return L with |f(x, λ) − f(x, λ')| ≤ L · TV(λ, λ') for every prediction x; None where none is known."""
         return None
@@ -256,10 +243,6 @@ class Score(ABC):
         They may be negative, and are at most `largest_score`. The closer the mean is to f, the better.
         """
         return None
-
-    def unscaled(self, prediction: Prediction) -> tuple[Score, FloatArray]:
-        """Return a score g and positive numbers c, (n,), with f = g / c for these predictions."""
-        return self, np.ones(len(prediction))
 
     def has_enclosing_balls(self, prediction: Prediction) -> bool:
         """Tell whether `enclosing_threshold` has an answer for such predictions."""

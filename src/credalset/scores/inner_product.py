@@ -30,7 +30,6 @@ import numpy as np
 from credalset._parallel import in_blocks, row_blocks
 from credalset._typing import FloatArray, IntArray, Prediction
 from credalset.scores.base import Score
-from credalset.sets.credal_set import CredalSet
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.roots import newton
 from credalset.simplex import corners
@@ -77,10 +76,6 @@ class InnerProduct(Score):
     def lipschitz(self, n_classes: int) -> float:
         """One: a unit of mass that moves changes the product by a difference of two probabilities."""
         return 1.0
-
-    def largest_within(self, prediction: FloatArray, ball: CredalSet, radius: FloatArray) -> FloatArray:
-        """One minus the smallest expectation of the prediction, exactly."""
-        return np.maximum(1.0 - ball.lower_expectation(prediction), 0.0)
 
     def has_enclosing_balls(self, prediction: Prediction) -> bool:
         """Tell that every prediction has them."""

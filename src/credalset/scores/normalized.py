@@ -15,7 +15,6 @@ from credalset._validation import as_finite, as_numbers
 from credalset.scores.base import Score
 from credalset.scores.registry import get_score
 from credalset.scores.total_variation import TotalVariation
-from credalset.sets.credal_set import CredalSet
 from credalset.sets.geometry import Geometry
 
 
@@ -166,18 +165,10 @@ class Normalized(Score):
         """That of the inner score, on this scale."""
         return self._rescaled(self.score.largest_above(_rows(prediction), lower), prediction)
 
-    def largest_within(self, prediction: Prediction, ball: CredalSet, radius: FloatArray) -> FloatArray:
-        """That of the inner score, on this scale."""
-        return self._rescaled(self.score.largest_within(_rows(prediction), ball, radius), prediction)
-
     def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
         """That of the inner score, on this scale."""
         raw = self.score.estimate_from_votes(_rows(prediction), counts)
         return None if raw is None else self._rescaled(raw, prediction)
-
-    def unscaled(self, prediction: Prediction) -> tuple[Score, FloatArray]:
-        """Return the inner score and the scale, if that is a function of the distribution."""
-        return super().unscaled(prediction) if self.scale else (self.score, self.ambiguity(prediction))
 
     def has_enclosing_balls(self, prediction: Prediction) -> bool:
         """Tell whether the inner score has them."""

@@ -52,61 +52,39 @@ def register_score(score: ScoreType) -> ScoreType:
     >>> get_score("euclidean")([[0.5, 0.5]], [[0.8, 0.2]]).round(3)
     array([0.424])
     """
-    _check_class(score)
-    _check_parameters(score)
-    taken = REGISTRY.get(score.name)
+    name = _checked_name(score)
+    taken = REGISTRY.get(name)
     # A notebook's cell that is run again defines the same class anew.
-    is_same = taken is not None and (taken.__module__, taken.__qualname__) == (score.__module__, score.__qualname__)
-    if taken is not None and not is_same:
-        raise ValueError(
-            f"the name {score.name!r} belongs to {taken.__module__}.{taken.__qualname__}. Choose another name for "
-            f"{score.__name__}: files are loaded by it."
-        )
-    REGISTRY[score.name] = score
+    if taken is not None and (taken.__module__, taken.__qualname__) != (score.__module__, score.__qualname__):
+        raise ValueError(f"the name {name!r} belongs to {taken.__module__}.{taken.__qualname__}. Choose another name.")
+    REGISTRY[name] = score
     return score
 
 
-def _check_class(score: Any) -> None:
+def _checked_name(score: Any) -> str:
+    """Return the name of a score class that can be built, saved and loaded by it."""
     if not (isinstance(score, type) and issubclass(score, Score)):
         raise TypeError(f"register_score takes a class derived from Score, but got {score!r}.")
-    what = score.__name__
-    parameters = vars(score).get("__dataclass_params__")
+    what, parameters = score.__name__, vars(score).get("__dataclass_params__")
     if parameters is None or not parameters.frozen:
         raise TypeError(f"{what} must be a frozen dataclass: write @dataclass(frozen=True) above it.")
     if inspect.isabstract(score):
         raise TypeError(f"{what} has no formula: define formula(self, prediction, distribution).")
     name = vars(score).get("name")
     if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name)):
-        raise ValueError(
-            f"{what} must have a name of its own, of letters, digits, '-', '_' and '.', such as name = "
-            f'"{what.lower()}", but has {name!r}.'
-        )
+        raise ValueError(f"{what} must have a name of letters, digits, '-', '_' and '.', but has {name!r}.")
     if getattr(score, "order", None) not in ("first", "second"):
-        raise ValueError(
-            f'{what} must say what it scores: order = "first" for predicted distributions, "second" for predicted '
-            "Dirichlet concentrations."
-        )
-
-
-def _check_parameters(score: type[Score]) -> None:
-    missing = [
-        field.name
-        for field in dataclasses.fields(score)  # type: ignore[arg-type]
-        if field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise TypeError(
-            f"{score.__name__} needs a default for its parameters {', '.join(missing)}: asked for by name, a score is "
-            "built without any."
-        )
-    built = score()
-    for name in (field.name for field in dataclasses.fields(score)):  # type: ignore[arg-type]
-        value = getattr(built, name)
+        raise ValueError(f'{what} must have order = "first" (predicted distributions) or "second" (concentrations).')
+    for field in dataclasses.fields(score):  # type: ignore[arg-type]
+        if field.init and field.default is field.default_factory is dataclasses.MISSING:
+            raise TypeError(f"{what} needs a default for its parameter {field.name}: by name, it is built without any.")
+        value = getattr(score(), field.name)
         if not _is_plain(value):
             raise TypeError(
-                f"{score.__name__} has the parameter {name} = {value!r}, which files cannot hold. Use None, numbers, "
-                "text, tuples of them, or other scores."
+                f"{what} has the parameter {field.name} = {value!r}, which files cannot hold. Use None, numbers, text, "
+                "tuples of them, or other scores."
             )
+    return name
 
 
 def _is_plain(value: Any) -> bool:

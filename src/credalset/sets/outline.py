@@ -68,7 +68,7 @@ def outline(one: CredalSet) -> list[FloatArray]:
     if is_convex(one):
         lower, upper = one.envelope()
         return outlines(one, TOLERANCE * float((upper - lower).max()))[0]
-    return level_sets(lambda points: 1.0 - contains_pairs(one, points[None])[0], [0.5], focus(one))[0]
+    return trace(lambda points: contains_pairs(one, points[None])[0], focus(one))
 
 
 def outlines(sets: CredalSet, tolerance: float = 1e-3) -> list[list[FloatArray]]:
@@ -137,16 +137,6 @@ def _open_chords(row: IntArray, angle: FloatArray, point: FloatArray, tolerance:
     return row[wide], np.mod(angle + before, 2 * np.pi)[wide]
 
 
-def score_of(one: CredalSet, points: FloatArray) -> FloatArray:
-    """Score of distributions (M, 3) against the prediction of one set."""
-    return one.score.evaluate_pairs(one.prediction, points[None])[0]
-
-
-def density_level_sets(one: CredalSet, thresholds: Sequence[float]) -> list[list[FloatArray]]:
-    """Trace the score of one prediction at several thresholds, finely where its density is concentrated."""
-    return level_sets(lambda points: score_of(one, points), thresholds, focus(one))
-
-
 def focus(one: CredalSet) -> FloatArray:
     """Points around which the boundary of one set may be small, (C, 3): the centre, and the means of a mixture."""
     theta = getattr(one.prediction, "concentrations", None)
@@ -173,36 +163,25 @@ def _distance(start: FloatArray, end: FloatArray, points: FloatArray) -> FloatAr
     return np.linalg.norm(p - a - share.clip(0.0, 1.0)[:, None] * along, axis=1)
 
 
-def level_sets(
-    function: Callable[[FloatArray], FloatArray], levels: Sequence[float], focus: FloatArray | None = None
-) -> list[list[FloatArray]]:
-    """Return the boundary of {λ : function(λ) ≤ level} as loops, for each level, of a function of points (M, 3) → (M,).
+def trace(is_member: Callable[[FloatArray], BoolArray], focus: FloatArray) -> list[FloatArray]:
+    """Return the boundary of the set of points (M, 3) that are members, as loops.
 
-    The grid tells between which neighbours the boundary passes, bisection where: every point of a loop is on the
-    boundary to rounding, whether or not the function is continuous. Parts smaller than a cell of the grid are missed,
-    unless they lie at a point of ``focus`` (C, 3), around which the grid is finer the closer.
+    The grid tells between which neighbours the boundary passes, bisection where. Parts smaller than a cell of the grid
+    are missed, unless they lie at a point of ``focus`` (C, 3), around which the grid is finer the closer.
 
     Examples
     --------
-    >>> loops = level_sets(lambda points: np.abs(points - 1 / 3).sum(axis=1), [0.2])[0]
+    >>> loops = trace(lambda points: np.abs(points - 1 / 3).sum(axis=1) <= 0.2, np.full((1, 3), 1 / 3))
     >>> round(area(loops), 4)
     0.06
     """
-    near = np.empty((0, 3)) if focus is None else focus
-    rest = near[:, 1] + near[:, 2]
-    first = _nodes(near[:, 0])[:, None]
-    second = _nodes(near[:, 1][rest > 0] / rest[rest > 0])[None, :]
-    grid = np.stack(np.broadcast_arrays(first, (1 - first) * second, (1 - first) * (1 - second)), axis=2)
-    height = function(grid.reshape(-1, 3)).reshape(grid.shape[:2])
-    return [_trace(function, level, grid, height <= level) for level in levels]
-
-
-def _trace(
-    function: Callable[[FloatArray], FloatArray], level: float, grid: FloatArray, member: BoolArray
-) -> list[FloatArray]:
-    """Follow the boundary through a grid of points (A, B, 3) of which some are members."""
     from contourpy import FillType, contour_generator
 
+    rest = focus[:, 1] + focus[:, 2]
+    first = _nodes(focus[:, 0])[:, None]
+    second = _nodes(focus[:, 1][rest > 0] / rest[rest > 0])[None, :]
+    grid = np.stack(np.broadcast_arrays(first, (1 - first) * second, (1 - first) * (1 - second)), axis=2)
+    member = is_member(grid.reshape(-1, 3)).reshape(grid.shape[:2])
     # In units of the grid, a point of the contour lies on a node or halfway between two, one in and one out.
     generator = contour_generator(z=np.where(member, -1.0, 1.0), fill_type=FillType.OuterOffset)
     polygons, offsets = cast("FillReturn_OuterOffset", generator.filled(-2.0, 0.0))
@@ -212,20 +191,18 @@ def _trace(
             ends = [tuple(rounded(part[:-1]).astype(np.int64).T) for rounded in (np.floor, np.ceil)]
             swap = member[ends[1]][:, None]
             low, high = (grid[end] for end in ends)
-            loops.append(_thin(_bisect(function, level, np.where(swap, high, low), np.where(swap, low, high))))
+            loops.append(_thin(_last_members(is_member, np.where(swap, high, low), np.where(swap, low, high))))
     return loops
 
 
-def _bisect(
-    function: Callable[[FloatArray], FloatArray], level: float, member: FloatArray, other: FloatArray
-) -> FloatArray:
+def _last_members(is_member: Callable[[FloatArray], BoolArray], member: FloatArray, other: FloatArray) -> FloatArray:
     """Return the last member on the way from members to others, (M, 3); members that are others stay."""
 
     def at(t: FloatArray) -> FloatArray:
         return member + t[:, None] * (other - member)
 
     ends = np.zeros(len(member)), np.ones(len(member))
-    return at(bisect(lambda t: function(at(t)) > level, *ends, BISECTIONS)[0])
+    return at(bisect(lambda t: ~is_member(at(t)), *ends, BISECTIONS)[0])
 
 
 def _thin(loop: FloatArray) -> FloatArray:

@@ -338,6 +338,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, help="file for the tables")
     parser.add_argument("--keep", type=Path, help="file of finished parts; remove it to measure again")
     chosen = parser.parse_args(arguments)
+    if not (DATA / "cifar10h_model_a.npz").is_file():
+        print(f"Not measured: {DATA} does not hold ChaosNLI and CIFAR-10H. Set CREDALSET_DATA.")
+        return
     n_splits = 2 if chosen.quick else 10
     kept = chosen.keep or Path(tempfile.gettempdir()) / f"credalset-votes-in-hand-{n_splits}.json"
     warnings.simplefilter("ignore", cs.CredalSetWarning)

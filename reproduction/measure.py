@@ -78,7 +78,8 @@ def measure(
     rows = []
     for alpha, threshold, sets, share in zip(alphas, thresholds, families, shares, strict=True):
         truth = math.nan if test.truth is None else float(sets.contains(test.truth).mean())
-        row = {**head, "alpha": alpha, "threshold": threshold, "efficiency": share, "coverage_true": truth}
+        shown = calibrated.score.as_published(threshold) if calibrated.score.name == "so" else threshold
+        row = {**head, "alpha": alpha, "threshold": float(shown), "efficiency": share, "coverage_true": truth}
         row |= {"coverage": float(sets.contains(test.labels).mean()), "empty": float(sets.is_empty().mean())}
         rows.append(row | _volume(sets, max_sets, n_rays) | _read_off(sets, max_sets) | _uncertainty(sets))
     return rows

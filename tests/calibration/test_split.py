@@ -172,7 +172,6 @@ def test_empty_half_spaces_are_announced() -> None:
     assert sets.is_empty().tolist() == [True, False]
 
 
-@pytest.mark.xfail(reason="the score so saturates until its file is rewritten", strict=False)
 def test_scores_are_not_capped() -> None:
     """Sharp second-order predictions that are all far off still rank, so that their threshold is not the largest."""
     rng = np.random.default_rng(3)

@@ -60,6 +60,21 @@ def test_single_votes_are_enough_to_fit(data):
     assert after < np.abs(p[600:] - truth[600:]).sum(axis=1).mean()
 
 
+def test_predictions_unlike_those_fitted_do_not_overflow():
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(5, [0.5, 0.3, 0.2], 50)
+    alike = np.tile([0.5, 0.3, 0.2], (50, 1))
+    nearly = np.vstack([alike[1:], [[0.501, 0.299, 0.2]]])
+    for p in (alike, nearly):
+        found = (
+            cs.DirichletCrowd()
+            .fit(p, counts)
+            .predict([[1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]], [[0, 100, 0], [0, 0, 0]])
+        )
+        assert np.isfinite(found).all()
+        assert found[0, 1] > 0.5
+
+
 def test_names_are_matched_and_absent_items_have_no_votes(crowd, data):
     p, votes = frames(data, slice(400, 500))
     named = cs.DirichletCrowd().fit(*frames(data, slice(0, 400)))

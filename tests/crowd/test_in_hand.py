@@ -169,6 +169,29 @@ def test_groups_are_covered_each(crowd):
         crowd.conformalize(p, counts, groups=groups[:7])
 
 
+def test_groups_and_numbers_of_votes_may_mix(crowd):
+    rng = np.random.default_rng(4)
+    p, counts, _ = make_crowd(600, 3, 40, rng)
+    groups = np.where(p.max(axis=1) > 0.6, "sure", "unsure")
+    calibration = crowd.conformalize(p[:500], counts[:500], in_hand=(0, 2), method="panel", groups=groups[:500])
+    hand, _ = hold_back(counts, 2, rng)
+    hand[::2] = 0
+    sets = calibration.predict_set(p[500:], hand[500:], groups=groups[500:])
+    keys = list(zip(groups[500:], hand[500:].sum(axis=1), strict=True))
+    assert len(set(keys)) == len(np.unique(sets.threshold)) == len({*zip(keys, sets.threshold, strict=True)}) == 4
+
+
+def test_items_without_votes_enough_are_left_out(crowd):
+    p, counts, _ = make_crowd(300, 3, np.arange(300) % 10, np.random.default_rng(4))
+    panel = crowd.conformalize(p, counts, in_hand=(0, 3), method="panel", min_votes=1)
+    assert panel.min_votes == 4
+    assert panel.n_items == 180
+    imputed = crowd.conformalize(p, counts, in_hand=(0, 3), method="imputed")
+    assert imputed.n_items == 270
+    first, second = (len(each.scores) for each in imputed.calibrations)
+    assert second / first == 210 / 270
+
+
 def test_fitted_items_are_refused_by_exact_routes_only():
     p, counts, _ = make_crowd(300, 3, 30, np.random.default_rng(0))
     names = [f"t{i}" for i in range(300)]

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
-from credalset.sets.max_min import max_min
-from scipy.integrate import quad
 from scipy.optimize import brentq, minimize
 
 from credalset.scores import Brier, Normalized
-from credalset.sets import generic
-from credalset.sets.credal_set import CredalSet
-from credalset.sets.rays import estimate_log_volume
-from credalset.simplex import entropy_of_valid
+from credalset.sets import CredalSet
+from credalset.simplex import entropy_of_valid, grid, sample_uniform
+from tests.scores.search import smallest, spread_centers
 
 WEIGHTS = {3: (0.3, 1.0, 2.5), 5: (0.2, 1.0, 4.0, 1.0, 0.5)}
+weighting = pytest.mark.parametrize("weighted", [False, True])
 
 
 def balls(n_classes: int, weighted: bool, n: int = 12, seed: int = 0) -> CredalSet:
-    """Balls of all sizes around centres inside, near a side, on a side and in a corner."""
-    rng = np.random.default_rng(seed)
-    centers = rng.dirichlet(np.full(n_classes, 0.6), n)
-    centers[0], centers[1] = np.eye(n_classes)[0], np.eye(n_classes)[:2].mean(axis=0)
-    return Brier(WEIGHTS[n_classes] if weighted else None).region(centers, np.geomspace(1e-4, 1.0, n))
+    score = Brier(WEIGHTS[n_classes] if weighted else None)
+    return score.region(
+        spread_centers(n, n_classes, seed), np.random.default_rng(9).permutation(np.geomspace(1e-4, 1.0, n))
+    )
+
+
+def weights_of(n_classes: int, weighted: bool) -> np.ndarray:
+    return np.array(WEIGHTS[n_classes]) if weighted else np.ones(n_classes)
 
 
 def projection(y: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -34,76 +33,64 @@ def projection(y: np.ndarray, v: np.ndarray) -> np.ndarray:
     return np.maximum(y - theta / v, 0.0)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@weighting
 @pytest.mark.parametrize("n_classes", [3, 5])
-def test_support_is_the_end_of_a_path_of_projections(n_classes: int, weighted: bool) -> None:
-    sets = balls(n_classes, weighted)
-    v = np.array(WEIGHTS[n_classes]) if weighted else np.ones(n_classes)
-    utility = np.random.default_rng(1).normal(size=(len(sets), n_classes))
-    value = sets.upper_expectation(utility)
-    for g, r, u, found in zip(sets.center, sets.radius, utility, value, strict=True):
+def test_support_and_envelope_end_a_path_of_projections(n_classes: int, weighted: bool) -> None:
+    sets, v = balls(n_classes, weighted), weights_of(n_classes, weighted)
+    random = np.random.default_rng(1).normal(size=n_classes)
+    for utility in (random, *np.eye(n_classes), *-np.eye(n_classes)[:2]):
+        value = sets.upper_expectation(utility)
+        for g, r, found in zip(sets.center, sets.radius, value, strict=True):
 
-        def distance(log_step: float, g: np.ndarray = g, u: np.ndarray = u) -> float:
-            return float((v * (projection(g + np.exp(log_step) * u / v, v) - g) ** 2).sum())
+            def distance(log_step: float, g: np.ndarray = g, u: np.ndarray = utility) -> float:
+                return float((v * (projection(g + np.exp(log_step) * u / v, v) - g) ** 2).sum())
 
-        if distance(14.0) <= r:
-            assert found == pytest.approx(u.max(), rel=1e-6)
-            continue
-        step = brentq(lambda s, d=distance, r=r: d(s) - r, -25.0, 14.0, xtol=1e-13)
-        assert found == pytest.approx(projection(g + np.exp(step) * u / v, v) @ u, rel=1e-8, abs=1e-8)
+            if distance(14.0) <= r:
+                assert found == pytest.approx(utility.max(), abs=1e-6)
+                continue
+            step = brentq(lambda s, d=distance, r=r: d(s) - r, -25.0, 14.0, xtol=1e-13)
+            assert found == pytest.approx(projection(g + np.exp(step) * utility / v, v) @ utility, rel=1e-8, abs=1e-8)
+    lower, upper = sets.envelope()
+    for k in range(n_classes):
+        assert upper[:, k] == pytest.approx(sets.upper_expectation(np.eye(n_classes)[k]), abs=1e-12)
+        assert lower[:, k] == pytest.approx(sets.lower_expectation(np.eye(n_classes)[k]), abs=1e-12)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_area_by_integrating_chords(weighted: bool) -> None:
+def test_envelopes_of_a_hundred_classes() -> None:
+    centers = np.random.default_rng(0).dirichlet(np.full(100, 0.5), 6)
+    sets = Brier().region(centers, np.geomspace(1e-5, 1.5, 6))
+    upper = sets.upper()
+    for k in (0, 17, 99):
+        assert upper[:, k] == pytest.approx(sets.upper_expectation(np.eye(100)[k]), abs=1e-12)
+
+
+@weighting
+def test_area_of_three_classes_on_a_grid(weighted: bool) -> None:
     sets = balls(3, weighted)
-    v = np.array(WEIGHTS[3]) if weighted else np.ones(3)
-    for g, r, area in zip(sets.center, sets.radius, sets.volume(), strict=True):
-
-        def chord(x: float, g: np.ndarray = g, r: float = r) -> float:
-            """Length of {λ_2 : (x, λ_2, 1 − x − λ_2) in the ball}."""
-            a, c = v[1] + v[2], v[0] * (x - g[0]) ** 2 - r
-            b = v[2] * (1 - x - g[2]) + v[1] * g[1]
-            c += v[1] * g[1] ** 2 + v[2] * (1 - x - g[2]) ** 2
-            root = np.sqrt(max(b * b - a * c, 0.0)) / a
-            return max(min(b / a + root, 1 - x) - max(b / a - root, 0.0), 0.0)
-
-        lower, upper = sets.lower()[:, 0], sets.upper()[:, 0]
-        i = int(np.flatnonzero((sets.center == g).all(axis=1) & (sets.radius == r))[0])
-        ends = np.linspace(lower[i], upper[i], 200)
-        expected = sum(quad(chord, a, b, epsabs=1e-13)[0] for a, b in pairwise(ends))
-        assert area == pytest.approx(2.0 * expected, rel=1e-5)
+    volume = sets.volume(return_error=True)
+    assert volume.method == "exact"
+    share = sets.contains(grid(3, 0.0025), broadcast=True).mean(axis=1)
+    assert np.asarray(volume[0]) == pytest.approx(share, abs=0.006)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_least_entropy_of_ellipses(weighted: bool) -> None:
-    """A hundred thousand points of the edge, those on the sides of the triangle among them."""
-    sets = balls(3, weighted, n=30, seed=3)[1:]
-    bounds = sets.entropy_bounds(return_distributions=True)
-    assert (bounds.lower_gap == 0).all()
-    v = np.array(WEIGHTS[3]) if weighted else np.ones(3)
-    angles = np.linspace(0, 2 * np.pi, 100_001)
-    plane = np.cos(angles)[:, None] * [1, -1, 0] + np.sin(angles)[:, None] * [1, 1, -2]
-    unit = plane / np.sqrt((v * plane**2).sum(axis=1, keepdims=True))
-    for g, r, least in zip(sets.center, sets.radius, bounds.lower, strict=True):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            edge = np.where(unit < 0, g / -unit, np.inf).min(axis=1)
-        points = g + np.minimum(np.sqrt(r), edge)[:, None] * unit
-        brute = entropy_of_valid(np.maximum(points, 0.0)).min()
-        assert least <= brute + 1e-12
-        assert least == pytest.approx(brute, abs=1e-3), "steep where a class vanishes, hence the slack"
+def test_volumes_of_five_classes_by_counting() -> None:
+    sets = balls(5, weighted=True)[5:]
+    points = sample_uniform(100_000, 5, 0)
+    share = sets.contains(points, broadcast=True).mean(axis=1)
+    value, error = sets.volume(return_error=True)
+    assert (np.abs(value - share) <= 5 * np.hypot(error, np.sqrt(share * (1 - share) / 1e5)) + 1e-4).all()
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@weighting
 @pytest.mark.parametrize("n_classes", [3, 5])
-def test_largest_entropy_by_a_solver(n_classes: int, weighted: bool) -> None:
-    sets = balls(n_classes, weighted)[2:]
-    v = np.array(WEIGHTS[n_classes]) if weighted else np.ones(n_classes)
-    most = sets.entropy_bounds().upper
-    assert most == pytest.approx(generic.max_entropy(sets)[0], abs=1e-8)
-    for g, r, value in zip(sets.center, sets.radius, most, strict=True):
+def test_largest_entropy_has_a_certificate(n_classes: int, weighted: bool) -> None:
+    """No member has more than ⟨−log p, λ⟩ at its largest, for any p; at the maximiser the two agree."""
+    sets, v = balls(n_classes, weighted), weights_of(n_classes, weighted)
+    most = np.asarray(sets.entropy_bounds().upper)
+    for i, (g, r) in enumerate(zip(sets.center, sets.radius, strict=True)):
         found = minimize(
             lambda x: -entropy_of_valid(np.maximum(x, 1e-300)),
-            0.5 * g + 0.5 / n_classes if (v * (0.5 / n_classes - 0.5 * g) ** 2).sum() < r else g,
+            g + min(1.0, 0.9 * np.sqrt(r / max((v * (g - 1 / n_classes) ** 2).sum(), 1e-300))) * (1 / n_classes - g),
             bounds=[(1e-12, 1)] * n_classes,
             constraints=[
                 {"type": "eq", "fun": lambda x: x.sum() - 1},
@@ -111,61 +98,81 @@ def test_largest_entropy_by_a_solver(n_classes: int, weighted: bool) -> None:
             ],
             options={"maxiter": 500, "ftol": 1e-14},
         )
-        assert -found.fun <= value + 1e-7
+        point = np.maximum(found.x, 1e-12) / np.maximum(found.x, 1e-12).sum()
+        assert -found.fun <= most[i] + 1e-7
+        assert most[i] <= sets[i].upper_expectation(-np.log(point))[0] + 1e-9
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_smallest_peak_and_envelopes(weighted: bool) -> None:
-    sets = balls(5, weighted)
-    for one, peak in zip(sets, sets.smallest_peak(), strict=True):
-        low, high = max_min(one, -np.eye(5), tolerance=1e-8)
-        assert -high - 1e-9 <= peak <= -low + 1e-9
-    v = sets.weights  # type: ignore[attr-defined]
-    room = (1 / v).sum() - 1 / v
-    expected = np.maximum(sets.center - np.sqrt(sets.radius[:, None] / (v + 1 / room)), 0.0)
-    assert sets.lower() == pytest.approx(expected, abs=1e-12), "what a class loses, the others share"
-
-
-def test_the_bracket_of_the_least_entropy() -> None:
-    """Beyond three classes: certified from below, attained from above, and tighter than envelopes alone give."""
-    sets = balls(5, weighted=False, n=20, seed=5)
+@weighting
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_smallest_entropy_is_certified(n_classes: int, weighted: bool) -> None:
+    sets = balls(n_classes, weighted)
     bounds = sets.entropy_bounds()
-    box = generic.majorization_bound(sets.lower(), sets.upper())
-    assert (bounds.lower >= box - 1e-12).all()
-    assert (bounds.lower > box + 0.01).mean() > 0.3
-    draws = sets.sample(2000, random_state=0)
-    assert (entropy_of_valid(draws) >= bounds.lower[:, None] - 1e-9).all()
-    assert np.median(bounds.lower_gap) < 0.05
+    for i in range(len(sets)):
+        best = smallest(lambda x: float(entropy_of_valid(x)), sets.score, sets.center[i], float(sets.radius[i]), 4)
+        assert bounds.lower[i] <= best + 1e-7
+        assert bounds.lower[i] + bounds.lower_gap[i] <= best + 0.05
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 6, 17])
-def test_volumes_follow_their_power_law(n_classes: int) -> None:
-    radii = np.array([1e-25, 1e-100, 1e-250, 1e-300, 5e-324])
-    for center in (np.r_[0.7, np.full(n_classes - 1, 0.3 / (n_classes - 1))], np.eye(n_classes)[0]):
-        value, error = Brier().region(np.tile(center, (5, 1)), radii).log_volume(return_error=True)
-        expected = 0.5 * (n_classes - 1) * (np.log(radii) - np.log(radii[0]))
-        assert value - value[0] == pytest.approx(expected, rel=1e-9, abs=5 * np.hypot(error, error[0]).max() + 1e-6)
+def test_brackets_of_ten_classes_are_narrow() -> None:
+    rng = np.random.default_rng(0)
+    sharp = np.exp(4.0 * rng.normal(size=(300, 10)))
+    sharp /= sharp.sum(axis=1, keepdims=True)
+    flat = rng.dirichlet(np.ones(10), 300)
+    for centers, limit in ((sharp, 0.01), (flat, 0.04)):
+        far = Brier()(centers, np.full((300, 10), 0.1))
+        for share in (0.02, 0.2, 0.6):
+            gap = np.asarray(Brier().region(centers, share * far).entropy_bounds(base="K").lower_gap)
+            assert gap.mean() < limit
+    exact = Brier().region([[0.7, 0.3], [1.0, 0.0]], 0.02).entropy_bounds()
+    assert exact.method == "exact"
 
 
-def test_weighted_volumes_by_rays_and_by_counting() -> None:
-    sets = balls(5, weighted=True)[4:]
-    points = np.random.default_rng(0).dirichlet(np.ones(5), 200_000)
-    share = sets.contains(points, broadcast=True).mean(axis=1)
-    value, error = sets.volume(return_error=True)
-    assert (np.abs(value - share) <= 5 * np.hypot(error, np.sqrt(share * (1 - share) / 2e5)) + 1e-6).all()
-    three = balls(3, weighted=True)
-    estimate, error = estimate_log_volume(three, np.random.default_rng(0), n_rays=2000)
-    assert (np.abs(estimate - three.log_volume()) <= 5 * error + 1e-6).all()
+@weighting
+def test_nearest_distribution_with_a_class_on_top(weighted: bool) -> None:
+    sets, v = balls(5, weighted, n=8, seed=2), weights_of(5, weighted)
+    nearest = sets.geometry.mode_radius()
+    for g, found in zip(sets.center, nearest, strict=True):
+        for top in range(5):
+            expected = minimize(
+                lambda x, g=g: (v * (x - g) ** 2).sum(),
+                np.full(5, 0.2),
+                jac=lambda x, g=g: 2.0 * v * (x - g),
+                bounds=[(0, 1)] * 5,
+                constraints=[
+                    {"type": "eq", "fun": lambda x: x.sum() - 1},
+                    {"type": "ineq", "fun": lambda x, top=top: x[top] - x},
+                ],
+                options={"ftol": 1e-15, "maxiter": 500},
+            )
+            assert found[top] == pytest.approx(expected.fun, abs=1e-7)
+
+
+def test_estimates_from_votes_have_the_right_mean() -> None:
+    rng, score = np.random.default_rng(0), Brier((1.0, 2.0, 0.5))
+    truth, g = np.array([0.2, 0.5, 0.3]), np.array([[0.3, 0.3, 0.4]])
+    votes = rng.multinomial(3, truth, 200_000)
+    estimate = score.estimate_from_votes(np.repeat(g, len(votes), axis=0), votes.astype(float))
+    assert estimate.mean() == pytest.approx(score(g, truth[None])[0], abs=5 * estimate.std() / np.sqrt(len(votes)))
+    one = score.estimate_from_votes(g, np.array([[0.0, 1.0, 0.0]]))
+    assert one == pytest.approx(score(g, np.array([[0.0, 1.0, 0.0]])))
+
+
+def test_enclosing_balls_enclose() -> None:
+    rng, score = np.random.default_rng(1), Brier()
+    model, center, points = rng.dirichlet(np.ones(4), (3, 500))
+    inside = score(model, points)
+    assert (score(center, points) <= score.enclosing_threshold(model, center, inside) + 1e-12).all()
 
 
 @pytest.mark.parametrize("weights", [(), (1.0,), (1.0, 0.0), (1.0, -1.0), (1.0, 1e200), (1.0, float("nan"))])
 def test_refused_weights(weights: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="weights must"):
+    with pytest.raises(ValueError, match="weights"):
         Brier(weights)
 
 
 def test_weights_fit_the_classes() -> None:
-    with pytest.raises(ValueError, match="weights has 2 entries, but there are 3 classes"):
+    with pytest.raises(ValueError, match="weights has 2 entries"):
         Brier((1, 2)).region([[0.2, 0.3, 0.5]], 0.1)
     scaled = Normalized(Brier((1, 2, 3)), offset=0.1).region([[0.2, 0.3, 0.5]], 0.1)
     plain = Brier((1, 2, 3)).region([[0.2, 0.3, 0.5]], scaled.radius)

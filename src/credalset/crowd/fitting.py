@@ -32,7 +32,7 @@ def initial_law(prediction: FloatArray, counts: FloatArray, n_around: int, n_con
     consensus = np.tile([mean for mean, _ in CONSENSUS], (n_consensus, 1))
     consensus[:, 0] += np.linspace(1.0, 0.0, n_consensus) if n_consensus > 1 else 0.0
     entropies = normalised_entropy(prediction)
-    scale = np.array([entropies.mean(), max(entropies.std(), 1e-6)])
+    scale = np.array([entropies.mean(), entropies.std() if entropies.std() > 1e-6 else 1.0])
     gate = np.zeros((n_around + n_consensus, 2))
     return CrowdLaw(around, consensus, gate, confusion_of(prediction, counts), scale)
 

@@ -22,6 +22,8 @@ from scipy.special import digamma, expit, gammaln
 
 from credalset._typing import FloatArray, IntArray
 
+FARTHEST = 5.0  # standard deviations to which what depends on the entropy is extrapolated
+
 
 @dataclass(frozen=True, eq=False)
 class CrowdLaw:
@@ -84,7 +86,8 @@ class Items:
         with np.errstate(divide="ignore"):
             self.log_p = np.log(prediction)
         self.finite_log_p = np.where(prediction > 0, self.log_p, 0.0)
-        self.sureness = (normalised_entropy(prediction) - law.entropy[0]) / law.entropy[1]
+        entropy = (normalised_entropy(prediction) - law.entropy[0]) / law.entropy[1]
+        self.sureness = np.clip(entropy, -FARTHEST, FARTHEST)
         self.row, self.column = np.nonzero(counts)
         self.votes = counts[self.row, self.column]
         pairs, self.pair = np.unique(np.stack([self.column, self.votes]), axis=1, return_inverse=True)

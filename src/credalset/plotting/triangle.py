@@ -200,7 +200,7 @@ def dirichlet_contours(
         ax.annotate("uniform", (0.5, 0.1), ha="center", **italic)
         return ax
     for fraction in fractions:
-        region = RelativeLikelihood().region(theta[None], 1.0 - fraction)
+        region = RelativeLikelihood().region(theta[None], -np.log(fraction))
         look: dict[str, Any] = {"edgecolor": (color, 0.35 + 0.65 * fraction), "linewidth": 0.8, "zorder": 3.5}
         ax.add_patch(PathPatch(_as_path(outline(region)), fill=False, **look))
     return ax

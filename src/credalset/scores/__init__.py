@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from credalset.scores.base import REGISTRY, Score
 from credalset.scores.brier import Brier
-from credalset.scores.density import NegativeLogDensity
-from credalset.scores.dirichlet import RelativeLikelihood
+from credalset.scores.dirichlet import NegativeLogDensity, RelativeLikelihood
 from credalset.scores.hellinger import Hellinger
 from credalset.scores.inner_product import InnerProduct
 from credalset.scores.intervals import IntervalPrediction, Intervals

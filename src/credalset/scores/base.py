@@ -98,10 +98,6 @@ class Score(ABC):
 
         The radius is negative where a region is empty and ``+inf`` where it is the whole simplex.
         """
-        if hasattr(self, "_old_region"):
-            from credalset.scores.old_geometry import OldGeometry
-
-            return OldGeometry.of(self._old_region(prediction, threshold))
         if not self.is_convex:
             raise NotImplementedError(
                 f"{type(self).__name__} is not convex, and only convex formulas have a geometry by default: define "

@@ -1,30 +1,35 @@
 r"""Probability intervals whose sides are predicted: how far each class may lie above and below its probability.
 
 The sets are the classical probability intervals (de Campos, Huete and Moral, 1994): a box, cut by the simplex. Of all
-sets with the same envelopes they are the largest: any other could be exchanged for them without getting wider or losing
-a member. Everything follows from how far each class can go down and up from the centre: no more than its side, than
-what is there, and than what the other classes can take or give.
+sets with the same envelopes they are the largest. Everything follows from how far each class can go down and up from
+the centre: no more than its side, than what is there, and than what the other classes can take or give.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import entr, gammaln
 
+from credalset._parallel import gather_blocks, row_blocks
 from credalset._predictions import PredictionBatch
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers
 from credalset.scores.base import Score
+from credalset.scores.power import BLOCK, bracketed
 from credalset.sets import box
-from credalset.sets.old_set import CredalSet
-from credalset.sets.region import TIE
+from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.modes import TIE
+from credalset.sets.roots import bisect
 from credalset.simplex import entropy_of_valid
 
-MAX_CLASSES = 12  # up to which all 2^(K-1) K candidates for a vertex are looked at
+MAX_LISTED = 4  # classes up to which the smallest entropy is that of the best corner
+MAX_SUBSETS = 10  # classes up to which volumes and vertices go through all sets of them
+N_TERMS = 400  # of the Fourier series of a volume
+DRAWS_PER_RAY = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +91,6 @@ class Intervals(Score):
 
     name: ClassVar[str] = "intervals"
     order: ClassVar[Literal["first", "second"]] = "first"
-    has_plain_predictions: ClassVar[bool] = False
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:
@@ -126,159 +130,260 @@ class Intervals(Score):
         """The predicted distribution."""
         return np.asarray(prediction.distributions)
 
-    def _old_region(self, prediction: Prediction, threshold: FloatArray) -> IntervalSet:
-        return IntervalSet(self, prediction, threshold, center=prediction.distributions, radius=threshold)
+    def geometry(self, prediction: Prediction, threshold: FloatArray) -> IntervalSet:
+        """Return boxes cut by the simplex."""
+        return IntervalSet(prediction.distributions, threshold, prediction.below, prediction.above)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class IntervalSet(CredalSet):
+@dataclass(frozen=True, eq=False)
+class IntervalSet(Geometry):
     """{λ : center − radius · below ≤ λ ≤ center + radius · above}.
 
-    Envelopes, expectations, the largest entropy, the smallest peak and the labels that can be the most probable one are
-    exact for any number of classes; the least entropy and the vertices up to 12, the volume up to three.
+    All answers are exact but for the smallest entropy, which is bracketed; volumes are exact wherever their series
+    settles.
     """
 
     shape: ClassVar[str] = "probability interval"
-    exact_volume_up_to: ClassVar[float] = 3
 
-    prediction: IntervalPrediction
+    below: FloatArray
+    above: FloatArray
 
-    @cached_property
-    def _reach(self) -> tuple[FloatArray, FloatArray]:
-        """How far each class can go down and up, (N, K): what one loses, others must gain."""
+    def reach(self) -> tuple[FloatArray, FloatArray]:
+        """Return how far each class can go down and up, (N, K): what one loses, others must gain."""
         with np.errstate(over="ignore"):
-            down = np.minimum(self.radius[:, None] * self.prediction.below, self.center)
-            up = np.minimum(self.radius[:, None] * self.prediction.above, 1.0)
+            down = np.minimum(self.radius[:, None] * self.below, self.center)
+            up = np.minimum(self.radius[:, None] * self.above, 1.0)
         return np.minimum(down, _of_others(up)), np.minimum(up, _of_others(down))
 
-    def _divergence(self, points: FloatArray) -> FloatArray:
+    def divergence(self, points: FloatArray) -> FloatArray:
+        """Return the largest difference in units of its side, (N, M)."""
         gap = points - self.center[:, None]
-        sides = np.where(gap > 0, self.prediction.above[:, None], self.prediction.below[:, None])
-        return np.asarray((np.abs(gap) / sides).max(axis=2))
+        return np.asarray(np.maximum(gap / self.above[:, None], -gap / self.below[:, None]).max(axis=2))
 
-    def _envelope(self) -> tuple[FloatArray, FloatArray]:
-        down, up = self._reach
+    def envelope(self) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the intervals that members reach."""
+        down, up = self.reach()
         return self.center - down, np.minimum(self.center + up, 1.0)
 
-    def _support(self, utility: FloatArray, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        return box.support(*self._envelope(), utility)
+    def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the largest expectations and maximisers: the best classes are filled first."""
+        return box.support(*self.envelope(), utility)
 
-    def _max_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray | None]:
-        point = box.most_even(*self._envelope())
-        return entropy_of_valid(point), point
+    def entropies(self) -> Entropies:
+        r"""The largest entropy is exact; the smallest one is bracketed.
 
-    def _min_entropy(self, attaining: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        """By majorisation wherever wider classes lie higher; elsewhere all vertices are looked at."""
-        low, high, point = super()._min_entropy(attaining)
-        assert point is not None
-        if self.n_classes > MAX_CLASSES:
-            return low, high, point
-        rows = np.flatnonzero(low < high - 1e-14)
-        lower, upper = self._envelope()
-        for some in np.array_split(rows, max(1, (len(rows) << self.n_classes) >> 20)):
-            found = least_entropy_vertex(lower[some], upper[some])
-            least = entropy_of_valid(found)
-            better = least < high[some]
-            high[some[better]], point[some[better]] = least[better], found[better]
-        return high, high, point
+        The entropy of each class, $h(\lambda_k)$, lies above its chord between the ends. Chords are linear, and their
+        smallest sum is a lower bound; where it is taken, all classes but one are at an end, so that next to nothing is
+        lost. Majorisation gives another bound.
+        """
 
-    def _has_exact_entropies(self) -> bool:
-        return self.n_classes <= MAX_CLASSES
+        def one_block(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+            lower, upper = (end[rows] for end in ends)
+            width = upper - lower
+            slope = np.divide(entr(upper) - entr(lower), width, out=np.zeros_like(width), where=width > 0)
+            value, point = box.support(lower, upper, -slope)
+            least = np.maximum((entr(lower) - slope * lower).sum(axis=1) - value, box.majorization_bound(lower, upper))
+            found = entropy_of_valid(point)
+            if self.n_classes <= MAX_LISTED:
+                corners, there = _corners(lower, upper)
+                least = found = np.where(there, entropy_of_valid(corners), np.inf).min(axis=0)
+            else:
+                for start in (upper, np.log(np.maximum(point, 1e-300))):  # the largest ends first; downhill
+                    for _ in range(2):
+                        point = box.support(lower, upper, start)[1]
+                        found = np.minimum(found, entropy_of_valid(point))
+                        start = np.log(np.maximum(point, 1e-300))
+            return least, found, entropy_of_valid(box.most_even(lower, upper))
 
-    def _smallest_peak(self) -> FloatArray:
-        return np.asarray(box.most_even(*self._envelope()).max(axis=1))
+        ends = self.envelope()
+        least, found, most = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
+        return Entropies(*bracketed(least, found), most, np.zeros(len(self)))
 
-    def _can_be_top(self) -> BoolArray:
-        """A class can, at its upper end, if no other must lie above it and the others, cut there, have enough."""
-        lower, upper = self._envelope()
+    def mode_radius(self) -> FloatArray:
+        """Return the radius for classes that can be the mode, ``+inf`` for the others.
+
+        A class can be, at its upper end, if no other must lie above it and the others, cut there, have enough.
+        """
+        lower, upper = self.envelope()
+        order = np.argsort(upper, axis=1)
+        ranked = np.take_along_axis(upper, order, axis=1)
+        most = np.empty_like(upper)
+        above = ranked * np.arange(self.n_classes, 0, -1)  # a class and those with a larger end, cut at its end
+        np.put_along_axis(most, order, np.cumsum(ranked, axis=1) - ranked + above, axis=1)
         slack = TIE * (upper - lower) + 4e-16 * self.n_classes
-        enough = np.empty(upper.shape, dtype=bool)
-        for k in range(self.n_classes):
-            enough[:, k] = np.minimum(upper, upper[:, k : k + 1]).sum(axis=1) >= 1.0 - slack[:, k]
-        return enough & (lower.max(axis=1, keepdims=True) <= upper + slack)
+        can = (most >= 1.0 - slack) & (lower.max(axis=1, keepdims=True) <= upper + slack)
+        return np.where(can, self.radius[:, None], np.inf)
 
-    def _vertices(self) -> FloatArray:
-        down, up = self._reach
-        return np.unique(vertices(self.center[0], down[0], up[0]).round(15), axis=0)
-
-    def _ray_length(self, directions: FloatArray) -> FloatArray:
-        down, up = (reach[:, None] for reach in self._reach)
+    def ray_length(self, directions: FloatArray) -> FloatArray:
+        """The first side that a ray meets ends it."""
+        down, up = (reach[:, None] for reach in self.reach())
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ends = np.where(directions > 0, up, down) / np.abs(directions)
         return np.asarray(np.where(directions != 0, ends, np.inf).min(axis=2))
 
-    def _log_volume(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, str] | None:
-        """Three classes: the rectangle of the two with the least room, without the corners the third cuts off.
+    def vertices(self, i: int) -> FloatArray:
+        """Return the corners of region i: all classes at an end of theirs, but for one."""
+        if self.n_classes > MAX_SUBSETS + 2:
+            raise ValueError(
+                f"vertices are listed for at most {MAX_SUBSETS + 2} classes, but there are {self.n_classes}. "
+                "Ask for expectations (upper_expectation) or sample instead."
+            )
+        lower, upper = self[[i]].envelope()
+        found, there = _corners(lower, upper)
+        return np.unique(found[there[:, 0], 0].round(15), axis=0)
 
-        These corners' sides add up to no more than the lesser room, so that next to nothing cancels.
-        """
-        if self.n_classes != 3:
-            return super()._log_volume(generator)
-        order = np.argsort(self._reach[0] + self._reach[1], axis=1)
-        down, up = (np.take_along_axis(reach, order, axis=1).T for reach in self._reach)
-        at_bottom = np.maximum(down[0] + down[1] - up[2], 0.0)
-        at_top = np.maximum(up[0] + up[1] - down[2], 0.0)
-        area = 2.0 * (down[0] + up[0]) * (down[1] + up[1]) - at_bottom**2 - at_top**2
-        with np.errstate(divide="ignore"):
-            return np.minimum(np.log(area), 0.0), np.zeros(len(self)), "exact"
+    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+        """Return the logarithm of the share of the simplex; an estimate where no formula keeps its digits."""
+        frame = Frame.of(*self.reach())
+        value, error = np.full(len(self), np.nan), np.zeros(len(self))
+        for formula in (Frame.by_subsets, Frame.by_series):
+            rows = np.flatnonzero(np.isnan(value))
+            for part in row_blocks(len(rows), N_TERMS * self.n_classes):
+                value[rows[part]] = formula(frame.select(rows[part]))
+        rows = np.flatnonzero(np.isnan(value))
+        for i in rows:
+            value[i], error[i] = frame.select([i]).by_draws(DRAWS_PER_RAY * n_rays, generator)
+        return np.minimum(value, 0.0), error, "estimate" if len(rows) else "exact"
 
-
-def least_entropy_vertex(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return the vertex between reachable envelopes (N, K) that has the least entropy, (N, K), by looking at all."""
-    n_classes = lower.shape[1]
-    at_top = ((np.arange(1 << n_classes)[:, None] >> np.arange(n_classes)) & 1).astype(float)
-    room, spare = upper - lower, 1.0 - lower.sum(axis=1, keepdims=True)
-    rest = spare - room @ at_top.T  # what is left for the class that is at neither end
-    entropy = (_entropy_term(upper) - _entropy_term(lower)) @ at_top.T
-    best, point, rows = np.full(len(lower), np.inf), np.full_like(lower, np.nan), np.arange(len(lower))
-    for free in range(n_classes):
-        others = np.flatnonzero(at_top[:, free] == 0)
-        share = rest[:, others]
-        there = (share >= -1e-14) & (share <= room[:, [free]] + 1e-14)
-        own = np.clip(lower[:, [free]] + share, lower[:, [free]], upper[:, [free]])
-        value = np.where(there, entropy[:, others] + _entropy_term(own) - _entropy_term(lower[:, [free]]), np.inf)
-        at = value.argmin(axis=1)
-        better = value[rows, at] < best
-        chosen = np.where(at_top[others[at]] == 1, upper, lower)
-        chosen[:, free] = own[rows, at]
-        best, point = np.where(better, value[rows, at], best), np.where(better[:, None], chosen, point)
-    return point
+    def sample(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """Draw members: independent, and uniform in each set."""
+        down, up = self.reach()
+        frame, result = Frame.of(down, up), np.empty((len(self), n, self.n_classes))
+        order = np.argsort(-(down + up), axis=1, kind="stable")
+        for i, lower in enumerate(self.center - down):
+            moves = frame.select([i]).draw(n, generator)
+            result[i][:, order[i]] = lower[order[i]] + moves
+        return result
 
 
-def _entropy_term(share: FloatArray) -> FloatArray:
-    return np.asarray(-xlogy(share, share))
+class Frame(NamedTuple):
+    """Boxes 0 ≤ x ≤ ``width``, (n, K) with the widest class first, cut by Σ x = ``total``.
 
-
-def vertices(center: FloatArray, down: FloatArray, up: FloatArray) -> FloatArray:
-    """Return the extreme points of one set, some of them twice, (V, K): all classes at an end of theirs, but for one.
-
-    Parameters
-    ----------
-    center, down, up : ndarray of shape (K,)
-        A member, and how far each class can go down and up from it; at most `MAX_CLASSES` classes.
+    ``tilt`` is c such that independent x_k on their intervals with densities ∝ exp(−c x_k) have the mean sum ``total``.
+    Given their sum they are uniform, which both the volume and the draws rest on.
     """
-    n_classes = len(center)
-    if n_classes > MAX_CLASSES:
-        raise ValueError(
-            f"vertices are listed for at most {MAX_CLASSES} classes, but there are {n_classes}: there can be thousands "
-            "for each class. Ask for expectations (upper_expectation) or sample instead."
-        )
-    at_top = (np.arange(1 << (n_classes - 1))[:, None] >> np.arange(n_classes - 1)) & 1 == 1
-    found = []
-    for free in range(n_classes):
-        moves = np.where(np.insert(at_top, free, False, axis=1), up, -down)
-        moves[:, free] = 0.0
-        rest = -moves.sum(axis=1)
-        slack = 4e-16 * n_classes * (down + up).max()
-        inside = (rest >= -down[free] - slack) & (rest <= up[free] + slack)
-        moves[inside, free] = np.clip(rest[inside], -down[free], up[free])
-        found.append(center + moves[inside])
-    return np.clip(np.concatenate(found), 0.0, 1.0)
+
+    width: FloatArray
+    total: FloatArray
+    tilt: FloatArray
+
+    @staticmethod
+    def of(down: FloatArray, up: FloatArray) -> Frame:
+        """Build frames from how far each class can go down and up."""
+        width, total, rest = -np.sort(-(down + up), axis=1), down.sum(axis=1), up.sum(axis=1)
+
+        def is_beyond(c: FloatArray) -> BoolArray:
+            t = c[:, None] * width
+            safe = np.where(np.abs(t) > 1e-4, t, 1.0)
+            mean = np.where(np.abs(t) > 1e-4, 1.0 / safe - 1.0 / np.expm1(safe), 0.5 - t / 12.0)
+            return np.asarray((width * mean).sum(axis=1) <= total)
+
+        with np.errstate(divide="ignore", over="ignore"):
+            k = width.shape[1]
+            ends = -k / np.maximum(rest, 1e-300), k / np.maximum(total, 1e-300)
+            low, high = bisect(is_beyond, *ends, steps=60)
+        return Frame(width, total, 0.5 * (low + high))
+
+    def select(self, rows: Any) -> Frame:
+        """Return some of the frames."""
+        return Frame(*(array[rows] for array in self))
+
+    def _log_norms(self) -> FloatArray:
+        """Return log ∫ exp(−c x) dx over each interval, (n, K)."""
+        t = self.tilt[:, None] * self.width
+        safe = np.where(np.abs(t) > 1e-9, t, 1.0)
+        return np.asarray(np.log(self.width) + np.where(np.abs(t) > 1e-9, np.log(-np.expm1(-safe) / safe), -0.5 * t))
+
+    def by_subsets(self) -> FloatArray:
+        """Return log Σ_T (−1)^|T| (s − w(T))₊^(K−1) over sets T of classes; NaN where it has lost its digits."""
+        k = self.width.shape[1]
+        if k > MAX_SUBSETS:
+            return np.full(len(self.total), np.nan)
+        chosen = _subsets(k)
+        total = np.minimum(self.total, self.width.sum(axis=1) - self.total)  # from below or from above: the same
+        with np.errstate(all="ignore"):
+            terms = np.maximum(1.0 - (self.width @ chosen.T) / total[:, None], 0.0) ** (k - 1)
+            value = terms @ (-1.0) ** chosen.sum(axis=1)
+            result = np.log(value) + (k - 1) * np.log(total)
+            flat = (self.width <= 0).any(axis=1)
+            return np.where(flat, -np.inf, np.where(value > 1e-6 * terms.sum(axis=1), result, np.nan))
+
+    def by_series(self) -> FloatArray:
+        """Return the volume by the Fourier series of the density of Σ x; NaN where it does not settle.
+
+        The density vanishes outside of [0, Σ w], so the series with that period is exact.
+        """
+        k, period = self.width.shape[1], self.width.sum(axis=1)
+        with np.errstate(all="ignore"):
+            y = 2.0 * np.pi * np.arange(1, N_TERMS + 1) / period[:, None]
+            rate = self.tilt[:, None] - 1j * y
+            logs = np.zeros_like(rate)
+            for width in self.width.T:
+                logs += np.log(-np.expm1(-rate * width[:, None]) / rate)
+            logs -= self._log_norms().sum(axis=1)[:, None]
+            series = 1.0 + 2.0 * np.exp(logs - 1j * y * self.total[:, None]).real.sum(axis=1)
+            left = N_TERMS * np.exp(logs.real[:, -16:].max(axis=1))
+            value = self.tilt * self.total + self._log_norms().sum(axis=1) + np.log(series / period) + gammaln(k)
+        return np.asarray(np.where(left < 1e-9 * series, value, np.nan))
+
+    def by_draws(self, n: int, generator: np.random.Generator) -> tuple[float, float]:
+        """Estimate the volume of one frame, and the relative standard error."""
+        x, first = self._propose(n, generator)
+        inside = (first >= 0) & (first <= self.width[0, 0])
+        weight = np.where(inside, np.exp(-self.tilt[0] * (first - self._nearest_end())), 0.0)
+        log_scale = self.tilt[0] * (self.total[0] - self._nearest_end()) + self._log_norms()[0, 1:].sum()
+        mean = weight.mean()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = weight.std(ddof=1) / math.sqrt(n) / mean
+            return float(np.log(mean) + log_scale + gammaln(len(x.T) + 1)), float(error)
+
+    def draw(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """Draw n points of one frame uniformly, (n, K), by rejection."""
+        found, missing = [], n
+        while missing > 0:
+            x, first = self._propose(4 * missing + 64, generator)
+            chance = np.exp(-self.tilt[0] * (first - self._nearest_end()))
+            kept = (first >= 0) & (first <= self.width[0, 0]) & (generator.random(len(first)) <= chance)
+            found.append(np.column_stack([first, x])[kept])
+            missing -= int(kept.sum())
+        return np.concatenate(found)[:n]
+
+    def _nearest_end(self) -> float:
+        """Return the end of the first class at which its density is highest."""
+        return 0.0 if self.tilt[0] > 0 else float(self.width[0, 0])
+
+    def _propose(self, n: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draw all classes but the first independently, (n, K − 1), and what is left for the first, (n,)."""
+        uniform, width, c = generator.random((n, self.width.shape[1] - 1)), self.width[0, 1:], self.tilt[0]
+        t = c * width
+        safe = np.where(np.abs(t) > 1e-9, t, 1.0)
+        x = width * np.where(np.abs(t) > 1e-9, -np.log1p(uniform * np.expm1(-safe)) / safe, uniform)
+        return x, self.total[0] - x.sum(axis=1)
+
+
+def _corners(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return all corners between envelopes (n, K), some of them twice, (number, n, K), and which exist, (number, n)."""
+    k, found, there = lower.shape[1], [], []
+    for free in range(k):
+        for ends in _subsets(k - 1) > 0:
+            points = np.where(np.insert(ends, free, False), upper, lower)
+            points[:, free] = 0.0
+            points[:, free] = 1.0 - points.sum(axis=1)
+            inside = (points[:, free] >= lower[:, free] - 1e-15) & (points[:, free] <= upper[:, free] + 1e-15)
+            points[:, free] = np.clip(points[:, free], lower[:, free], upper[:, free])
+            found.append(points)
+            there.append(inside)
+    return np.stack(found), np.stack(there)
+
+
+def _subsets(k: int) -> FloatArray:
+    """Return all sets of k classes as rows of zeros and ones."""
+    return ((np.arange(1 << k)[:, None] >> np.arange(k)) & 1).astype(float)
 
 
 def _of_others(values: FloatArray) -> FloatArray:
     """Σ_{j≠k} values_j, (N, K), without taking differences."""
-    zero = np.zeros_like(values[:, :1])
-    before = np.cumsum(np.hstack([zero, values[:, :-1]]), axis=1)
-    after = np.cumsum(np.hstack([zero, values[:, :0:-1]]), axis=1)[:, ::-1]
+    before, after = np.zeros_like(values), np.zeros_like(values)
+    np.cumsum(values[:, :-1], axis=1, out=before[:, 1:])
+    np.cumsum(values[:, :0:-1], axis=1, out=after[:, -2::-1])
     return before + after

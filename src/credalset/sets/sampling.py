@@ -128,7 +128,7 @@ def _by_rays(geometry: Geometry, n: int, generator: np.random.Generator) -> Floa
     flat = ~np.isfinite(top[:, 0])
     weights = np.where(flat[:, None], 1.0, np.exp(rays.log_weights - np.where(flat[:, None], 0.0, top)))
     effective = np.where(flat, 0.0, weights.sum(axis=1) ** 2 / (weights**2).sum(axis=1))
-    chosen = choose_by_weight(weights, n, generator)
+    chosen = generator.permuted(choose_by_weight(weights, n, generator), axis=1)  # copies lie side by side
     length = np.take_along_axis(rays.reach, chosen, axis=1) * generator.random(chosen.shape) ** (1.0 / (k - 1))
     step = length[..., None] * np.take_along_axis(rays.directions, chosen[..., None], axis=1)
     # A point closer to the edge than rounding can tell is drawn in a little, and the centre is a member for certain.

@@ -1,0 +1,390 @@
+r"""Weighted squared distance, $f = \sum_k v_k (\lambda_k - g_k)^2$, and the ball it induces.
+
+Everything here is a projection. The member that is best for a utility u is the projection of g + η u / v onto the
+simplex, λ_k = (g_k + (η u_k − θ) / v_k)₊, for the step η at which the ball ends. If the classes of a set A gain in
+common, they share the gain in inverse proportion to v, and each of the others loses min(b / v_k, g_k) for some b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from credalset._parallel import gather_blocks
+from credalset._typing import FloatArray, IntArray
+from credalset._validation import as_finite
+from credalset.scores.base import Score
+from credalset.scores.pooling import pooled_spread
+from credalset.scores.power import BLOCK, bracketed, omega
+from credalset.sets.box import majorization_bound
+from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.roots import newton
+from credalset.sets.volume import edge_distance
+from credalset.simplex import corners, entropy_of_valid
+
+MAX_STEPS = 60  # of Newton's method for a sum, which converges from one side
+SMALLEST = 1e-24  # squared distance below which no entropy changes by 1e-9
+DESCENTS = 2  # steps from a start toward a member of small entropy
+
+
+@dataclass(frozen=True)
+class Brier(Score):
+    r"""Squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$: a Brier score, less the least it can be.
+
+    Between 0 and 2 without weights. Its mean can be estimated from votes without bias, from two votes per item on;
+    `credalset.FewVotes` builds on that.
+
+    Parameters
+    ----------
+    weights : sequence of positive numbers, optional
+        v_k, how much a class counts; one for every class by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Brier()(np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.5, 0.3]])).round(3)
+    array([0.18])
+    >>> Brier(weights=(1, 1, 4))(np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.5, 0.3]])).round(3)
+    array([0.45])
+    """
+
+    weights: Sequence[float] | None = None
+    name: ClassVar[str] = "brier"
+    order: ClassVar[Literal["first", "second"]] = "first"
+
+    def __post_init__(self) -> None:
+        if self.weights is None:
+            return
+        weights = tuple(as_finite(weight, "weights", minimum=0.0) for weight in self.weights)
+        if len(weights) < 2 or min(weights) < 1e-100 or max(weights) > 1e100:
+            raise ValueError(
+                f"weights must hold one number from 1e-100 to 1e+100 per class, but is {self.weights!r}. "
+                "A class cannot be left out; give it a small weight."
+            )
+        object.__setattr__(self, "weights", weights)
+
+    def of_classes(self, n_classes: int) -> FloatArray:
+        """Return v, (K,)."""
+        return np.ones(n_classes) if self.weights is None else np.asarray(self.weights)
+
+    def _check_classes(self, n_classes: int) -> None:
+        if self.weights is not None and len(self.weights) != n_classes:
+            raise ValueError(f"weights has {len(self.weights)} entries, but there are {n_classes} classes.")
+
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """Σ v_k (λ_k − g_k)²."""
+        return np.asarray((self.of_classes(distribution.shape[-1]) * (distribution - prediction) ** 2).sum(axis=-1))
+
+    def geometry(self, prediction: FloatArray, threshold: FloatArray) -> BrierBall:
+        """Return Brier balls."""
+        return BrierBall(prediction, threshold, tuple(self.of_classes(prediction.shape[1])))
+
+    def estimate_from_votes(self, prediction: FloatArray, counts: FloatArray) -> FloatArray:
+        r"""Return $\sum_k v_k [c_k (c_k - 1) / m (m - 1) - 2 g_k c_k / m + g_k^2]$, whose mean is f from two votes on.
+
+        A single vote says nothing of $\lambda_k^2$. Its own score is put in, whose mean is larger by Jensen's
+        inequality.
+        """
+        weights, votes = self.of_classes(prediction.shape[1]), counts.sum(axis=1, keepdims=True)
+        share = counts / votes
+        pairs = np.where(votes > 1, share * (counts - 1.0) / np.maximum(votes - 1.0, 1.0), share**2)
+        return np.asarray((pairs - 2.0 * prediction * share + prediction**2) @ weights)
+
+    def lipschitz(self, n_classes: int) -> float:
+        """Return twice the two largest weights: f(λ) − f(λ') = Σ v_k (λ_k − λ'_k)(λ_k + λ'_k − 2 g_k)."""
+        return 2.0 * float(np.sort(self.of_classes(n_classes))[-2:].sum())
+
+    def has_enclosing_balls(self, prediction: FloatArray) -> bool:
+        """Tell that `enclosing_threshold` is known: the root of f is a distance."""
+        return True
+
+    def enclosing_threshold(self, model: FloatArray, center: FloatArray, threshold: FloatArray) -> FloatArray:
+        """Return (√t + √f(model, center))², by the triangle inequality for the root of f."""
+        grown = (np.sqrt(np.maximum(threshold, 0.0)) + np.sqrt(self.evaluate_rows(model, center))) ** 2
+        return np.where(threshold < 0, threshold, grown)
+
+
+@dataclass(frozen=True, eq=False)
+class BrierBall(Geometry):
+    """{λ : Σ v_k (λ_k − center_k)² ≤ radius}.
+
+    All answers are exact but for the smallest entropy, which is bracketed, and volumes beyond three classes.
+    """
+
+    shape: ClassVar[str] = "Brier ball"
+
+    weights: tuple[float, ...]
+
+    def divergence(self, points: FloatArray) -> FloatArray:
+        """Return Σ v_k (λ_k − g_k)² of points (N, M, K), (N, M)."""
+        return np.asarray((points - self.center[:, None]) ** 2 @ np.array(self.weights))
+
+    def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the largest expectations and maximisers."""
+        v = np.array(self.weights)
+        point = gather_blocks(
+            lambda rows: _projection(self.center[rows], self.radius[rows], v, utility[rows]),
+            len(self),
+            self.n_classes,
+            BLOCK,
+        )
+        return (utility * point).sum(axis=1), point
+
+    def envelope(self) -> tuple[FloatArray, FloatArray]:
+        """A class falls while the others gain in inverse proportion to their weights; it rises as in `Gains`."""
+        v = np.array(self.weights)
+        room = 1.0 / v
+        lower = self.center - np.sqrt(self.radius[:, None] / (v + 1.0 / (room.sum() - room)))
+
+        def one_block(rows: slice) -> FloatArray:
+            g = self.center[rows]
+            return np.minimum(g + Gains.of(g, v).within(self.radius[rows], room, g * v, self.n_classes), 1.0)
+
+        return np.maximum(lower, 0.0), gather_blocks(one_block, len(self), self.n_classes, BLOCK)
+
+    def entropies(self) -> Entropies:
+        """The largest entropy is exact; the smallest one is bracketed.
+
+        With equal weights, the j largest entries of a member add up to at most what the j largest classes can:
+        exchanging two entries so that they are ordered as the centre is brings a member nearer. The increments of
+        these sums majorise every member.
+        """
+
+        def one_block(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+            part, v = self[rows], np.array(self.weights)
+            most = entropy_of_valid(_flattest(part.center, part.radius, v))
+            if np.ptp(v) == 0.0:
+                least, likely = entropy_of_valid(_largest_increments(part.center, part.radius, v)), part.center
+            else:
+                lower, likely = part.envelope()
+                least = majorization_bound(lower, likely)
+            return least, part._smallest_found(likely.argmax(axis=1)), most
+
+        least, found, most = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
+        return Entropies(*bracketed(least, found), most, np.zeros(len(self)))
+
+    def _smallest_found(self, top: IntArray) -> FloatArray:
+        """Return the entropy of the best of a few members: minimisers of linearisations never have more entropy."""
+        found = np.full(len(self), np.inf)
+        for slope in (np.log(np.maximum(self.center, 1e-300)), corners(top, self.n_classes)):
+            for _ in range(DESCENTS):
+                point = self.support(slope)[1]
+                found = np.minimum(found, entropy_of_valid(point))
+                slope = np.log(np.maximum(point, 1e-300))
+        return found
+
+    def mode_radius(self) -> FloatArray:
+        """With equal weights, a class is pooled with those that exceed it and the others stay: `_nearest_with_top`."""
+        v = np.array(self.weights)
+        if np.ptp(v) == 0.0:
+            return np.asarray(v[0] * pooled_spread(self.center))
+        columns = [_nearest_with_top(self.center, v, top) for top in range(self.n_classes)]
+        return np.stack(columns, axis=1)
+
+    def ray_length(self, directions: FloatArray) -> FloatArray:
+        """The distance grows linearly along a ray."""
+        speed = np.sqrt(directions**2 @ np.array(self.weights))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.minimum(np.sqrt(self.radius)[:, None] / speed, edge_distance(self.center[:, None], directions))
+
+    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+        """Exact up to three classes: an interval, or an ellipse cut by a triangle."""
+        if self.n_classes > 3:
+            return super().log_volume(generator, n_rays)
+        with np.errstate(divide="ignore"):
+            if self.n_classes == 2:
+                lower, upper = self.envelope()
+                value = np.log(upper - lower)[:, 0]
+            else:
+                value = np.log(_ellipse_share(self.center, self.radius, np.array(self.weights)))
+        return np.minimum(value, 0.0), np.zeros(len(self)), "exact"
+
+
+def _projection(center: FloatArray, radius: FloatArray, v: FloatArray, utility: FloatArray) -> FloatArray:
+    r"""Return the best members (N, K) for utilities.
+
+    With the classes that are kept ("in") and those at zero ("out"), the squared distance is $a + b \eta^2$, $a =
+    \sum_{out} v g^2 + (\sum_{out} g)^2 / S$, $b = \sum_{in} (u - \bar u)^2 / v$, $S = \sum_{in} 1 / v$. A class that is
+    out stays out as η grows. So the step for too many classes is too short, every class it makes negative is out for
+    good, and striking these out until none is negative ends at the answer (as Michelot's projection does, 1986).
+    """
+    depth = utility - utility.max(axis=1, keepdims=True)
+    slope = depth / np.where(depth.min(axis=1) < 0, -depth.min(axis=1), 1.0)[:, None]
+    face = slope == 0.0  # the best classes; within reach of many balls
+    room = np.where(face, 1.0 / v, 0.0)
+    missing = np.where(face, 0.0, center).sum(axis=1, keepdims=True)
+    point = np.where(face, center, 0.0) + missing * room / room.sum(axis=1, keepdims=True)
+    todo = np.flatnonzero((point - center) ** 2 @ v > radius)
+    kept = np.ones((len(todo), len(v)), dtype=bool)
+    while len(todo):
+        g, u = center[todo], slope[todo]
+        room = kept / v
+        total = room.sum(axis=1)
+        rise = kept * (u - ((room * u).sum(axis=1) / total)[:, None])
+        out = np.where(kept, 0.0, g)
+        share = out.sum(axis=1) / total
+        left = radius[todo] - out**2 @ v - share**2 * total
+        step = np.sqrt(np.maximum(left, 0.0) / np.maximum((room * rise**2).sum(axis=1), 1e-300))
+        moved = kept * (g + room * (share[:, None] + step[:, None] * rise))
+        done = (moved >= 0).all(axis=1)
+        point[todo[done]] = moved[done]
+        todo, kept = todo[~done], (kept & (moved > 0))[~done]
+    return point
+
+
+class Gains(NamedTuple):
+    """What sets of classes can gain when each of the others loses min(b / v_k, g_k), by the number of classes at zero.
+
+    Classes reach zero in the order of their prices v g. Arrays (n, K + 1) hold, at the price b of the last one, the
+    sums over the classes at zero of g and v g², and Σ 1 / v of the others.
+    """
+
+    price: FloatArray
+    mass: FloatArray
+    squares: FloatArray
+    room: FloatArray
+
+    @staticmethod
+    def of(center: FloatArray, v: FloatArray) -> Gains:
+        """Sort the classes by price."""
+        order = np.argsort(center * v, axis=1)
+        g, weight, table = np.take_along_axis(center, order, axis=1), v[order], np.zeros((4, len(center), len(v) + 1))
+        table[0, :, 1:] = g * weight
+        np.cumsum(g, axis=1, out=table[1, :, 1:])
+        np.cumsum(weight * g * g, axis=1, out=table[2, :, 1:])
+        table[3, :, -2::-1] = np.cumsum(1.0 / weight[:, ::-1], axis=1)
+        return Gains(*table)
+
+    def within(self, radius: FloatArray, room: FloatArray, price: FloatArray, most: int | IntArray) -> FloatArray:
+        """Return the greatest gains (n, C) of sets of classes with Σ 1 / v = ``room``, each of the price ``price``.
+
+        ``most`` is the number of classes that may be at zero. The cost rises with b: binary search among the prices,
+        then a quadratic equation.
+        """
+        n, size = self.price.shape
+        row, r, count = size * np.arange(n)[:, None], radius[:, None], np.zeros((n, np.size(room)), dtype=np.int64)
+        for step in 2 ** np.arange(size.bit_length())[::-1]:
+            trial = np.minimum(count + step, most)
+            b, rest = self.price.take(row + trial), self.room.take(row + trial)
+            own = np.minimum(b, price) * room
+            gain = self.mass.take(row + trial) + b * rest - own
+            cost = (gain**2 - own**2) / room + self.squares.take(row + trial) + b * b * rest
+            count = np.where(cost <= r, trial, count)
+        inside = price <= self.price.take(row + count)  # the class itself counts as one at zero, but is not
+        own = np.where(inside, price, 0.0) * room
+        at_zero, squares = self.mass.take(row + count) - own, self.squares.take(row + count) - own**2 / room
+        rest = np.maximum(self.room.take(row + count) - np.where(inside, 0.0, room), 0.0)
+        left = r - squares - at_zero**2 / room
+        # gain = at_zero + rest·b with gain² / room + squares + rest·b² = r
+        more = np.sqrt(np.maximum((at_zero * rest / room) ** 2 + (rest / room + 1.0) * rest * left, 0.0))
+        return at_zero + np.maximum(more - at_zero * rest / room, 0.0) / (rest / room + 1.0)
+
+
+def _largest_increments(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArray:
+    """Return the increments of the largest sums of j entries, j = 1 … K, for equal weights."""
+    k = len(v)
+    j = np.arange(1, k)
+    ranked = -np.sort(-center, axis=1)
+    gain = Gains.of(center, v).within(radius, j / v[0], np.full(k - 1, np.inf), k - j)
+    sums = np.minimum(np.cumsum(ranked, axis=1)[:, :-1] + gain, 1.0)
+    return np.diff(np.maximum.accumulate(sums, axis=1), axis=1, prepend=0.0, append=1.0)
+
+
+def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArray:
+    r"""Return the members of largest entropy, (N, K).
+
+    Uniform if that is a member. Otherwise $\log \lambda_k + 2 \nu v_k (\lambda_k - g_k) = \tau$ for every class, so
+    $\lambda_k = \omega(\log 2 \nu v_k + 2 \nu v_k g_k + \tau) / 2 \nu v_k$ with Wright's omega: a root in τ for the
+    sum, nested in one in x = −log ν for the distance, which rises with x.
+    """
+    g, weight = np.ascontiguousarray(center.T), v[:, None]
+    point = np.full_like(g, 1.0 / len(v))
+    far_off = (weight * (point - g) ** 2).sum(axis=0)
+    far = far_off > radius
+    tiny = radius < SMALLEST * v.min()
+    point[:, far & tiny] = g[:, far & tiny]
+    rows = np.flatnonzero(far & ~tiny)
+    g, r, tau = g[:, rows], radius[rows], np.log(g[:, rows].max(axis=0))
+    # In a small ball λ − g is about (mean log g − log g) / 2νv, in a large one the distance tends to the uniform one's.
+    logs = np.log(np.maximum(g, 0.05 / len(v)))
+    spread, limit = ((logs - logs.mean(axis=0)) ** 2 / weight).sum(axis=0), far_off[rows]
+    start = -np.log(np.maximum(0.5 * np.sqrt(spread / limit) * (np.sqrt(limit / r) - 1.0), 1e-12))
+
+    def curve(x: FloatArray, g: FloatArray, r: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+        nu = np.exp(-x)
+        found, tau[:] = _tilted(g, 2.0 * nu * weight, tau)  # the next root in τ starts from this one
+        gap = 2.0 * weight * (found - g)
+        inertia = found / (1.0 + 2.0 * nu * weight * found)
+        mean = (inertia * gap).sum(axis=0) / inertia.sum(axis=0)
+        distance = (weight * (found - g) ** 2).sum(axis=0)
+        return np.log(distance / r), nu * (inertia * (gap - mean) ** 2).sum(axis=0) / distance
+
+    with np.errstate(all="ignore"):
+        x = newton(curve, (g, r, tau), start - 30.0, start + 30.0, start, np.full(len(rows), 1e-7))
+        point[:, rows] = _tilted(g, 2.0 * np.exp(-x) * weight, tau)[0]
+    return point.T
+
+
+def _tilted(g: FloatArray, pull: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return λ with log λ_k + pull_k (λ_k − g_k) = τ and sum one, and τ; the sum is convex in τ."""
+    shift = np.log(pull) + pull * g
+    for _ in range(MAX_STEPS):
+        scaled = omega(shift + tau)
+        excess = (scaled / pull).sum(axis=0) - 1.0
+        tau = tau - excess / (scaled / (pull * (1.0 + scaled))).sum(axis=0)
+        if (np.abs(excess) <= 1e-12).all():
+            break
+    point = scaled / pull
+    return point / point.sum(axis=0), tau
+
+
+def _nearest_with_top(center: FloatArray, v: FloatArray, top: int) -> FloatArray:
+    r"""Return the least distance of a distribution in which no class exceeds the class ``top``, (N,).
+
+    It is λ_k = min(g_k + θ / v_k, t)₊ with λ_top = t: classes pooled at t, at zero, and between. For given sets of
+    those, $t = (\sum_{pool} v g + m \theta) / \sum_{pool} v$ with m the size of the pool, and the sum gives θ. The sets
+    are revised until they agree with their solution.
+    """
+    room, own = 1.0 / v, np.arange(len(v)) == top
+    pooled, zero = (center > center[:, [top]]) | own, np.zeros(center.shape, dtype=bool)
+    for _ in range(MAX_STEPS):
+        free, m, stiffness = ~(pooled | zero), pooled.sum(axis=1), pooled @ v
+        pull = (pooled * center) @ v
+        theta = (1.0 - (free * center).sum(axis=1) - m * pull / stiffness) / (m * m / stiffness + free @ room)
+        t = (pull + m * theta) / stiffness
+        moved = center + theta[:, None] * room
+        pooled_now, zero_now = (moved > t[:, None]) | own, (moved < 0) & ~own
+        if (pooled_now == pooled).all() and (zero_now == zero).all():
+            break
+        pooled, zero = pooled_now, zero_now
+    point = np.where(pooled, t[:, None], np.where(zero, 0.0, moved))
+    return np.asarray((point - center) ** 2 @ v)
+
+
+def _ellipse_share(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArray:
+    """Return the share of the triangle of three classes that the ellipse covers, (N,).
+
+    In coordinates (λ_1 − g_1, λ_2 − g_2) the distance is |M x|², so y = M x turns the ellipse into a circle and the
+    simplex into another triangle. Seen from the centre, the part of the circle before each side consists of sectors,
+    where the side lies outside, and of a triangle, where it lies inside.
+    """
+    a, b, c = v
+    matrix, root = np.linalg.cholesky(np.array([[a + c, c], [c, b + c]])).T, np.sqrt(np.where(radius > 0, radius, 1.0))
+    corners = ((np.eye(3) - center[:, None])[..., :2] @ matrix.T) / root[:, None, None]
+    area = np.zeros(len(center))
+    for k in range(3):
+        start, end = corners[:, k], corners[:, (k + 1) % 3]
+        along = (end - start) / np.hypot(*(end - start).T)[:, None]
+        height = np.abs(start[:, 0] * along[:, 1] - start[:, 1] * along[:, 0])
+        first, last = (start * along).sum(axis=1), (end * along).sum(axis=1)  # positions, from the foot of the height
+        half = np.sqrt(np.maximum(1.0 - height**2, 0.0))
+        low, high = np.clip(first, -half, half), np.clip(last, -half, half)  # the part of the side in the disc
+        sector = (
+            np.arctan2(low, height) - np.arctan2(first, height) + np.arctan2(last, height) - np.arctan2(high, height)
+        )
+        outside = np.arctan2(last, height) - np.arctan2(first, height)
+        area += np.where(height < 1.0, 0.5 * height * (high - low) + 0.5 * sector, 0.5 * outside)
+    return area * radius / (0.5 * np.linalg.det(matrix))

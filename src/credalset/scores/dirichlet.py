@@ -1,0 +1,388 @@
+r"""Scores of predicted Dirichlet densities, and the reverse-KL ball that both of them induce.
+
+With concentrations θ ≥ 1, excess a = θ − 1, weight W = Σ a and mode m = a / W, the density satisfies
+$p(\lambda) = p(m) \exp(-W \, \mathrm{KL}(m \| \lambda))$: its level sets are reverse-KL balls around the mode. W = 0 is
+the uniform density, which every λ fits equally well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, gammaln, loggamma, rel_entr, xlog1py, xlogy
+
+from credalset._parallel import gather_blocks
+from credalset._predictions import row_size
+from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
+from credalset._validation import as_finite
+from credalset.scores.base import Score
+from credalset.scores.mixture import DensitySet, DirichletMixture, highest_points, largest_negative_log, log_density
+from credalset.scores.pooling import pool
+from credalset.scores.power import BLOCK, PowerBall
+from credalset.sets.geometry import Geometry
+from credalset.sets.roots import bisect
+
+ComplexArray = NDArray[np.complex128]
+
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+TINIEST = 1e-290  # modes below count as zero: quotients with them leave the range of doubles
+N_NODES = 32  # of the volume's integral; 24 give 5e-13, 32 reach rounding
+
+
+def mode_and_weight(concentration: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mode m and the weight W of Dirichlets (…, K); a uniform one has the weight 0."""
+    excess = concentration - 1.0
+    weight = excess.sum(axis=-1)
+    mode = excess / np.where(weight > 0, weight, 1.0)[..., None]
+    return np.where(weight[..., None] > 0, mode, 1.0 / excess.shape[-1]), weight
+
+
+def log_density_drop(concentration: FloatArray, distribution: FloatArray) -> FloatArray:
+    """Return log p(m) − log p(λ) = W · KL(m ‖ λ) on arrays (…, K); zero where W = 0."""
+    mode, weight = mode_and_weight(concentration)
+    drop = rel_entr(mode, distribution).sum(axis=-1)
+    return np.where(weight > 0, weight * np.maximum(drop, 0.0), 0.0)
+
+
+class DirichletScore(Score):
+    """Base of the scores whose region is a reverse-KL ball around the mode of the predicted Dirichlet."""
+
+    order: ClassVar[Literal["first", "second"]] = "second"
+
+    def best_fit(self, prediction: FloatArray) -> FloatArray:
+        """Return the mode of the predicted Dirichlet."""
+        return mode_and_weight(prediction)[0]
+
+    def _ball(self, prediction: FloatArray, drop: FloatArray) -> ReverseKullbackLeiblerBall:
+        """Return the regions where the log density lies at most ``drop`` (N,) below its peak."""
+        mode, weight = mode_and_weight(prediction)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            radius = np.where(weight > 0, drop / weight, np.where(drop >= 0, np.inf, -np.inf))
+        return ReverseKullbackLeiblerBall(mode, radius)
+
+    def has_enclosing_balls(self, prediction: FloatArray) -> bool:
+        """Dirichlets with smaller concentrations fall less: `common_center`."""
+        return True
+
+    def common_center(self, models: Sequence[FloatArray]) -> FloatArray:
+        """Return the smallest concentrations, whose density no model's falls below by much."""
+        return np.min(models, axis=0)
+
+    def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
+        """Return the largest fall in log density, relative to its peak, from model to center ≤ model, (N,).
+
+        It is a constant plus max Σ b log λ with b = model − center, attained at λ = b / Σ b.
+        """
+        return _log_peak(model - center) + _log_peak(center - 1.0) - _log_peak(model - 1.0)
+
+
+def _log_peak(excess: FloatArray) -> FloatArray:
+    """Return max over λ of Σ a log λ = Σ a log(a / W)."""
+    weight = excess.sum(axis=1)
+    return xlogy(excess, excess).sum(axis=1) - xlogy(weight, weight)
+
+
+@dataclass(frozen=True)
+class RelativeLikelihood(DirichletScore):
+    r"""Minus log relative likelihood, $f = -\log \frac{p(\lambda | \theta)}{p(m | \theta)}$ (paper name: SO).
+
+    The paper's score is $1 - p(\lambda | \theta) / p(m | \theta) = 1 - e^{-f}$, which `as_published` returns. It orders
+    distributions in the same way, so the sets are the same, but in floating-point numbers it is exactly 1 from f = 37
+    on: sharp predictions all tie, and every set becomes the whole simplex. f itself is zero at the mode m and has no
+    upper end. For all-ones concentrations every distribution scores 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> score = RelativeLikelihood()
+    >>> f = score(np.array([[3.0, 2.0, 1.0], [300.0, 2.0, 1.0]]), np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]]))
+    >>> f.round(3), score.as_published(f).round(3)
+    (array([  0.681, 201.755]), array([0.494, 1.   ]))
+    """
+
+    name: ClassVar[str] = "so"
+
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """W · KL(m ‖ λ)."""
+        return log_density_drop(prediction, distribution)
+
+    def geometry(self, prediction: FloatArray, threshold: FloatArray) -> ReverseKullbackLeiblerBall:
+        """Return reverse-KL balls of radius t / W."""
+        return self._ball(prediction, threshold)
+
+    @staticmethod
+    def as_published(score: FloatArray) -> FloatArray:
+        """Return the paper's number, one minus relative likelihood, of scores or thresholds."""
+        return np.asarray(-np.expm1(-np.asarray(score)) + 0.0)
+
+
+@dataclass(frozen=True)
+class NegativeLogDensity(DirichletScore):
+    r"""Negative log density, $f = -\log p(\lambda)$, of the predicted Dirichlet or mixture of Dirichlets.
+
+    Thresholding the density itself, rather than the density relative to its peak, gives the smallest sets on average
+    when the predicted density is right: where the model is sure the set is small, where it is not the set is large.
+    A prediction flatter than the threshold density has an empty set.
+
+    Predictions are Dirichlet concentrations (N, K) ≥ 1, or mixtures: a `DirichletMixture`, or an array (N, C, K + 1)
+    whose component j of item i has the weight ``prediction[i, j, 0]`` and concentrations ``prediction[i, j, 1:]`` > 0.
+    `DirichletMixtureNetwork` predicts mixtures. Their level sets need not be convex: see `credalset.scores.mixture`.
+
+    Parameters
+    ----------
+    pull : float
+        Only for mixtures: their density is read at $(\lambda + \epsilon) / (1 + K \epsilon)$ with ε = ``pull``, where
+        it stays finite even if concentrations fall below one, as they do for labels on the boundary of the simplex.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NegativeLogDensity()(np.ones((1, 3)), np.array([[0.2, 0.3, 0.5]])).round(4)  # the uniform density is 2
+    array([-0.6931])
+    >>> mixture = np.array([[[0.5, 9.0, 1.0, 1.0], [0.5, 1.0, 1.0, 9.0]]])
+    >>> NegativeLogDensity().region(mixture, 0.0).contains([[[0.9, 0.1, 0.0], [0.5, 0.0, 0.5], [0.0, 0.1, 0.9]]])
+    array([[ True, False,  True]])
+    """
+
+    pull: float = 1e-3
+    name: ClassVar[str] = "density"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pull", as_finite(self.pull, "pull", minimum=0.0))
+
+    @property
+    def prediction_methods(self) -> tuple[str, ...]:
+        """Mixtures where the estimator has them."""
+        return ("predict_density", "predict_concentration")
+
+    def check_prediction(
+        self, prediction: ArrayLike, name: str = "prediction", n_classes: int | None = None
+    ) -> Prediction:
+        """Validate concentrations (N, K), or mixtures (N, C, K + 1), which become a `DirichletMixture`."""
+        if not isinstance(prediction, DirichletMixture) and np.ndim(prediction) != 3:
+            return super().check_prediction(prediction, name, n_classes)
+        mixture = DirichletMixture.check(prediction, name, n_classes)
+        if self.pull == 0.0 and (mixture.concentrations < 1.0).any():
+            raise ValueError(
+                f"{name} has concentrations below 1, whose density is infinite on the boundary of the simplex. "
+                "Use NegativeLogDensity with pull > 0, such as 1e-3."
+            )
+        return mixture
+
+    def formula(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
+        """−log p(λ), which is −log p(m) + W · KL(m ‖ λ) for one Dirichlet."""
+        if isinstance(prediction, DirichletMixture):
+            return -log_density(prediction.weights, prediction.concentrations, self.pull, distribution)
+        return _negative_log_peak(prediction) + log_density_drop(prediction, distribution)
+
+    def best_fit(self, prediction: Prediction) -> FloatArray:
+        """Return the mode; for mixtures, the highest point that a search finds."""
+        if not isinstance(prediction, DirichletMixture):
+            return super().best_fit(prediction)
+
+        def one_block(rows: slice) -> FloatArray:
+            return highest_points(prediction.weights[rows], prediction.concentrations[rows], self.pull)
+
+        return np.asarray(gather_blocks(one_block, len(prediction), 8 * row_size(prediction)))
+
+    def geometry(self, prediction: Prediction, threshold: FloatArray) -> Geometry:
+        """Return reverse-KL balls of radius (t + log p(m)) / W, or the level sets of mixtures."""
+        center = self.best_fit(prediction)
+        drop = threshold - self.evaluate_rows(prediction, center)
+        if isinstance(prediction, DirichletMixture):
+            return DensitySet(center, drop, prediction.weights, prediction.concentrations, threshold, self.pull)
+        return self._ball(prediction, drop)
+
+    def is_convex_at(self, prediction: Prediction) -> bool:
+        """One Dirichlet with θ ≥ 1 is log-concave; mixtures are not in general."""
+        return not isinstance(prediction, DirichletMixture)
+
+    def has_enclosing_balls(self, prediction: Prediction) -> bool:
+        """Tell one Dirichlet from a mixture."""
+        return not isinstance(prediction, DirichletMixture)
+
+    def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
+        """Return the largest fall in log density."""
+        return _log_peak(model - center) + _log_beta(center) - _log_beta(model)
+
+    def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
+        """Return the largest score over {λ : λ ≥ lower}, or a bound above it for mixtures.
+
+        Each component is bounded from below: its factors with θ ≥ 1 are log-concave and smallest at a corner, each of
+        the others is smallest where its own class has most.
+        """
+        if not isinstance(prediction, DirichletMixture):
+            return super().largest_above(prediction, lower)
+        return largest_negative_log(prediction.weights, prediction.concentrations, self.pull, lower)
+
+
+def _log_beta(concentration: FloatArray) -> FloatArray:
+    return np.asarray(gammaln(concentration).sum(axis=-1) - gammaln(concentration.sum(axis=-1)))
+
+
+def _negative_log_peak(concentration: FloatArray) -> FloatArray:
+    """−log p(m) = log B(θ) − Σ a log m on arrays (…, K)."""
+    mode, _ = mode_and_weight(concentration)
+    return _log_beta(concentration) - xlogy(concentration - 1.0, mode).sum(axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class ReverseKullbackLeiblerBall(PowerBall):
+    """{λ : KL(center ‖ λ) ≤ radius}, in nats; every answer is exact."""
+
+    shape: ClassVar[str] = "reverse-KL ball"
+    power: ClassVar[int] = 1
+
+    @staticmethod
+    def distance(center: FloatArray, point: FloatArray) -> FloatArray:
+        """Σ m φ(λ/m − 1) with φ(x) = x − log(1 + x), and λ where m = 0: no term is negative."""
+        with np.errstate(all="ignore"):
+            ratio = point / center
+            excess = ratio - 1.0
+            terms = center * (excess - np.where(np.abs(excess) < 0.1, np.log1p(excess), np.log(ratio)))
+            return np.where(center > TINIEST, terms, point).sum(axis=0)
+
+    @staticmethod
+    def kept_mass(value: FloatArray, radius: FloatArray) -> FloatArray:
+        """A shape of mass c has the divergence of the shape less log c."""
+        return np.exp(value - radius)
+
+    def envelope(self) -> tuple[FloatArray, FloatArray]:
+        """For a fixed λ_k the others stay in proportion, which leaves two classes: d(m_k ‖ λ_k) = r.
+
+        Written λ_k = m_k exp(−s) below and 1 − λ_k = (1 − m_k) exp(−s) above, both ends are `log_shrinkage`.
+        """
+
+        def one_block(rows: slice) -> tuple[FloatArray, FloatArray]:
+            m, radius = self.center[rows], self.radius[rows, None]
+            rest = 1.0 - m
+            upper = m - rest * np.expm1(-log_shrinkage(rest, m, radius))
+            return m * np.exp(-log_shrinkage(m, rest, radius)), np.minimum(upper, 1.0)
+
+        lower, upper = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
+        return lower, upper
+
+    def mode_radius(self) -> FloatArray:
+        """The class and those that exceed it are pooled at their mean t: KL = Σ_pool m log(m / t)."""
+        largest = self.center.max(axis=1, keepdims=True)
+        shifted = self.center / largest - 1.0  # near ties keep their digits
+        size, average = pool(shifted)
+        costs = np.zeros((len(self), self.n_classes + 1))
+        ranked = -np.sort(-shifted, axis=1)
+        with np.errstate(divide="ignore"):
+            np.cumsum(xlog1py(1.0 + ranked, ranked), axis=1, out=costs[:, 1:])
+            total = np.take_along_axis(costs, size, axis=1) + xlog1py(1.0 + shifted, shifted)
+            return largest * np.maximum(total - (size + 1) * xlog1py(1.0 + average, average), 0.0)
+
+    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+        """Return the logarithm of the share of the simplex, exact for any number of classes."""
+        if self.n_classes == 2:
+            lower, upper = self.envelope()
+            with np.errstate(divide="ignore"):
+                return np.log(upper - lower)[:, 0], np.zeros(len(self)), "exact"
+        rows = np.flatnonzero(self.radius > 0)
+        result = np.full(len(self), -np.inf)
+        result[rows] = gather_blocks(
+            lambda part: log_fraction(self.center[rows[part]], self.radius[rows[part]]),
+            len(rows),
+            N_NODES * self.n_classes,
+        )
+        return result, np.zeros(len(self)), "exact"
+
+
+def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return s ≥ 0 with d(a ‖ a exp(−s)) = radius, d the binary KL divergence and b = 1 − a; the radius for b = 0.
+
+    F(s) = a φ(e^(−s) − 1) + b φ(a (1 − e^(−s)) / b) is convex, between (a/2b) s² for small and
+    a s + b log b for large s. The guess joins both; Householder steps of order four finish: two as a rule.
+    """
+    with np.errstate(all="ignore"):
+        a, b = np.where(a > TINIEST, a, 1.0), np.where(a > TINIEST, b, 0.0)
+        limit = radius / a
+        root = np.sqrt(2.0 * b * limit)
+        ratio = root * (1.0 + 2.0 * b) / b
+        s = np.maximum(root, limit + 3.0 * root / np.sqrt(9.0 + ratio * ratio))
+        fixed = (b <= TINIEST) | (limit > 750.0) | (radius <= 0)  # exp(−s) is below every floating-point number
+        s = np.where(fixed, limit, s)
+        for _ in range(12):
+            loss = -np.expm1(-s)
+            moved = a * loss
+            rest = b + moved
+            value = a * (s - loss) + b * (moved / b - np.log1p(moved / b)) - radius
+            first = value / moved * rest
+            second = 0.5 * (b / rest) * ((1.0 - loss) / loss * first)
+            third = second * (first / rest) * (1.0 + a * (1.0 - loss)) / 3.0
+            step = np.where(fixed, 0.0, first * (1.0 - second) / (1.0 - 2.0 * second - third))
+            s = s - np.where(np.isfinite(step), step, 0.0)
+            if (np.abs(step) <= 1e-4 * s).all():
+                break
+    return np.maximum(s, 0.0)
+
+
+def log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return the logarithm of the share of the simplex with KL(m ‖ λ) ≤ r, for r > 0.
+
+    For λ uniform on the simplex, D = KL(m ‖ λ) = −H(m) − Σ m_k log λ_k has the Laplace transform of a Dirichlet moment,
+
+        E[exp(−s D)] = exp(s H(m)) Γ(K) Π Γ(1 + s m_k) / Γ(K + s),
+
+    and P(D ≤ r) is its Bromwich integral (1/2πi) ∫ exp(s r) E[exp(−s D)] ds / s. All singularities lie on s ≤ 0, so the
+    path may bend to the left: a hyperbola through the saddle point, on which the integrand neither oscillates nor
+    leaves much to cancel; the trapezoidal rule converges geometrically. What cancels between s H(m) and the logarithms
+    of Γ is taken out by hand (`_gamma_excess`).
+    """
+    saddle = _saddle(center, radius)
+    reach = 1.5 * saddle  # matches the curvature of the path of steepest descent of e^s s^(−a)
+    step = np.arccosh(1.0 + 40.0 / (reach * radius)) / N_NODES
+    v = (np.arange(N_NODES) + 0.5) * step[:, None]
+    s = saddle[:, None] - reach[:, None] * (np.cosh(v) - 1.0 - 1j * np.sinh(v))
+    direction = reach[:, None] * (1j * np.cosh(v) - np.sinh(v))
+    peak = _log_transform(center, radius, saddle[:, None].astype(np.complex128)).real
+    integrand = np.exp(_log_transform(center, radius, s) - peak) * (direction / saddle[:, None])
+    total = integrand.imag.sum(axis=1) * step / np.pi
+    return np.minimum(peak[:, 0] + np.log(total) + np.log(saddle), 0.0)
+
+
+def _log_transform(center: FloatArray, radius: FloatArray, s: ComplexArray) -> ComplexArray:
+    """Return the logarithm of exp(s r) E[exp(−s D)] / s at nodes s (N, Q), classes added one at a time."""
+    n_classes = center.shape[1]
+    total = s * radius[:, None] - _gamma_excess(s) - np.log(s) + gammaln(n_classes)
+    for k in range(n_classes):
+        total += _gamma_excess(s * center[:, k, None])
+        if k > 0:
+            total -= np.log(s + k)
+    return total
+
+
+def _gamma_excess(z: ComplexArray) -> ComplexArray:
+    """Return log Γ(1 + z) − z log z + z, zero at z = 0."""
+    result, size = np.zeros_like(z), np.abs(z)
+    far, near = size >= 10.0, (size < 10.0) & (size > 0.0)
+    w = 1.0 / z[far]
+    series = np.zeros_like(w)
+    for coefficient in reversed(STIRLING):
+        series = series * w * w + coefficient
+    result[far] = 0.5 * np.log(2.0 * np.pi * z[far]) + series * w
+    result[near] = loggamma(1.0 + z[near]) - z[near] * (np.log(z[near]) - 1.0)
+    return result
+
+
+def _saddle(center: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return about where the integrand is smallest on the positive axis, between 1/r and (K + ½)/r."""
+    order = np.arange(1, center.shape[1])
+
+    def elasticity(x: FloatArray) -> FloatArray:  # x (ψ(1 + x) − log x), between 0 and ½
+        safe = np.clip(x, 1e-300, 1e4)
+        return np.asarray(np.where(x < 1e4, safe * (digamma(1.0 + safe) - np.log(safe)), 0.5))
+
+    def is_right(log_s: FloatArray) -> BoolArray:
+        s = np.exp(log_s)[:, None]
+        decay = 1.0 + (s / (s + order)).sum(axis=1) + elasticity(s[:, 0]) - elasticity(s * center).sum(axis=1)
+        return np.asarray(s[:, 0] * radius >= decay)
+
+    low, high = bisect(is_right, -np.log(radius), np.log(center.shape[1] + 0.5) - np.log(radius), steps=10)
+    return np.asarray(np.exp(0.5 * (low + high)))

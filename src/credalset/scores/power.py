@@ -1,0 +1,319 @@
+r"""Balls of two power divergences: what the support functions and entropies of their regions have in common.
+
+Reverse Kullback–Leibler, $\sum_k m_k \log (m_k / \lambda_k)$, has the power p = 1; squared Hellinger, $1 - \sum_k
+\sqrt{m_k \lambda_k}$, has p = 2. Their derivatives in $\lambda_k$ are $-(m_k / \lambda_k)^{1/p} / p$ up to a constant,
+so optima have the form $\lambda_k \propto m_k y_k^{-p}$ with one y per class that depends on a single scalar: each
+question is one scalar root. Inside, classes come first, (K, n), so that sums over them run along memory.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from credalset._parallel import gather_blocks
+from credalset._typing import BoolArray, FloatArray
+from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.roots import newton
+from credalset.simplex import entropy_of_valid
+
+BLOCK = 1 << 13  # numbers worked on at a time: larger arrays are returned to the system after each operation
+FARTHEST = 1e4  # of −log y of the largest class, where the point is a corner to all digits
+MAX_SECTIONS = 8  # of a search that ended after at most 6 in thousands of centres with a fold
+GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+TOLERANCE = 1e-7  # of the last Newton step; what is left is about its square
+
+
+def bracketed(least: FloatArray, found: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return a lower bound and its gap to the entropy of a member; a gap at the level of rounding is none."""
+    gap = np.maximum(found - least, 0.0)
+    return np.minimum(least, found), np.where(gap > 1e-13, gap, 0.0)
+
+
+def omega(z: FloatArray) -> FloatArray:
+    """Return y > 0 with y + log y = z (Wright's omega).
+
+    Two steps of Fritsch, Shafer and Crowley (1973), of order four; four times as fast as SciPy's.
+    """
+    z = np.maximum(z, -700.0)
+    start = np.maximum(np.log1p(np.exp(np.minimum(z, 30.0))), z)
+    y = start * (1.0 - np.log1p(start) / (2.0 + start))
+    for _ in range(2):
+        rest = z - y - np.log(y)
+        a = 1.0 + y
+        b = 2.0 * a * (a + 2.0 / 3.0 * rest)
+        y = y * (1.0 + rest / a * (b - rest) / (b - 2.0 * rest))
+    return y
+
+
+def phi_inverse(q: FloatArray) -> FloatArray:
+    """Return d ≥ 0 with d − log(1 + d) = q: a series or the asymptote to start, then two steps as in `omega`."""
+    s = np.sqrt(2.0 * q)
+    near = np.minimum(s, 1.5)
+    tail = 1 / 4320 + near * (1 / 17010 - near * 139 / 5443200)
+    d = near * (1.0 + near * (1 / 3 + near * (1 / 36 + near * (-1 / 270 + near * tail))))
+    d = np.where(s < 1.5, d, q + np.log1p(q + np.log1p(q)))
+    refined = np.maximum(d, 0.01)
+    for _ in range(2):
+        rest = q - refined + np.log1p(refined)
+        a = 2.0 * refined * (refined + 2.0 / 3.0 * rest)
+        refined = refined + rest * (1.0 + refined) / refined * (a + rest) / (a + 2.0 * rest)
+    return np.where(d > 0.01, refined, d)
+
+
+def beyond(radius: FloatArray, value: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What a divergence misses the radius by, and the slope of that: on logarithms where the radius is below one.
+
+    Small divergences grow like exp(2x) along the curves of this module, large ones like x.
+    """
+    small = radius < 1.0
+    return np.where(small, np.log(value / radius), value - radius), np.where(small, slope / value, slope)
+
+
+def _largest_first(center: FloatArray) -> FloatArray:
+    """Return the centres with classes first, (K, n), the largest class of each exchanged with the first one."""
+    m, top, columns = np.ascontiguousarray(center.T), center.argmax(axis=1), np.arange(len(center))
+    largest, first = m[top, columns], m[0].copy()
+    m[top, columns] = first
+    m[0] = largest
+    return m
+
+
+@dataclass(frozen=True, eq=False)
+class PowerBall(Geometry):
+    """{λ : D(λ) ≤ radius} for a divergence with $dD / dλ_k = c - (m_k / λ_k)^{1/p} / p$ from the centre m."""
+
+    power: ClassVar[int]
+
+    @staticmethod
+    @abstractmethod
+    def distance(center: FloatArray, point: FloatArray) -> FloatArray:
+        """Sum the divergence over the first axis."""
+
+    @staticmethod
+    @abstractmethod
+    def kept_mass(value: FloatArray, radius: FloatArray) -> FloatArray:
+        """Return the mass that a shape of divergence ``value`` keeps if classes of no mode take the rest."""
+
+    def divergence(self, points: FloatArray) -> FloatArray:
+        """Return the divergence of points (N, M, K), (N, M)."""
+        return self.distance(np.moveaxis(self.center[:, None], 2, 0), np.moveaxis(points, 2, 0))
+
+    def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
+        r"""Return the largest expectations and maximisers.
+
+        Stationarity gives $\lambda_k \propto m_k / (\eta - u_k)^p$ where m_k > 0, with η above every such u_k; the
+        divergence falls as η grows. A class of no mode takes part only if its utility reaches η: then η is that
+        utility, the others keep their shape, and the best such class takes the mass that they can spare.
+        """
+
+        def one_block(rows: slice) -> FloatArray:
+            m, u = np.ascontiguousarray(self.center[rows].T), np.ascontiguousarray(utility[rows].T)
+            return self._support(m, self.radius[rows], u).T
+
+        point = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
+        return (utility * point).sum(axis=1), point
+
+    def _support(self, m: FloatArray, radius: FloatArray, u: FloatArray) -> FloatArray:
+        positive, columns = m > 0, np.arange(len(radius))
+        best = np.where(positive, u, -np.inf).max(axis=0)
+        spare = np.where(positive, -np.inf, u)
+        gap = np.where(positive, best - u, 0.0)
+        unit = np.maximum(gap.max(axis=0), np.where(gap.max(axis=0) > 0, 0.0, 1.0))
+        gap, lead = gap / unit, (spare.max(axis=0) - best) / unit
+        with np.errstate(all="ignore"):
+            # The nearest that η can come: to the best class of no mode, or to the best one of all, on a face.
+            closest = self._tilted(np.maximum(lead, 0.0), m, gap)[0]
+            value = self.distance(m, closest)
+            done = (value <= radius) | (radius <= 0)
+            share = np.where((lead > 0) & done, self.kept_mass(value, radius), 1.0)
+            closest *= share
+            closest[spare.argmax(axis=0), columns] += np.where(lead > 0, 1.0 - share, 0.0)
+            point = np.where(radius > 0, closest, m)
+            rows = np.flatnonzero(~done)
+            low = 0.5 * np.log(4.0 * radius[rows])  # log(λ / m) spans less than p / t: Hoeffding's lemma
+            data = m[:, rows], gap[:, rows], radius[rows]
+            x = newton(self._support_curve, data, low, np.full(len(rows), 690.0), low, np.full(len(rows), TOLERANCE))
+            point[:, rows] = self._tilted(np.exp(-x), m[:, rows], gap[:, rows])[0]
+        return point
+
+    def _tilted(self, t: FloatArray, m: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return λ ∝ m (t / (t + gap))^p, on the face where the gap is zero for t = 0, and what it was divided by."""
+        mass = m * np.where(t > 0, t / (t + gap), gap == 0.0) ** self.power
+        total = mass.sum(axis=0)
+        return mass / total, total
+
+    def _support_curve(
+        self, x: FloatArray, m: FloatArray, gap: FloatArray, radius: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Excess of the divergence at t = exp(−x), and its slope: κ t (E[T] E[1/T] − 1) with T = t + gap."""
+        t = np.exp(-x)
+        (point, total), tilt = self._tilted(t, m, gap), t + gap
+        mean = (point * tilt).sum(axis=0)
+        spread = (point * (tilt - mean) ** 2 / tilt).sum(axis=0) / mean
+        return beyond(radius, self.distance(m, point), total ** (1.0 / self.power) * spread)
+
+    def _scale(self, m: FloatArray, point: FloatArray, y: FloatArray) -> FloatArray:
+        """Return κ = (m / λ)^(1/p) / y, which every class with a mode shares, from the y (n,) of the first one."""
+        return (m[0] / point[0]) ** (1.0 / self.power) / y
+
+    def entropies(self) -> Entropies:
+        """Return both entropies, which are exact."""
+
+        def one_block(rows: slice) -> tuple[FloatArray, FloatArray]:
+            m, radius = _largest_first(self.center[rows]), self.radius[rows]
+            with np.errstate(all="ignore"):
+                return entropy_of_valid(self._sharpest(m, radius).T), entropy_of_valid(self._flattest(m, radius).T)
+
+        lower, upper = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
+        zero = np.zeros(len(self))
+        return Entropies(lower, zero, upper, zero)
+
+    def _flattest(self, m: FloatArray, radius: FloatArray) -> FloatArray:
+        r"""Return the members of largest entropy, (K, n).
+
+        Uniform if that is a member. Otherwise stationarity reads $y_k + \log y_k = \tau + \log(m_k) / p$, so that
+        $\lambda_k \propto e^{p y_k}$ for every class, those of no mode included (y = 0). The divergence falls as
+        θ = y of the largest class grows. The bracket: y differs by at most L / p, L = log(m_max / m_min), so
+        Hoeffding's lemma bounds the divergence by ¼ L² / θ² for θ ≥ 2L, and n classes of no mode add at most n exp(−θ).
+        """
+        point = np.full(m.shape, 1.0 / len(m))
+        uniform = self.distance(m, point)
+        point[:, radius <= 0] = m[:, radius <= 0]
+        rows = np.flatnonzero((uniform > radius) & (radius > 0))
+        m, r = m[:, rows], radius[rows]
+        ratio = np.log(m[0] / m)
+        span, n_zero = np.where(m > 0, ratio, 0.0).max(axis=0), (m == 0).sum(axis=0)
+        theta = np.maximum(np.maximum(2.0, 0.7 / np.sqrt(r)) * span, np.log(2.0 * np.maximum(n_zero, 0.5) / r)) + 1.0
+        start = -np.log1p(1.75 * (np.sqrt(uniform[rows] / r) - 1.0))
+        tolerance = np.full(len(rows), TOLERANCE)
+        x = newton(
+            self._flat_curve, (m, ratio / self.power, r), -np.log1p(theta), np.zeros(len(rows)), start, tolerance
+        )
+        point[:, rows] = self._flat_point(x, m, ratio / self.power)[0]
+        return point
+
+    def _flat_point(self, x: FloatArray, m: FloatArray, ratio: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return λ, y and θ = exp(−x) − 1."""
+        theta = np.maximum(np.expm1(-x), 1e-300)
+        y = omega(theta + np.log(theta) - ratio)
+        # Two forms of one ratio: differences of large y have no digits, quotients of small ones underflow.
+        quotient = m * (theta / y) ** self.power / m[0]
+        mass = np.where(y > 1e-3, quotient, np.exp(self.power * (y - theta)))
+        return mass / mass.sum(axis=0), y, theta
+
+    def _flat_curve(
+        self, x: FloatArray, m: FloatArray, ratio: FloatArray, radius: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Excess of the divergence and its slope in x: −κ (1 + θ)² / θ · Cov(y, 1 / (1 + y))."""
+        point, y, theta = self._flat_point(x, m, ratio)
+        mean = (point * y).sum(axis=0)
+        spread = -(point * (y - mean) / (1.0 + y)).sum(axis=0)
+        slope = self._scale(m, point, theta) * (1.0 + theta) ** 2 / theta * spread
+        return beyond(radius, self.distance(m, point), slope)
+
+    def _sharpest(self, m: FloatArray, radius: FloatArray) -> FloatArray:
+        r"""Return the members of smallest entropy, (K, n).
+
+        *Stationary points.* Mass on a class of no mode does better on the largest one, so λ lives where m > 0.
+        There $y_k - \log y_k = \tau - \log(m_k) / p$ and $\lambda_k \propto e^{-p y_k}$.
+        *One curve.* If m_i > m_j then λ_i ≥ λ_j, else swapping them leaves slack. But λ falls with m among classes with
+        y < 1, and two such classes of equal m admit a descent direction: at most one class has y < 1, and it is the
+        largest one. So x = −log y of that class, which sets τ, runs through all candidates, from centre to corner.
+        *Folds.* With u = y − 1 and E the mean under λ, the divergence rises for x < 0, and for x > 0 its slope has the
+        sign of 1 − E[u] E[1/u], which is negative on at most one stretch (proved for p = 1, found for p = 2 in
+        everything tried; it takes a flat centre over many classes). The minimum is on one of the two rising stretches.
+        """
+        best, corner = m.copy(), np.zeros_like(m)
+        corner[0] = 1.0
+        certain = self.distance(m, corner) <= radius
+        best[:, certain] = corner[:, certain]
+        rows = np.flatnonzero(~certain & (radius > 0))
+        m, r = m[:, rows], radius[rows]
+        ratio = np.where(m > 0, np.log(m[0] / m), 0.0) / self.power
+        low = -np.log1p(self.power * ratio.max(axis=0) / np.sqrt(8.0 * r))  # Hoeffding's lemma
+        end = (r - np.log(m[0])) / (1.0 - m[0]) if self.power == 1 else np.inf  # D ≥ x Σ_others m + log m_max
+        high, fold = np.minimum(np.full(len(rows), FARTHEST), end), self._fold(m, ratio)
+        turn = np.where(fold > 0, fold, high)
+        best[:, rows] = first = self._sharp_point(self._reach(m, ratio, r, low, turn, fold > 0, -1), m, ratio)[0]
+        rows, some = rows[fold > 0], fold > 0
+        m, ratio, r, first = m[:, some], ratio[:, some], r[some], first[:, some]
+        other = self._sharp_point(self._reach(m, ratio, r, fold[some], high[some], some[some], 1), m, ratio)[0]
+        better = entropy_of_valid(other.T) < entropy_of_valid(first.T)
+        better &= self.distance(m, other) <= r * (1.0 + 1e-9)
+        best[:, rows] = np.where(better, other, first)
+        return best
+
+    def _sharp_point(self, x: FloatArray, m: FloatArray, ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return λ and u = y − 1 of each class; only the largest one may have u < 0."""
+        own = np.expm1(-x)
+        series = own * own * (0.5 - own * (1 / 3 - own * (0.25 - own * (0.2 - own / 6))))
+        u = phi_inverse(np.where(np.abs(own) < 1e-3, series, own + x) + ratio)
+        u[0] = own
+        mass = m * (np.exp(-x) / (1.0 + np.maximum(u, 0.0))) ** self.power
+        mass[0] = m[0]
+        return mass / mass.sum(axis=0), u
+
+    def _reach(
+        self,
+        m: FloatArray,
+        ratio: FloatArray,
+        radius: FloatArray,
+        low: FloatArray,
+        high: FloatArray,
+        folds: BoolArray,
+        branch: int,
+    ) -> FloatArray:
+        """Solve D = radius along the curve; points where D falls count as beyond (−1) or before (1) the root."""
+
+        def curve(
+            x: FloatArray, m: FloatArray, ratio: FloatArray, r: FloatArray, folds: FloatArray
+        ) -> tuple[FloatArray, FloatArray]:
+            point, u = self._sharp_point(x, m, ratio)
+            own, mean = np.expm1(-x), (point * u).sum(axis=0)
+            inverse = np.where(u != 0, point / u, 0.0).sum(axis=0)
+            spread = np.where(own > 0.1, (point * (u - mean) ** 2 / u).sum(axis=0) / mean, mean * inverse - 1.0)
+            value, slope = beyond(r, self.distance(m, point), self._scale(m, point, np.exp(-x)) * own * spread)
+            falling = (slope < 0) & (x > 0) & (folds > 0)
+            return np.where(falling, -branch * np.inf, value), np.where(falling, np.nan, slope)
+
+        start = 0.5 * low if branch < 0 else 0.5 * (low + high)
+        tolerance = np.full(len(radius), TOLERANCE)
+        return newton(curve, (m, ratio, radius, folds.astype(float)), low, high, start, tolerance)
+
+    def _fold(self, m: FloatArray, ratio: FloatArray) -> FloatArray:
+        """Return x > 0 where D falls along the curve, 0 where it never does, by golden sections.
+
+        It takes Σ m / u > M + M / (1 − M) at x = 0 over the classes besides the largest, M its mode.
+        """
+        fold, largest = np.zeros(m.shape[1]), m[0]
+        pull = np.where(m[1:] > 0, m[1:] / phi_inverse(ratio[1:]), 0.0).sum(axis=0)
+        rows = np.flatnonzero((largest < 0.5) & (pull > largest + largest / (1.0 - largest)))
+        low, high = np.full(len(rows), np.log(1e-6)), np.log(-np.log(largest[rows]))
+        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+        m, ratio = m[:, rows], ratio[:, rows]
+        at_left, at_right = self._fold_sign(left, m, ratio), self._fold_sign(right, m, ratio)
+        for _ in range(MAX_SECTIONS):
+            fold[rows] = np.exp(np.where(at_left < 0, left, np.where(at_right < 0, right, -np.inf)))
+            is_open = fold[rows] == 0
+            rows, m, ratio = rows[is_open], m[:, is_open], ratio[:, is_open]
+            low, high, left, right, at_left, at_right = (
+                a[is_open] for a in (low, high, left, right, at_left, at_right)
+            )
+            if not len(rows):
+                break
+            nearer = at_left < at_right
+            low, high = np.where(nearer, low, left), np.where(nearer, right, high)
+            trial = np.where(nearer, high - GOLDEN * (high - low), low + GOLDEN * (high - low))
+            found = self._fold_sign(trial, m, ratio)
+            left, right = np.where(nearer, trial, right), np.where(nearer, left, trial)
+            at_left, at_right = np.where(nearer, found, at_right), np.where(nearer, at_left, found)
+        return fold
+
+    def _fold_sign(self, log_x: FloatArray, m: FloatArray, ratio: FloatArray) -> FloatArray:
+        """Return 1 − E[u] E[1/u]."""
+        point, u = self._sharp_point(np.exp(log_x), m, ratio)
+        return 1.0 - (point * u).sum(axis=0) * np.where(u != 0, point / u, 0.0).sum(axis=0)

@@ -1,0 +1,289 @@
+r"""Entropies and modes of 1-Wasserstein balls on a line: the larger algorithms of `credalset.scores.wasserstein`.
+
+Masses g come with classes first, (K, n), for n balls with radii (n,).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from credalset._typing import FloatArray, IntArray
+from credalset.simplex import entropy_of_valid
+
+MAX_STEPS = 40  # of the interior-point method, which takes 15 to 25
+SIGMA = 0.1  # by which its duality gap is to shrink in one step
+CLOSE = 1e-8  # nats at which it has converged
+MAX_PRICES = 12  # on distance, tried for a partition into groups
+MAX_LEVELS = 60  # of the mode's probability, tried for an item
+NUDGE = 1e-10  # between two levels that tell a slope
+
+
+def transport_cost(excess: FloatArray, gaps: FloatArray) -> FloatArray:
+    """Σ gap_k |F_k − G_k| of differences λ − g, (…, K), class by class."""
+    cumulative = total = np.zeros(excess.shape[:-1])
+    for k, gap in enumerate(gaps):
+        cumulative = cumulative + excess[..., k]
+        total = total + gap * np.abs(cumulative)
+    return total
+
+
+def flattest(mass: FloatArray, radius: FloatArray, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r"""Return an upper bound on the largest entropy, and the entropy of a member that comes close to it, (n,) each.
+
+    The dual problem is $\min_{p, \nu} \sum_k e^{p_k} - 1 - \langle g, p \rangle + r \nu$ subject to
+    $|p_{k+1} - p_k| \le \nu \, gap_k$: log λ is ν-Lipschitz along the line. Any p gives a bound. A primal-dual
+    interior-point method keeps multipliers a, b > 0 of both sides of the constraints, whose difference is F − G; its
+    Newton steps solve one tridiagonal system for all regions.
+    """
+    k, n = mass.shape
+    length = gaps.sum()
+    most, reached = np.full((2, n), np.log(k))
+    outside = transport_cost((1.0 / k - mass).T, gaps) > radius
+    still = outside & (radius <= 1e-14 * length)  # a point, to rounding
+    most[still] = reached[still] = entropy_of_valid(mass.T)[still]
+    rows = np.flatnonzero(outside & ~still)
+    g, r, d = mass[:, rows], radius[rows] / length, (gaps / length)[:, None]
+    entropy = entropy_of_valid(g.T)
+    p, point = np.full_like(g, -np.log(k)), np.full_like(g, 1.0 / k)
+    nu = 1.0 + 0.5 * (np.log(k) - entropy) / r
+    a, b = np.repeat(0.5 * r[None], 2 * k - 2, axis=0).reshape(2, k - 1, -1)
+    for _ in range(MAX_STEPS):
+        rise, room = p[1:] - p[:-1], nu * d
+        up, down = 1.0 / (room - rise), 1.0 / (room + rise)
+        gap, bent, lacks = (a / up + b / down).sum(axis=0), p - np.log(point), g - point
+        error = np.abs(lacks + _outflow(a - b)).max(axis=0) * -p.min(axis=0) + np.abs(bent * point).max(axis=0)
+        if (gap + error < CLOSE).all():
+            break
+        goal = np.maximum(SIGMA * gap, 0.1 * CLOSE) / (2 * k - 2)
+        stiff_a, stiff_b = a * up, b * down
+        stiff, skew = stiff_a + stiff_b, d * (stiff_a - stiff_b)
+        aim_a, aim_b = goal * up, goal * down
+        sides = np.stack([lacks - bent * point + _outflow(aim_a - aim_b), _outflow(-skew)], axis=1)
+        first, second = np.moveaxis(_solve_tridiagonal(point, stiff, sides), 1, 0)
+        rise, rise_second = first[1:] - first[:-1], second[1:] - second[:-1]
+        dnu = (d * (aim_a + aim_b) + skew * rise).sum(axis=0) - r
+        dnu /= (d * d * stiff - skew * rise_second).sum(axis=0)
+        rise += dnu * rise_second
+        move = d * dnu
+        fall_a, fall_b = (move - rise) * up, (move + rise) * down
+        da, db = aim_a / a - 1.0 - fall_a, aim_b / b - 1.0 - fall_b  # relative to a and b
+        dp = first + dnu * second
+        growth = dp + bent  # of the point, relative to it
+        fall = np.maximum(np.maximum(-fall_a, -fall_b), np.maximum(-da, -db)).max(axis=0)
+        step = np.minimum(1.0, 0.99 / np.maximum(np.maximum(fall, -growth.min(axis=0)), 1e-300))
+        step = np.where(np.isfinite(step + dnu), step, 0.0)
+        p, nu, point = p + step * dp, nu + step * dnu, point * (1.0 + step * growth)
+        a, b = a * (1.0 + step * da), b * (1.0 + step * db)
+    point = np.exp(p)
+    total = point.sum(axis=0)
+    most[rows] = np.log(total) - (g * p).sum(axis=0) + r * (np.abs(np.diff(p, axis=0)) / d).max(axis=0)
+    point = point / total
+    cost = transport_cost((point - g).T, d[:, 0])
+    member = g + np.minimum(1.0, r / np.maximum(cost, 1e-300)) * (point - g)
+    reached[rows] = entropy_of_valid(np.maximum(member, 0.0).T)
+    return np.minimum(most, np.log(k)), np.minimum(reached, most)
+
+
+def _outflow(flow: FloatArray) -> FloatArray:
+    """Return what flows along edges (K − 1, n) bring to each class, (K, n)."""
+    result = np.empty((len(flow) + 1, *flow.shape[1:]))
+    result[0], result[-1] = flow[0], -flow[-1]
+    np.subtract(flow[1:], flow[:-1], out=result[1:-1])
+    return result
+
+
+def _solve_tridiagonal(diagonal: FloatArray, stiff: FloatArray, sides: FloatArray) -> FloatArray:
+    """Solve (diag + chain of springs ``stiff``) x = side for sides (K, 2, n), which are overwritten."""
+    pivot = diagonal.copy()
+    pivot[1:] += stiff
+    pivot[:-1] += stiff
+    for k, spring in enumerate(stiff):
+        share = spring / pivot[k]
+        pivot[k + 1] -= share * spring
+        sides[k + 1] += share * sides[k]
+    sides[-1] /= pivot[-1]
+    for k in range(len(stiff) - 1, -1, -1):
+        sides[k] += stiff[k] * sides[k + 1]
+        sides[k] /= pivot[k]
+    return sides
+
+
+def entropy_toward_top(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:
+    """Return the entropy of the member whose largest class fetched mass from the nearest others, (n,)."""
+    at = np.r_[0.0, np.cumsum(gaps)]
+    distance = np.abs(at[:, None] - at[mass.argmax(axis=0)])
+    order = np.argsort(distance, axis=0, kind="stable")
+    distance, ranked = np.take_along_axis(distance, order, axis=0), np.take_along_axis(mass, order, axis=0)
+    left = radius - np.cumsum(ranked * distance, axis=0) + ranked * distance
+    ranked[1:] -= np.clip(left[1:] / distance[1:], 0.0, ranked[1:])
+    ranked[0] = 1.0 - ranked[1:].sum(axis=0)
+    return entropy_of_valid(np.maximum(ranked, 0.0).T)
+
+
+def gathered(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> tuple[FloatArray, FloatArray]:
+    r"""Return a lower bound on the smallest entropy, and the entropy of a member close to it, (n,) each.
+
+    The entropy is concave, so it is smallest at a corner of the ball. There contiguous groups of classes are gathered
+    at one place each, their weighted median, and one class may be divided between two neighbouring groups. On the way
+    from one partition into groups to the next the cost C is concave, and so is the entropy D; hence every corner has an
+    end with $D + \nu (C - r)$ at most its entropy, for any price ν ≥ 0. The smallest $D + \nu C$ over partitions is a
+    shortest path, and the price is that of the chord of the lower hull of (C, D) at the cost r.
+    """
+    groups, n, k = _Groups.of(mass, gaps), len(radius), len(mass)
+    near = np.stack([np.zeros(n), entropy_of_valid(mass.T), np.full(n, np.inf)])  # cost, entropy, price
+    far, least = np.zeros((3, n)), np.zeros(n)
+    far[0] = groups[k - 1].cost[0]
+    is_open = far[0] > radius
+    for _ in range(MAX_PRICES):
+        price = np.where(is_open, (near[1] - far[1]) / np.maximum(far[0] - near[0], 1e-300), 0.0)
+        cost, entropy, _ = _shortest(groups, price)
+        least = np.maximum(least, entropy + price * (cost - radius))
+        is_open &= entropy + price * cost < near[1] + price * near[0] - 1e-12
+        if not is_open.any():
+            break
+        found, affordable = np.stack([cost, entropy, price]), cost <= radius
+        near, far = np.where(is_open & affordable, found, near), np.where(is_open & ~affordable, found, far)
+    unlimited = far[0] <= radius
+    share = np.where(unlimited, 1.0, (radius - near[0]) / np.maximum(far[0] - near[0], 1e-300))
+    point = (1.0 - share) * _gather(groups, mass, near[2]) + share * _gather(groups, mass, far[2])
+    return np.where(unlimited, 0.0, least), np.minimum(entropy_of_valid(point.T), np.where(unlimited, 0.0, near[1]))
+
+
+class _Groups(NamedTuple):
+    """The groups of neighbouring classes a..b − 1 that end before a class b: arrays (b, n), one row for each a."""
+
+    cost: FloatArray
+    entropy: FloatArray
+    place: IntArray
+    mass: FloatArray
+
+    @staticmethod
+    def of(mass: FloatArray, gaps: tuple[float, ...]) -> list[_Groups]:
+        """Gather every group at its weighted median."""
+        k, n = mass.shape
+        before = np.concatenate([np.zeros((1, n)), np.cumsum(mass, axis=0)])
+        rightward, leftward = np.zeros((2, k, k + 1, n))  # cost of m, a..m − 1 to m, and of m, m..b − 1 to m
+        for m in range(1, k):
+            rightward[m, :m] = rightward[m - 1, :m] + gaps[m - 1] * (before[m] - before[:m])
+        for m in range(k - 2, -1, -1):
+            leftward[m, m + 2 :] = leftward[m + 1, m + 2 :] + gaps[m] * (before[m + 2 :] - before[m + 1])
+        groups = []
+        for b in range(1, k + 1):
+            cost, place = np.full((b, n), np.inf), np.zeros((b, n), dtype=np.int64)
+            for m in range(b):
+                costs = rightward[m, : m + 1] + leftward[m, b]
+                better = costs < cost[: m + 1]
+                np.copyto(cost[: m + 1], costs, where=better)
+                place[: m + 1][better] = m
+            weight = np.maximum(before[b] - before[:b], 0.0)
+            groups.append(_Groups(cost, -weight * np.log(np.maximum(weight, 1e-300)), place, weight))
+        return groups
+
+
+def _shortest(groups: list[_Groups], price: FloatArray) -> tuple[FloatArray, FloatArray, list[IntArray]]:
+    """Return cost and entropy of the partitions of least entropy + price · cost, and where the last groups begin."""
+    columns, begin = np.arange(len(price)), []
+    total, cost = np.zeros((2, len(groups) + 1, len(price)))
+    for b, group in enumerate(groups, start=1):
+        worth = total[:b] + group.entropy + price * group.cost
+        begin.append(worth.argmin(axis=0))
+        total[b], cost[b] = worth[begin[-1], columns], cost[begin[-1], columns] + group.cost[begin[-1], columns]
+    return cost[-1], total[-1] - price * cost[-1], begin
+
+
+def _gather(groups: list[_Groups], mass: FloatArray, price: FloatArray) -> FloatArray:
+    """Return the distributions that the best partitions gather, (K, n); the centre for an infinite price."""
+    begin = _shortest(groups, np.where(np.isinf(price), 0.0, price))[2]
+    point, end = np.zeros_like(mass), np.full(len(price), len(groups))
+    for b in range(len(groups), 0, -1):
+        rows = np.flatnonzero(end == b)
+        start, group = begin[b - 1][rows], groups[b - 1]
+        point[group.place[start, rows], rows] += group.mass[start, rows]
+        end[rows] = start
+    return np.where(np.isinf(price), mass, point)
+
+
+def distance_to_mode(mass: FloatArray, radius: FloatArray) -> FloatArray:
+    r"""Bound the least W₁, gaps being one, of a distribution whose mode is class a, for each a: (K, n).
+
+    With λ_a = t and no class above t the least cost is convex and piecewise linear in t, between t = 1/K and max g. By
+    linear-programming duality it is the largest $\langle q, g \rangle - t (q_a + \sum_{b \ne a} q_b^+)$ over q that
+    change by at most one from class to class, and whole numbers suffice (`_cost_at_level`). Chords at two levels bound
+    the cost between them from below; all classes of an item look at the same levels, chosen for the class whose bound
+    is least, until every class is known to be within the radius or beyond it.
+    """
+    k, n = mass.shape
+    close, tie = 1e-12 * (1.0 + radius), 1e-9 * (1.0 + radius)
+    best, bound = np.full((2, k, n), np.inf)
+    rows, low, high = np.arange(n), *np.zeros((2, 3, k, n))  # level, cost and slope of the brackets' ends
+    for end, level in ((low, np.full(n, 1.0 / k)), (high, mass.max(axis=0))):
+        cost, slope = _cost_at_level(level, mass)
+        end[0], end[1], end[2] = level, cost, slope
+        best = np.minimum(best, cost)
+    best[mass == mass.max(axis=0)] = 0.0
+    for _ in range(MAX_LEVELS):
+        with np.errstate(all="ignore"):
+            level = (high[1] - low[1] + low[2] * low[0] - high[2] * high[0]) / (low[2] - high[2])
+            chord = low[1] + low[2] * (level - low[0])
+        inside = (low[2] < 0) & (high[2] > 0) & (low[0] < level) & (level < high[0])
+        some = best[:, rows]
+        bound[:, rows] = np.where(inside, np.minimum(chord, some), some)
+        is_open = (
+            (some > radius[rows]) & (bound[:, rows] <= radius[rows] + tie[rows]) & (some - bound[:, rows] > close[rows])
+        )
+        kept = is_open.any(axis=0)
+        if not kept.any():
+            break
+        rows, low, high, level, is_open = rows[kept], low[..., kept], high[..., kept], level[:, kept], is_open[:, kept]
+        chosen = np.where(is_open, bound[:, rows], np.inf).argmin(axis=0)
+        level = level[chosen, np.arange(len(rows))]
+        cost, slope = _cost_at_level(level, mass[:, rows])
+        best[:, rows] = np.minimum(best[:, rows], cost)
+        found = np.stack([np.broadcast_to(level, cost.shape), cost, slope])
+        low = np.where((slope < 0) & (level > low[0]), found, low)
+        high = np.where((slope >= 0) & (level < high[0]), found, high)
+    return np.where(best <= radius, best, bound)
+
+
+def _cost_at_level(level: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r"""Return the least W₁ with λ_a = level and no class above it, for each class a, and the slope in the level.
+
+    With q_a = −s, the best q falls off at a as −(s − |b − a|)₊, which costs the mass within reach of a. Farther away it
+    is a landscape y ≥ 0 that starts from zero at a ± s and gains $\sum_b (g_b - t) y_b$ on either side.
+    """
+    k, n = mass.shape
+    t = np.concatenate([level, level + NUDGE])
+    twice = np.concatenate([mass, mass], axis=1)
+    left, right = np.zeros((2, 2 * k, 2 * n))
+    left[k:], right[:k] = _landscapes(t, twice), _landscapes(t, twice[::-1])[::-1]
+    before = np.concatenate([np.zeros((1, n)), np.cumsum(mass, axis=0)])
+    cost, near, classes = np.full((k, 2 * n), -np.inf), np.zeros((k, n)), np.arange(k)
+    for s in range(k):
+        gain = left[k - s : 2 * k - s] + right[s : k + s] + s * t
+        gain[:, :n] -= near
+        gain[:, n:] -= near
+        np.maximum(cost, gain, out=cost)
+        near = near + before[np.minimum(classes + s, k - 1) + 1] - before[np.maximum(classes - s, 0)]
+    slope = (cost[:, n:] - cost[:, :n]) / NUDGE
+    whole = np.rint(slope)  # which it is unless the slope changes in between
+    return cost[:, :n], np.where(np.abs(slope - whole) < 0.01, whole, slope)
+
+
+def _landscapes(t: FloatArray, mass: FloatArray) -> FloatArray:
+    """Return for each class the greatest Σ (g_b − t) y_b over whole y ≥ 0 on the classes before it that end at zero.
+
+    Heights are limited: at the best level the sum of y is at most K − 1.
+    """
+    k = len(mass)
+    height = int(np.sqrt(2.0 * k)) + 2
+    levels, result = np.arange(height, dtype=float)[:, None], np.zeros((k, len(t)))
+    best = levels * (mass[0] - t)
+    for b in range(1, k):
+        step = best.copy()
+        np.maximum(step[:-1], best[1:], out=step[:-1])
+        np.maximum(step[1:], best[:-1], out=step[1:])
+        result[b] = step[0]
+        best = step + levels * (mass[b] - t)
+    return result

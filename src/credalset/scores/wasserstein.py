@@ -1,0 +1,292 @@
+r"""1-Wasserstein distance between distributions over ordered classes, and the ball it induces.
+
+$$f = \sum_{k<K} (x_{k+1} - x_k) \, |F_k - G_k|$$ with F and G the cumulative sums of λ and of the centre g is the least
+cost of transporting g into λ when mass pays for the distance it travels. Inside, classes come first, (K, n), and
+questions go through them one after the other, for many regions at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, pairwise, product
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from credalset._parallel import gather_blocks
+from credalset._typing import FloatArray, IntArray
+from credalset.scores.base import Score
+from credalset.scores.power import BLOCK, bracketed
+from credalset.scores.transport import distance_to_mode, entropy_toward_top, flattest, gathered, transport_cost
+from credalset.sets.box import majorization_bound
+from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.volume import edge_distance
+
+MIN_ROWS = 400  # of a block: each class takes a few operations, however few regions there are
+MAX_GROUP_CLASSES = 24  # up to which all groups of neighbouring classes are priced
+# Costs are sums of products of distances and masses; with gaps like these they stay within doubles, all terms felt.
+SMALLEST_GAP, LARGEST_GAP, LARGEST_RATIO = 1e-100, 1e100, 1e15
+
+
+@dataclass(frozen=True)
+class Wasserstein(Score):
+    r"""1-Wasserstein distance on a line (paper name: WS).
+
+    $$f = \sum_{k<K} (x_{k+1} - x_k) \, |F_k - G_k|$$
+
+    with $F, G$ the cumulative sums of λ and g, and class positions $x_1 < \dots < x_K$: the cheapest way to move one
+    distribution into the other when moving mass costs its distance. Use it when classes are ordered.
+
+    Parameters
+    ----------
+    positions : sequence of K increasing numbers, optional
+        Where the classes are; 0, 1, …, K − 1 by default, as in the paper.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Wasserstein()(np.array([[1.0, 0.0, 0.0]]), np.array([[0.0, 0.0, 1.0]]))
+    array([2.])
+    """
+
+    positions: tuple[float, ...] | None = None
+    name: ClassVar[str] = "ws"
+    order: ClassVar[Literal["first", "second"]] = "first"
+    is_metric: ClassVar[bool] = True
+    is_ordinal: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.positions is None:
+            return
+        try:
+            positions = tuple(float(x) for x in self.positions)
+        except (TypeError, ValueError):
+            raise TypeError(f"positions must be increasing numbers, but is {self.positions!r}.") from None
+        if len(positions) < 2 or not np.isfinite(positions).all() or any(b <= a for a, b in pairwise(positions)):
+            raise ValueError(
+                f"positions must be at least two finite, strictly increasing numbers, but is {list(positions)}. "
+                "Order the classes along the line first."
+            )
+        with np.errstate(over="ignore"):
+            gaps = np.diff(positions)
+        if gaps.min() < SMALLEST_GAP or gaps.max() > LARGEST_GAP or gaps.max() > LARGEST_RATIO * gaps.min():
+            raise ValueError(
+                f"positions must lie between {SMALLEST_GAP:g} and {LARGEST_GAP:g} apart, gaps within a factor of "
+                f"{LARGEST_RATIO:g} of each other, but neighbours are {gaps.min():.6g} to {gaps.max():.6g} apart. "
+                "Measure them in another unit, or merge classes."
+            )
+        object.__setattr__(self, "positions", positions)
+
+    def gaps(self, n_classes: int) -> FloatArray:
+        """Return the distances between neighbouring classes, (K − 1,)."""
+        return np.ones(n_classes - 1) if self.positions is None else np.diff(np.array(self.positions))
+
+    def _check_classes(self, n_classes: int) -> None:
+        if self.positions is not None and len(self.positions) != n_classes:
+            raise ValueError(
+                f"positions has {len(self.positions)} entries, but the predictions have {n_classes} classes. "
+                "Give one position per class."
+            )
+
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """Σ gap_k |F_k − G_k|."""
+        return transport_cost(distribution - prediction, self.gaps(distribution.shape[-1]))
+
+    def geometry(self, prediction: FloatArray, threshold: FloatArray) -> WassersteinBall:
+        """Return Wasserstein balls; from the length of the line on they are the whole simplex."""
+        gaps = self.gaps(prediction.shape[1])
+        return WassersteinBall(prediction, np.where(threshold >= gaps.sum(), np.inf, threshold), tuple(gaps))
+
+    def lipschitz(self, n_classes: int) -> float:
+        """Return the length of the line: all mass that moves may have to go from one end to the other."""
+        return float(self.gaps(n_classes).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class WassersteinBall(Geometry):
+    """{λ : W₁(λ, center) ≤ radius} for classes on a line, ``gaps`` apart.
+
+    Envelopes, expectations, the largest entropy and possible modes are exact, the smallest entropy is bracketed, and
+    volumes and vertices are exact up to three classes.
+    """
+
+    shape: ClassVar[str] = "Wasserstein ball"
+
+    gaps: tuple[float, ...]
+
+    def divergence(self, points: FloatArray) -> FloatArray:
+        """Return W₁ of points (N, M, K), (N, M)."""
+        return transport_cost(points - self.center[:, None], np.array(self.gaps))
+
+    def _rows(self) -> tuple[int, int, int]:
+        """Return how to cut the regions into blocks."""
+        n, k = self.center.shape
+        return n, k, max(BLOCK, MIN_ROWS * k)
+
+    def envelope(self) -> tuple[FloatArray, FloatArray]:
+        """A class sends its mass to the nearest class, or fetches mass from the nearest ones first."""
+        gaps = np.array(self.gaps)
+        nearest = np.minimum(np.r_[gaps[0], gaps], np.r_[gaps, gaps[-1]])
+        lower = np.maximum(self.center - self.radius[:, None] / nearest, 0.0)
+        at = np.r_[0.0, np.cumsum(gaps)]
+        distance = np.abs(at - at[:, None])
+        order = np.argsort(distance, axis=1, kind="stable")
+        distance = np.take_along_axis(distance, order, axis=1)
+
+        def one_block(rows: slice) -> FloatArray:
+            mass = np.ascontiguousarray(self.center[rows].T)
+            upper, left = mass.copy(), np.repeat(self.radius[None, rows], len(at), axis=0)
+            for near, far in zip(order.T[1:], distance.T[1:, :, None], strict=True):
+                taken = np.minimum(mass[near], left / far)
+                upper += taken
+                left -= taken * far
+                open_classes = np.flatnonzero(left.max(axis=1) > 0.0)
+                if not len(open_classes):
+                    break
+            return np.minimum(upper, 1.0).T
+
+        return lower, gather_blocks(one_block, *self._rows())
+
+    def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the largest expectations and maximisers.
+
+        For a price on distance every class goes where its utility less the price of going there is greatest. The pairs
+        (cost, expected utility) so reached are corners of a concave frontier, and the answer is the frontier at the
+        cost r: a mixture of the two corners around it, found by pricing the chord between two corners on either side of
+        the budget until no corner lies above it.
+        """
+
+        def one_block(rows: slice) -> tuple[FloatArray, FloatArray]:
+            u = np.ascontiguousarray(utility[rows].T)
+            return _greatest_expectation(np.ascontiguousarray(self.center[rows].T), u, self.radius[rows], self.gaps)
+
+        value, point = gather_blocks(one_block, *self._rows())
+        return value, point
+
+    def entropies(self) -> Entropies:
+        """Both are bracketed, the largest one to rounding: see `flattest` and `gathered`."""
+
+        def one_block(rows: slice) -> tuple[FloatArray, ...]:
+            mass, radius = np.ascontiguousarray(self.center[rows].T), self.radius[rows]
+            most, reached = flattest(mass, radius, np.array(self.gaps))
+            least, found = majorization_bound(*self[rows].envelope()), entropy_toward_top(mass, radius, self.gaps)
+            if len(mass) <= MAX_GROUP_CLASSES:
+                bound, entropy = gathered(mass, radius, self.gaps)
+                least, found = np.maximum(least, bound), np.minimum(found, entropy)
+            return *bracketed(least, found), most, np.maximum(most - reached, 0.0)
+
+        return Entropies(*gather_blocks(one_block, *self._rows()))
+
+    def mode_radius(self) -> FloatArray:
+        """Return a number on the right side of the radius, exact where it is close to it: see `distance_to_mode`.
+
+        Unequal gaps are left to the generic search.
+        """
+        if np.ptp(self.gaps) > 1e-12 * self.gaps[0]:
+            return super().mode_radius()
+
+        def one_block(rows: slice) -> FloatArray:
+            mass, unit = np.ascontiguousarray(self.center[rows].T), self.gaps[0]
+            return unit * distance_to_mode(mass, self.radius[rows] / unit).T
+
+        return gather_blocks(one_block, *self._rows())
+
+    def ray_length(self, directions: FloatArray) -> FloatArray:
+        """The distance grows linearly along a ray."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            surface = self.radius[:, None] / transport_cost(directions, np.array(self.gaps))
+        return np.minimum(surface, edge_distance(self.center[:, None], directions))
+
+    def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
+        """Exact up to three classes: an interval, or a polygon."""
+        if self.n_classes > 3:
+            return super().log_volume(generator, n_rays)
+        with np.errstate(divide="ignore"):
+            if self.n_classes == 2:
+                lower, upper = self.envelope()
+                value = np.log(upper - lower)[:, 0]
+            else:
+                value = np.log(2.0 * _polygon_area(self.center, self.radius, self.gaps))
+        return np.minimum(value, 0.0), np.zeros(len(self)), "exact"
+
+    def vertices(self, i: int) -> FloatArray:
+        """Return the corners of region i, for two or three classes."""
+        if self.n_classes > 3:
+            raise ValueError(
+                f"the vertices of Wasserstein balls are listed for at most 3 classes, and there are {self.n_classes}. "
+                "Ask for expectations (upper_expectation) or sample instead."
+            )
+        g, r, k = self.center[i], float(self.radius[i]), self.n_classes
+        # Half-spaces c · λ ≤ d: the signs of F − G, and λ ≥ 0.
+        signs = np.array(list(product((-1.0, 1.0), repeat=k - 1)))
+        cumulative = np.tril(np.ones((k, k)))[:-1]
+        sides = np.vstack([(signs * self.gaps) @ cumulative, -np.eye(k)])
+        ends = np.r_[r + sides[: len(signs)] @ g, np.zeros(k)]
+        found = []
+        for chosen in combinations(range(len(sides)), k - 1):
+            system = np.vstack([sides[list(chosen)], np.ones(k)])
+            if abs(np.linalg.det(system)) > 1e-12:
+                found.append(np.linalg.solve(system, np.r_[ends[list(chosen)], 1.0]))
+        points = np.array([point for point in found if (sides @ point <= ends + 1e-12 * (1.0 + r)).all()])
+        return np.unique(np.maximum(points, 0.0).round(13), axis=0)
+
+
+def _greatest_expectation(
+    mass: FloatArray, u: FloatArray, budget: FloatArray, gaps: tuple[float, ...]
+) -> tuple[FloatArray, FloatArray]:
+    n = len(budget)
+    near = np.stack([np.zeros(n), (mass * u).sum(axis=0), np.full(n, np.inf)])  # cost, value, price
+    far = np.stack([*_corner(mass, u, gaps, np.zeros(n))[:2], np.zeros(n)])
+    tolerance = 1e-14 * np.ptp(u, axis=0)
+    rows = np.flatnonzero(far[0] > budget)
+    while len(rows):
+        price = (far[1, rows] - near[1, rows]) / (far[0, rows] - near[0, rows])
+        found = np.stack([*_corner(mass[:, rows], u[:, rows], gaps, price)[:2], price])
+        above = found[1] - price * found[0] > near[1, rows] - price * near[0, rows] + tolerance[rows]
+        affordable = found[0] <= budget[rows]
+        near[:, rows[above & affordable]] = found[:, above & affordable]
+        far[:, rows[above & ~affordable]] = found[:, above & ~affordable]
+        rows = rows[above]
+    share = np.ones(n)
+    np.divide(budget - near[0], far[0] - near[0], out=share, where=far[0] > budget)
+    point, columns = np.zeros_like(mass), np.arange(n)
+    for part, price in ((1.0 - share, near[2]), (share, far[2])):
+        target = np.where(np.isinf(price), np.arange(len(mass))[:, None], _corner(mass, u, gaps, price)[2])
+        for j, goes_to in enumerate(target):
+            point[goes_to, columns] += part * mass[j]
+    return (u * point).sum(axis=0), point.T
+
+
+def _corner(
+    mass: FloatArray, u: FloatArray, gaps: tuple[float, ...], price: FloatArray
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return cost (n,), expected utility (n,) and where each class goes, (K, n), at prices (n,): two sweeps."""
+    worth, target = u.copy(), np.repeat(np.arange(len(u))[:, None], u.shape[1], axis=1)
+    for sweep, step in ((range(1, len(u)), -1), (range(len(u) - 2, -1, -1), 1)):
+        for k in sweep:
+            offer = worth[k + step] - price * gaps[min(k, k + step)]
+            better = offer > worth[k]
+            worth[k] = np.where(better, offer, worth[k])
+            target[k] = np.where(better, target[k + step], target[k])
+    at = np.r_[0.0, np.cumsum(gaps)]
+    cost = (mass * np.abs(at[target] - at[:, None])).sum(axis=0)
+    return cost, (mass * np.take_along_axis(u, target, axis=0)).sum(axis=0), target
+
+
+def _polygon_area(center: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:
+    """Return the area of {(F_1, F_2)} of three classes, (N,), ½ for the whole simplex.
+
+    With w = F − G it is the integral over w_1 of the length of max(w_1 − g_2, −s / b) ≤ w_2 ≤ min(g_3, s / b),
+    s = r − a |w_1|: piecewise linear, so that the trapezoidal rule between its breakpoints is exact.
+    """
+    (a, b), (g1, g2, g3) = gaps, center.T
+    low, high = -np.minimum(g1, radius / a), np.minimum(g2 + g3, radius / a)
+    breaks = [low, high, 0.0 * g1, (radius - b * g3) / a, (b * g3 - radius) / a]
+    for side, sign in product((-1.0, 1.0), (-1.0, 1.0)):  # w_1 − g_2 = side · (r − sign · a w_1) / b
+        slope = b + side * sign * a
+        if slope != 0.0:
+            breaks.append((side * radius + b * g2) / slope)
+    w = np.sort(np.clip(np.stack(breaks, axis=1), low[:, None], high[:, None]), axis=1)
+    reach = np.maximum(radius[:, None] - a * np.abs(w), 0.0) / b
+    length = np.maximum(np.minimum(g3[:, None], reach) - np.maximum(w - g2[:, None], -reach), 0.0)
+    return np.asarray((0.5 * np.diff(w, axis=1) * (length[:, 1:] + length[:, :-1])).sum(axis=1))

@@ -99,9 +99,7 @@ def _check_batch(score: Score, prediction: Prediction, rng: np.random.Generator)
     k = score.n_classes(prediction)
     points = np.concatenate([sample_uniform(300, k, rng), np.eye(k), np.full((1, k), 1.0 / k)])
     scores = score.evaluate_pairs(prediction, points[None])
-    _require(
-        not np.isnan(scores).any(), "numbers", score, "the formula is NaN; return +inf where nothing fits."
-    )
+    _require(not np.isnan(scores).any(), "numbers", score, "the formula is NaN; return +inf where nothing fits.")
     finite = np.where(np.isinf(scores), scores[np.isfinite(scores)].max(), scores)
     for share in QUANTILES:
         _check_region(score, score._region(prediction, np.quantile(finite, share, axis=1)), points, scores)
@@ -109,9 +107,7 @@ def _check_batch(score: Score, prediction: Prediction, rng: np.random.Generator)
     _check_ties(score, prediction, points)
     best = score.evaluate_rows(prediction, score.best_fit(prediction))[:, None]
     is_best = (best <= scores + 1e-9 * np.maximum(1.0, np.abs(best))).all()
-    _require(
-        is_best, "best fit", score, "some distribution scores less than best_fit does."
-    )
+    _require(is_best, "best fit", score, "some distribution scores less than best_fit does.")
 
 
 def _check_region(score: Score, sets: CredalSet, points: FloatArray, scores: FloatArray) -> None:

@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 sys.path.insert(0, str(Path(__file__).parent))  # for those who import this file rather than run it
-from scores import print_table
+from answers import print_table
 
 import credalset as cs
 from credalset.calibration.conditional import conditional_quantiles

@@ -27,7 +27,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.preprocessing import StandardScaler
 
 sys.path.insert(0, str(Path(__file__).parent))  # for those who import this file rather than run it
-from scores import print_table
+from answers import print_table
 
 import credalset as cs
 from credalset.calibration.levels import conformal_rank

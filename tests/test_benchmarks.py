@@ -11,10 +11,8 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def geometry():
-    path = list(sys.path)
-    yield load("geometry")
-    sys.path[:] = path
+def answers():
+    return load("answers")
 
 
 def load(name: str) -> ModuleType:
@@ -42,64 +40,30 @@ def test_ten_million_rows_are_scored_in_bounded_memory_and_time(capsys):
     assert missed == 0, capsys.readouterr().out
 
 
-@pytest.fixture(scope="module")
-def tiny(geometry):
-    few = {3: 1}
-    return geometry.Plan(
-        classes=(3,),
-        max_sets=4,
-        round_seconds=0.0,
-        repeats=1,
-        slsqp_sets=few,
-        probly_sets=few,
-        probly_slow_sets=few,
-        memory_sets=4,
-        memory_classes=3,
-    )
-
-
-def test_every_table_is_printed(geometry, tiny, capsys):
-    geometry.main(["--quick", "--no-probly"], tiny)
+def test_every_table_of_answers_is_printed(answers, capsys, monkeypatch):
+    monkeypatch.setattr(answers, "SCORES", ("tv", "ws"))
+    monkeypatch.setattr(answers, "BRACKETED", ("ws",))
+    assert answers.main(["--quick", "--no-probly"]) == 0
     printed = capsys.readouterr().out
-    for title in ("Sets per second", "Targets", "SLSQP", "Peak memory"):
+    for title in ("Processor time in µs per set", "SLSQP", "batches of N sets", "Gaps of the smallest entropy"):
         assert title in printed
-    assert "hellinger" in printed
 
 
-def test_without_probly_it_says_so_and_goes_on(geometry, tiny, capsys):
-    assert geometry.compare_with_probly(tiny, "no-such-python") == 0
-    assert "probly could not be run" in capsys.readouterr().out
-
-
-def test_a_python_without_probly_is_no_obstacle(geometry, tiny, capsys):
+@pytest.mark.parametrize("python", ["no-such-python", sys.executable])
+def test_without_probly_it_says_so_and_goes_on(answers, python, capsys):
     version = "from importlib.metadata import version; version('probly')"
-    if geometry.subprocess.run([sys.executable, "-c", version], capture_output=True, check=False).returncode == 0:
+    if python == sys.executable and answers.subprocess.run([python, "-c", version], check=False).returncode == 0:
         pytest.skip("probly is installed here")
-    assert geometry.compare_with_probly(tiny, sys.executable) == 0
+    answers.compare_with_probly(python, 2)
     assert "probly could not be run" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["tv", "ws", "kl", "inner", "so", "hellinger"])
-@pytest.mark.parametrize("n_classes", [3, 10, 100])
-def test_the_sets_hold_neither_nothing_nor_everything(geometry, name, n_classes):
-    sets = geometry.make_sets(name, 50, n_classes)
-    uniform = [[1.0 / n_classes] * n_classes] * 50
+@pytest.mark.parametrize("name", ["tv", "ws", "kl", "inner", "so", "density", "hellinger", "brier", "intervals"])
+@pytest.mark.parametrize("n_classes", [3, 100])
+def test_the_sets_hold_neither_nothing_nor_everything(answers, name, n_classes):
+    sets = answers.make_sets(name, 50, n_classes)
     assert not sets.is_empty().any()
-    assert not sets.contains(uniform).any()
-
-
-@pytest.mark.parametrize(("value", "text"), [(0.113, "0.113"), (41, "41"), (999.9, "1k"), (1.25e6, "1.25M")])
-def test_counts_have_three_digits_and_a_unit(geometry, value, text):
-    assert geometry.count(value) == text
-
-
-def test_the_benchmark_of_noise_keeps_its_promises(capsys):
-    noise = load("noise")
-    words = "--classes 2 --votes 3 --scores brier --items 100 --predictors good --repetitions 1 --columns plain average"
-    assert noise.main(words.split()) == 0
-    printed = capsys.readouterr().out
-    assert "every promise kept" in printed
-    assert "longest calibration, seconds:  plain" in printed
+    assert not sets.contains([[1.0 / n_classes] * n_classes] * 50).any()
 
 
 def test_the_benchmark_of_labels_keeps_its_promises(capsys, monkeypatch, tmp_path):

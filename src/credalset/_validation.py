@@ -286,17 +286,6 @@ def as_probability(value: float, name: str) -> float:
     return number
 
 
-def in_unit_range(values: FloatArray) -> tuple[FloatArray, AnyArray]:
-    """Divide rows (…, K) whose largest size is extreme by a power of two; return them and the exponents (…, 1).
-
-    Differences and squares of numbers near the ends of the range of doubles leave it.
-    """
-    size = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
-    extreme = (size > 1e100) | ((size > 0.0) & (size < 1e-100))
-    exponent = np.where(extreme, np.frexp(size)[1], 0)
-    return (np.ldexp(values, -exponent) if extreme.any() else values), exponent
-
-
 def as_thresholds(value: ArrayLike, n_rows: int) -> FloatArray:
     """Turn a threshold, one number or one per row, into an array (N,). +inf is legal, NaN is not."""
     if value is None or isinstance(value, str):

@@ -38,7 +38,7 @@ def test_selections_are_batches_again(score: Score) -> None:
     assert len(sets[[]]) == 0
 
 
-@pytest.mark.parametrize("key", [None, 1.5, "a", [[0, 1]], (0, 1.5), ["a"]])
+@pytest.mark.parametrize("key", [None, True, 1.5, "a", [[0, 1]], (0, 1.5), ["a"]])
 def test_keys_that_are_not_positions(key: object) -> None:
     with pytest.raises(TypeError, match="position"):
         named_sets()[key]

@@ -61,7 +61,7 @@ def test_no_member_goes_beyond_an_answer(score: Score, share: float | str, n_cla
             np.testing.assert_allclose(member @ utility, value, atol=EPS + 2 * sets.geometry.tolerance)
 
 
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.8])
+@pytest.mark.parametrize("share", [0.02, 0.5])
 @plain
 def test_answers_over_three_classes_are_attained(score: Score, share: float) -> None:
     sets = make_sets(score, 3, share)

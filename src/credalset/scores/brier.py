@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
+from scipy.special import entr
 
 from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
@@ -27,6 +28,7 @@ from credalset.simplex import corners, entropy_of_valid
 
 MAX_STEPS = 60  # of Newton's method for a sum, which converges from one side
 SMALLEST = 1e-24  # squared distance below which no entropy changes by 1e-9
+DUAL_STEPS = 2  # toward the best multipliers of the bound on it
 DESCENTS = 2  # steps from a start toward a member of small entropy
 
 
@@ -156,25 +158,27 @@ class BrierBall(Geometry):
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
             part, v = self[rows], np.array(self.weights)
             most = entropy_of_valid(_flattest(part.center, part.radius, v))
+            lower, upper = part.envelope()
+            least, likely = majorization_bound(lower, upper), upper
             if np.ptp(v) == 0.0:
                 least, likely = entropy_of_valid(_largest_increments(part.center, part.radius, v)), part.center
-            else:
-                lower, likely = part.envelope()
-                least = majorization_bound(lower, likely)
-            return least, part._smallest_found(likely.argmax(axis=1)), most
+            found, member = part._smallest_found(likely.argmax(axis=1))
+            bound = _dual_bound(part.center, part.radius, v, member, lower, upper)
+            return np.maximum(least, bound), found, most
 
         least, found, most = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
         return Entropies(*bracketed(least, found), most, np.zeros(len(self)))
 
-    def _smallest_found(self, top: IntArray) -> FloatArray:
-        """Return the entropy of the best of a few members: minimisers of linearisations never have more entropy."""
-        found = np.full(len(self), np.inf)
+    def _smallest_found(self, top: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the best of a few members and its entropy: minimisers of linearisations never have more entropy."""
+        found, member = np.full(len(self), np.inf), self.center
         for slope in (np.log(np.maximum(self.center, 1e-300)), corners(top, self.n_classes)):
             for _ in range(DESCENTS):
                 point = self.support(slope)[1]
-                found = np.minimum(found, entropy_of_valid(point))
-                slope = np.log(np.maximum(point, 1e-300))
-        return found
+                entropy = entropy_of_valid(point)
+                member = np.where((entropy < found)[:, None], point, member)
+                found, slope = np.minimum(found, entropy), np.log(np.maximum(point, 1e-300))
+        return found, member
 
     def mode_radius(self) -> FloatArray:
         """With equal weights, a class is pooled with those that exceed it and the others stay: `_nearest_with_top`."""
@@ -291,6 +295,49 @@ def _largest_increments(center: FloatArray, radius: FloatArray, v: FloatArray) -
     gain = Gains.of(center, v).within(radius, j / v[0], np.full(k - 1, np.inf), k - j)
     sums = np.minimum(np.cumsum(ranked, axis=1)[:, :-1] + gain, 1.0)
     return np.diff(np.maximum.accumulate(sums, axis=1), axis=1, prepend=0.0, append=1.0)
+
+
+def _dual_bound(
+    center: FloatArray, radius: FloatArray, v: FloatArray, member: FloatArray, lower: FloatArray, upper: FloatArray
+) -> FloatArray:
+    r"""Return a lower bound on the smallest entropy, (N,), by duality.
+
+    For any ν ≥ 0 and τ no member has less than $\sum_k \min_\lambda \phi_k(\lambda) - \nu r - \tau$ with $\phi_k =
+    -\lambda \log \lambda + \nu v_k (\lambda - g_k)^2 + \tau \lambda$ between the envelopes. Each φ is concave up to 1
+    / 2νv and convex beyond, so its minimum is at an end or where it is stationary in the convex part. Multipliers are
+    those for which a member of small entropy is nearly stationary, then improved by Newton's method.
+    """
+    slope, logs = 2.0 * v * (member - center), np.log(np.maximum(member, 1e-300)) + 1.0
+    x, y = (slope - (member * slope).sum(axis=1, keepdims=True)), (logs - (member * logs).sum(axis=1, keepdims=True))
+    nu = np.maximum((member * x * y).sum(axis=1) / np.maximum((member * x * x).sum(axis=1), 1e-300), 1e-9)
+    tau = (member * (logs - nu[:, None] * slope)).sum(axis=1)
+    best = np.zeros(len(center))
+    for _ in range(DUAL_STEPS):
+        pull, t = 2.0 * nu[:, None] * v, tau[:, None]
+        turn = np.minimum((1.0 + 1e-9) / pull, 1.0)
+        point = np.maximum(upper, turn)
+        for _ in range(6):  # from the right along a convex slope: it does not overshoot
+            slope = pull * (point - center) + t - np.log(point) - 1.0
+            point = np.maximum(point - slope / np.maximum(pull - 1.0 / point, 1e-9), turn)
+        slope = pull * (point - center) + t - np.log(point) - 1.0
+        slack = np.maximum(slope * (point - turn), -slope * (upper - point))  # what further steps could still gain
+        inside = (point > lower) & (point < upper)
+        point = np.clip(point, lower, upper)
+        ends = np.stack([lower, upper, point])
+        values = entr(ends) + 0.5 * pull * (ends - center) ** 2 + t * ends
+        values[2] -= np.where(inside, slack, 0.0)
+        best = np.maximum(best, values.min(axis=0).sum(axis=1) - nu * radius - tau)
+        # Newton's method on the multipliers: the classes at a stationary point move with them.
+        chosen = values.argmin(axis=0)
+        point = np.take_along_axis(ends, chosen[None], axis=0)[0]
+        give = np.where((chosen == 2) & inside, 1.0 / np.maximum(pull - 1.0 / np.maximum(point, 1e-12), 1e-6), 0.0)
+        slope, excess, miss = 2.0 * v * (point - center), point.sum(axis=1) - 1.0, (point - center) ** 2 @ v - radius
+        a, b, c = give.sum(axis=1), (give * slope).sum(axis=1), (give * slope**2).sum(axis=1)
+        det = np.maximum(a * c - b * b, 1e-12 * a * c + 1e-300)
+        dnu = (a * miss - b * excess) / det
+        step = np.minimum(1.0, 0.5 * nu / np.maximum(np.abs(dnu), 1e-300))
+        nu, tau = nu + step * dnu, tau + step * (c * excess - b * miss) / det
+    return best
 
 
 def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArray:

@@ -26,19 +26,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import permutations
 from math import comb
 from typing import ClassVar, Literal, final
 
 import numpy as np
 
 from credalset._parallel import in_blocks
-from credalset._typing import BoolArray, FloatArray
+from credalset._typing import FloatArray
 from credalset.scores.base import Score
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.simplex import entropy_of_valid
 
 EXACT_VOLUME_CLASSES = 12  # the sum has 2^K terms
-MAX_VERTICES = 1_000_000
+MAX_VERTEX_CLASSES = 8  # 40 320 orders
 
 
 @final
@@ -124,7 +125,7 @@ class TotalVariationBall(Geometry):
             return np.where(speed > 0, np.minimum(self.radius[:, None] / speed, edge), 0.0)
 
     def vertices(self, i: int) -> FloatArray:
-        """The classes are emptied one after the other until r is used up; one class receives it."""
+        """One for every order of the classes, up to eight of them."""
         return _vertices(self.center[i], float(self.radius[i]))
 
 
@@ -208,58 +209,20 @@ def _log_volume(center: FloatArray, radius: FloatArray) -> FloatArray:
 
 
 def _vertices(center: FloatArray, radius: float) -> FloatArray:
-    """Extreme points of one ball with centre (K,), each once, in lexicographic order: (V, K).
+    """Extreme points of one ball with centre (K,), each once: (V, K).
 
-    A vertex is a set Z of emptied classes with g(Z) < r, one class p ∉ Z with g(Z) + g_p > r that loses r − g(Z) (none
-    if g(Z) = r), and one class z that gains r; or the corner of z, if 1 − g_z ≤ r. Only classes with g_k > 0 can lose.
-    Sums g(Z) that miss r by rounding only are taken to be equal to it.
+    The ball is the core of the 2-monotone lower probability max(0, g(A) − r), 1 for all classes together: every order
+    of the classes gives an extreme point, whose entries are the increments of the lower probability along it.
     """
-    if radius == 0.0:
-        return center[None].copy()
     n_classes = len(center)
-    slack = 4.0 * n_classes * np.finfo(float).eps * radius
-    emptied, mass, exact = _emptied_sets(center, radius, slack)
-    found = [np.eye(n_classes)[[np.delete(center, z).sum() <= radius + slack for z in range(n_classes)]]]
-    for p in np.flatnonzero(center > 0.0):
-        ends_here = ~emptied[:, p] & (mass + center[p] > radius + slack)
-        kept = np.where(emptied[ends_here], 0.0, center)
-        kept[:, p] = mass[ends_here] + center[p] - radius
-        receives = ~emptied[ends_here]
-        receives[:, p] = False
-        found.append(_give(kept, receives, radius))
-        _check_vertex_count(sum(map(len, found)))
-    # Emptying every class but one leads to a corner, and those are there already.
-    others_left = (~exact & (center > 0.0)).sum(axis=1, keepdims=True) - (~exact & (center > 0.0))
-    found.append(_give(np.where(exact, 0.0, center), ~exact & (others_left > 0), radius))
-    return np.unique(np.concatenate(found), axis=0)
-
-
-def _give(kept: FloatArray, receives: BoolArray, radius: float) -> FloatArray:
-    """One point per row of ``kept`` and class that may receive the radius."""
-    row, receiver = np.nonzero(receives)
-    points = kept[row]
-    points[np.arange(len(row)), receiver] += radius
-    return points
-
-
-def _emptied_sets(center: FloatArray, radius: float, slack: float) -> tuple[BoolArray, FloatArray, BoolArray]:
-    """List the sets Z of positive classes with g(Z) < r, their g(Z), and those with g(Z) = r."""
-    sets, mass = np.zeros((1, len(center)), dtype=bool), np.zeros(1)
-    exact = [sets[:0]]
-    for k in np.flatnonzero(center > 0.0):
-        grown = mass + center[k]
-        with_k = sets.copy()
-        with_k[:, k] = True
-        below = grown < radius - slack
-        exact.append(with_k[~below & (grown <= radius + slack)])
-        sets, mass = np.concatenate([sets, with_k[below]]), np.concatenate([mass, grown[below]])
-        _check_vertex_count(len(sets))
-    return sets, mass, np.concatenate(exact)
-
-
-def _check_vertex_count(count: int) -> None:
-    if count > MAX_VERTICES:
+    if n_classes > MAX_VERTEX_CLASSES:
         raise ValueError(
-            f"this total-variation ball has more than {MAX_VERTICES} vertices. "
-            "Use its support function (upper_expectation) or sample from it instead."
+            f"vertices of total-variation balls are listed for at most {MAX_VERTEX_CLASSES} classes, but there are "
+            f"{n_classes}. Use expectations, or sample."
         )
+    order = np.array(list(permutations(range(n_classes))))
+    along = np.maximum(np.cumsum(center[order], axis=1) - radius, 0.0)
+    along[:, -1] = 1.0
+    points = np.empty(order.shape)
+    np.put_along_axis(points, order, np.diff(along, axis=1, prepend=0.0), axis=1)
+    return points[np.unique(points.round(12), axis=0, return_index=True)[1]]

@@ -26,34 +26,17 @@ def majorization_bound(lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Return a lower bound (N,) on the entropy of every distribution between envelopes (N, K).
 
     The j largest entries of a member add up to at most T_j = min(sum of the j largest uppers, 1 − sum of the K − j
-    smallest lowers). The increments of the least concave majorant of T majorise every member, and entropy is
-    Schur-concave.
+    smallest lowers), which is concave in j. The increments of T majorise every member, and entropy is Schur-concave.
 
     Examples
     --------
     >>> majorization_bound(np.array([[0.0, 0.0]]), np.array([[0.5, 1.0]])), majorization_bound(*np.full((2, 1, 2), 0.5))
     (array([0.]), array([0.69314718]))
     """
-    tops = np.cumsum(-np.sort(-upper, axis=1), axis=1)
+    tops = np.cumsum(np.sort(upper, axis=1)[:, ::-1], axis=1)
     rest = np.cumsum(np.sort(lower, axis=1), axis=1)
-    sums = np.minimum(tops, 1.0)
-    sums[:, :-1] = np.minimum(sums[:, :-1], 1.0 - rest[:, -2::-1])
-    sums[:, -1] = 1.0
-    sums = np.maximum.accumulate(np.maximum(sums, 0.0), axis=1)
-    return entropy_of_valid(_increments_of_majorant(sums))
-
-
-def _increments_of_majorant(sums: FloatArray) -> FloatArray:
-    """Return the increments of the least concave majorant of sums (N, K), from zero: steepest chords, one by one."""
-    n, k = sums.shape
-    upto, rows = np.column_stack([np.zeros(n), sums]), np.arange(n)
-    at, steps = np.zeros(n, dtype=np.int64), np.zeros((n, k))
-    while (at < k).any():
-        ahead = np.arange(k + 1) - at[:, None]
-        slope = np.where(ahead > 0, (upto - upto[rows, at, None]) / np.maximum(ahead, 1), -np.inf)
-        steps = np.where(ahead[:, 1:] > 0, slope.max(axis=1, keepdims=True), steps)
-        at = k - slope[:, ::-1].argmax(axis=1)  # the furthest end of the steepest chord
-    return steps
+    sums = np.clip(np.minimum(tops[:, :-1], 1.0 - rest[:, -2::-1]), 0.0, 1.0)
+    return entropy_of_valid(np.diff(np.maximum.accumulate(sums, axis=1), axis=1, prepend=0.0, append=1.0))
 
 
 def most_even(lower: FloatArray, upper: FloatArray) -> FloatArray:

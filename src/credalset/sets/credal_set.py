@@ -14,7 +14,7 @@ from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction, Rand
 from credalset._validation import as_generator, as_numbers, as_positive_int
 from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
 from credalset.sets.decisions import decide
-from credalset.sets.geometry import Entropies, Geometry, answer
+from credalset.sets.geometry import Geometry, answer
 from credalset.sets.html import to_html
 from credalset.sets.membership import contains, efficiency
 from credalset.sets.queue import Queue, QueueRules, build_queue
@@ -92,7 +92,7 @@ class CredalSet:
 
     def __getitem__(self, rows: Any) -> CredalSet:
         """Select sets by index, slice, index array or mask; the result is a batch again."""
-        if isinstance(rows, int | np.integer):
+        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
             if not -len(self) <= rows < len(self):
                 raise IndexError(f"set {rows} is out of range: the batch holds {len(self)} sets.")
             rows = [rows]
@@ -241,7 +241,7 @@ class CredalSet:
         (array([0.455]), array([0.865]))
         """
         unit, most = log_base(base, self.n_classes), log_base("K", self.n_classes)
-        bounds = self._answer(lambda geometry, _: geometry.entropies(), Entropies(0.0, 0.0, most, 0.0))  # type: ignore[arg-type]
+        bounds = self._answer(lambda geometry, _: geometry.entropies(), (0.0, 0.0, most, 0.0))
         lower, lower_gap, upper, upper_gap = (bound / unit for bound in bounds)
         exact = not ((lower_gap > 0).any() or (upper_gap > 0).any())
         method = "outer" if self.geometry.is_outer else "exact" if exact else "bracket"

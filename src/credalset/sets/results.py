@@ -24,11 +24,6 @@ class PerSet:
     method: str
     items: tuple[Any, ...] | None = None
 
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the numbers as columns, with the names of the items where they are known."""
-        named = {} if self.items is None else {"item": list(self.items)}
-        return named | {name: getattr(self, name).tolist() for name in self._columns}
-
     def to_frame(self) -> Any:
         """Return the numbers as a pandas frame, whose index names the items where they are known."""
         columns = {name: getattr(self, name) for name in self._columns}
@@ -50,8 +45,21 @@ class PerSet:
         return f"{type(self).__name__} of {n} set{'' if n == 1 else 's'} ({self.method}){hidden}\n{table}"
 
 
+class Pair(PerSet):
+    """Numbers of each set that unpack as the first two columns."""
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        return iter((self[0], self[1]))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> FloatArray:
+        return np.asarray(getattr(self, self._columns[:2][index]))
+
+
 @dataclass(frozen=True, repr=False)
-class EntropyBounds(PerSet):
+class EntropyBounds(Pair):
     """Smallest and largest entropy in each set; unpacks as ``lower, upper``.
 
     Attributes
@@ -74,15 +82,6 @@ class EntropyBounds(PerSet):
     upper_gap: FloatArray
     method: str
     items: tuple[Any, ...] | None = None
-
-    def __iter__(self) -> Iterator[FloatArray]:
-        return iter((self.lower, self.upper))
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, index: int) -> FloatArray:
-        return (self.lower, self.upper)[index]
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,7 +129,7 @@ class Uncertainty(PerSet):
 
 
 @dataclass(frozen=True, repr=False)
-class Volume(PerSet):
+class Volume(Pair):
     """A volume or log-volume; unpacks as ``value, standard_error``.
 
     Attributes
@@ -147,12 +146,3 @@ class Volume(PerSet):
     standard_error: FloatArray
     method: str
     items: tuple[Any, ...] | None = None
-
-    def __iter__(self) -> Iterator[FloatArray]:
-        return iter((self.value, self.standard_error))
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, index: int) -> FloatArray:
-        return (self.value, self.standard_error)[index]

@@ -1,4 +1,4 @@
-"""Roots of many scalar equations at once: bisection, Newton steps in a bracket, false position.
+"""Roots of many scalar equations at once: bisection, and Newton steps in a bracket.
 
 One equation per element; what has converged no longer moves, so that an answer never depends on its neighbours.
 """
@@ -110,44 +110,3 @@ def newton(
             data = among(kept, *data)
             rows, x, low, high, before, tolerance, done = among(kept, rows, x, low, high, before, tolerance, done)
     return root
-
-
-def false_position(
-    excess: Callable[[FloatArray], FloatArray], inside: FloatArray, outside: FloatArray, steps: int
-) -> FloatArray:
-    """Close in on where ``excess`` turns positive, from both sides; the end returned is the one where it is not.
-
-    Illinois variant: an end that stays twice in a row counts half, so that the other one moves too.
-
-    Parameters
-    ----------
-    excess : callable
-        At most zero at ``inside``; where it is so at ``outside`` as well, that is the answer.
-    inside, outside : ndarray
-        Ends of the brackets, in either order.
-    steps : int
-        Number of evaluations.
-
-    Examples
-    --------
-    >>> false_position(lambda x: x * x - np.array([2.0, 9.0]), np.zeros(2), np.full(2, 4.0), steps=20)
-    array([1.41421356, 3.        ])
-    """
-    least = -np.finfo(float).tiny
-    low, high = inside, outside
-    f_low, f_high = np.minimum(excess(low), least), excess(high)
-    low = np.where(f_high <= 0, high, low)
-    side = np.zeros_like(low)
-    for _ in range(steps):
-        with np.errstate(all="ignore"):
-            x = (low * f_high - high * f_low) / (f_high - f_low)
-        # An infinite excess at the far end, or rounding, makes the secant useless: halve instead.
-        x = np.where((x > np.minimum(low, high)) & (x < np.maximum(low, high)), x, 0.5 * (low + high))
-        f = excess(x)
-        good = f <= 0
-        f_high = np.where(good & (side > 0), 0.5 * f_high, f_high)
-        f_low = np.where(~good & (side < 0), 0.5 * f_low, f_low)
-        low, f_low = np.where(good, x, low), np.where(good, np.minimum(f, least), f_low)
-        high, f_high = np.where(good, high, x), np.where(good, f_high, f)
-        side = np.where(good, 1.0, -1.0)
-    return low

@@ -1,7 +1,7 @@
 """Uniform draws from regions: rejection where it is quick, weighted rays and hit-and-run elsewhere.
 
-Two classes: a segment. Three classes: rejection from the tightest box over two of them. Beyond, a region that fills a
-few per cent of the simplex is met by rejection, which is exact. Any other is met by the rays of its volume estimate
+Two classes: a segment. Beyond, a region that fills a few per cent of the simplex is met by rejection, which is exact.
+Any other is met by the rays of its volume estimate
 (`credalset.sets.volume`): a ray chosen by its weight and cut at U^{1/(K−1)} of its length ends in a uniform point.
 Where weights are uneven, hit-and-run steps follow, which leave the uniform law as it is.
 """
@@ -21,7 +21,7 @@ from credalset.sets.volume import edge_distance, weighted_rays
 if TYPE_CHECKING:
     from credalset.sets.geometry import Geometry
 
-PILOT_POINTS = 512
+PILOT_POINTS = 256
 WIDE = 0.03  # share of the simplex from which rejection is quicker than rays
 PROPOSALS, MAX_ROUNDS = 16, 100  # of rejection, per draw
 RAYS_PER_DRAW, MIN_RAYS = 8, 256
@@ -48,50 +48,22 @@ def _sample(geometry: Geometry, n: int, generator: np.random.Generator) -> Float
         first = lower[:, :1] + (upper - lower)[:, :1] * generator.random((len(geometry), n))
         return np.stack([first, 1.0 - first], axis=-1)
     result = np.empty((len(geometry), n, k))
-    propose = _from_box(geometry, n, generator) if k == 3 else _from_simplex(geometry, n, generator)
-    pilot = propose(np.arange(len(geometry)))[:, :PILOT_POINTS]
-    wide = _inside(geometry, pilot).mean(axis=1) >= WIDE
-    done = accept(result, lambda rows: _judged(geometry, propose, rows), np.flatnonzero(wide))
+
+    def propose(rows: IntArray) -> tuple[FloatArray, BoolArray]:
+        points = generator.standard_exponential((len(rows), max(PROPOSALS * n, PILOT_POINTS), k))
+        points /= points.sum(axis=-1, keepdims=True)
+        return points, _inside(geometry[rows], points)
+
+    wide = propose(np.arange(len(geometry)))[1].mean(axis=1) >= WIDE
+    done = accept(result, propose, np.flatnonzero(wide))
     rest = np.setdiff1d(np.arange(len(geometry)), done)
     if len(rest):
         result[rest] = _by_rays(geometry[rest], n, generator)
     return result
 
 
-def _from_simplex(geometry: Geometry, n: int, generator: np.random.Generator) -> Callable[[IntArray], FloatArray]:
-    def propose(rows: IntArray) -> FloatArray:
-        points = generator.standard_exponential((len(rows), max(PROPOSALS * n, 64), geometry.n_classes))
-        return np.asarray(points / points.sum(axis=-1, keepdims=True))
-
-    return propose
-
-
-def _from_box(geometry: Geometry, n: int, generator: np.random.Generator) -> Callable[[IntArray], FloatArray]:
-    """Propose points of the tightest box over two of the three classes; some lie beyond the simplex."""
-    lower, upper = geometry.envelope()
-    third = np.argmax(upper - lower, axis=1)
-    order = np.stack([(third + 1) % 3, (third + 2) % 3, third], axis=1)
-    corner, size = (np.take_along_axis(ends, order, 1)[:, None, :2] for ends in (lower, upper - lower))
-    back = np.argsort(order, axis=1)[:, None]
-
-    def propose(rows: IntArray) -> FloatArray:
-        two = corner[rows] + size[rows] * generator.random((len(rows), max(4 * n, 64), 2))
-        points = np.concatenate([two, 1.0 - two.sum(axis=-1, keepdims=True)], axis=-1)
-        return np.take_along_axis(points, back[rows], axis=2)
-
-    return propose
-
-
 def _inside(geometry: Geometry, points: FloatArray) -> BoolArray:
-    inside = geometry.divergence(np.maximum(points, 0.0)) <= geometry.radius[:, None]
-    return np.asarray(inside & (points >= 0).all(axis=-1))
-
-
-def _judged(
-    geometry: Geometry, propose: Callable[[IntArray], FloatArray], rows: IntArray
-) -> tuple[FloatArray, BoolArray]:
-    points = propose(rows)
-    return points, _inside(geometry[rows], points)
+    return np.asarray(geometry.divergence(points) <= geometry.radius[:, None])
 
 
 def accept(result: FloatArray, propose: Callable[[IntArray], tuple[FloatArray, BoolArray]], rows: IntArray) -> IntArray:

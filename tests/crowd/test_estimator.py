@@ -52,6 +52,18 @@ def test_votes_move_the_prediction_towards_the_crowd(crowd, data):
     np.testing.assert_array_equal(crowd.predict(p), crowd.predict(p, np.zeros_like(counts)))
 
 
+def test_layers_of_consensus_are_chosen_by_the_votes():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(4), 1500)
+    first = (p.cumsum(axis=1) < rng.random((1500, 1))).sum(axis=1)
+    strength = np.where(rng.random(1500) < 0.5, 200.0, 3.0)[:, None]  # nearly unanimous, or a mere tendency
+    truth = np.stack([rng.dirichlet(row) for row in strength * np.eye(4)[first] + 0.5])
+    for n_votes, layers in ((1, 1), (40, 2)):
+        counts = np.stack([rng.multinomial(n_votes, row) for row in truth])
+        assert len(cs.DirichletCrowd().fit(p, counts).law_.consensus) == layers
+    assert len(cs.DirichletCrowd(n_consensus=0).fit(p, counts).law_.consensus) == 0
+
+
 def test_single_votes_are_enough_to_fit(data):
     p, counts, truth = data
     one, _ = hold_back(counts, 1, np.random.default_rng(0))

@@ -40,8 +40,9 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     ----------
     n_components : int
         Number of Dirichlet distributions around the prediction.
-    n_consensus : int
-        Number of layers of one Dirichlet distribution per class; 0 for none.
+    n_consensus : int, optional
+        Number of layers of one Dirichlet distribution per class; 0 for none. By default 1 or 2, whichever the Bayesian
+        information criterion prefers.
     max_iter : int
         Largest number of L-BFGS iterations.
     random_state : int, Generator or None
@@ -77,7 +78,12 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, n_components: int = 2, *, n_consensus: int = 1, max_iter: int = 200, random_state: RandomState = 0
+        self,
+        n_components: int = 2,
+        *,
+        n_consensus: int | None = None,
+        max_iter: int = 200,
+        random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
         self.n_consensus = n_consensus
@@ -99,7 +105,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         DirichletCrowd
         """
         n_around = as_positive_int(self.n_components, "n_components")
-        n_consensus = as_positive_int(self.n_consensus + 1, "n_consensus + 1") - 1
+        layers = (1, 2) if self.n_consensus is None else (as_positive_int(self.n_consensus + 1, "n_consensus + 1") - 1,)
         voted = read_voted(predictions, votes)
         rows = np.flatnonzero(voted.n_votes > 0)
         if len(rows) == 0:
@@ -107,7 +113,8 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         size = min(len(rows), largest_fit(voted.prediction.shape[1]))
         rows = as_generator(self.random_state).choice(rows, size, replace=False)
         max_iter = as_positive_int(self.max_iter, "max_iter")
-        self.law_, _ = fit_law(voted.prediction[rows], voted.counts[rows], n_around, n_consensus, max_iter)
+        fits = [fit_law(voted.prediction[rows], voted.counts[rows], n_around, t, max_iter) for t in layers]
+        self.law_, _ = max(fits, key=lambda fit: size * fit[1] - 0.5 * len(fit[0].theta) * np.log(size))
         self.classes_, self.items_ = voted.classes, voted.items
         return self
 

@@ -99,7 +99,7 @@ def bootstrap_laws(
     law: CrowdLaw, prediction: FloatArray, counts: FloatArray, generator: np.random.Generator
 ) -> list[CrowdLaw]:
     """Refit the law to bootstrap samples of items: how well the votes determine it."""
-    size = min(len(counts), largest_fit(prediction.shape[1]))
+    size = min(len(counts), largest_fit(prediction.shape[1]) // 2)
     chosen = generator.choice(len(counts), size, replace=False)
     items, laws = Items(law, prediction[chosen], counts[chosen]), []
     with progress("Bootstrap", REFITS) as advance:

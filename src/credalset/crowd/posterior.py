@@ -32,7 +32,7 @@ class Posterior:
     --------
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(300, n_classes=3, n_votes=5, random_state=0)
-    >>> crowd = cs.DirichletCrowd().fit(data.distributions, data.counts)
+    >>> crowd = cs.DirichletCrowd(n_consensus=1).fit(data.distributions, data.counts)
     >>> posterior = crowd.posterior(data.distributions[:2], data.counts[:2])
     >>> posterior.mean.shape, posterior.weights.shape, posterior.concentration.shape
     ((2, 3), (2, 5), (2, 5, 3))

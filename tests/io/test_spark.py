@@ -1,4 +1,4 @@
-"""The recipe of docs/billion-rows.md runs under Spark as it is written there."""
+"""The recipe of docs/large-data.md runs under Spark as it is written there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyarrow import parquet  # noqa: E402
 
 import credalset as cs  # noqa: E402
 
-PAGE = Path(__file__).parents[2] / "docs" / "billion-rows.md"
+PAGE = Path(__file__).parents[2] / "docs" / "large-data.md"
 
 
 @pytest.mark.filterwarnings("ignore")

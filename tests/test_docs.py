@@ -1,0 +1,131 @@
+"""Code on README and the home page runs as it stands; every public name has an API entry; word counts hold."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import importlib
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from credalset import datasets
+
+ROOT = Path(__file__).parents[1]
+OUTPUT = "# →"
+WIDEST = 90  # characters of a line of code that a page of ordinary width shows without scrolling
+PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md"]
+
+
+def run(code: str, names: dict[str, Any]) -> None:
+    """Run statements one by one and compare what they print with the comments below them."""
+    lines = code.split("\n")
+    statements = ast.parse(code).body
+    ends = [statement.lineno - 1 for statement in statements[1:]] + [len(lines)]
+    for statement, end in zip(statements, ends, strict=True):
+        below = [line.removeprefix(OUTPUT) for line in lines[statement.end_lineno : end] if line.startswith(OUTPUT)]
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(ast.Module([statement], []), "page", "exec"), names)
+        expected, flags = "\n".join([*below, ""]) if below else "", doctest.NORMALIZE_WHITESPACE
+        assert doctest.OutputChecker().check_output(expected, printed.getvalue(), flags), (
+            f"{ast.unparse(statement)}\nprints\n{printed.getvalue()}"
+        )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_code_to_copy(page: Path) -> None:
+    names: dict[str, Any] = {}
+    found = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert found
+    for block in found:
+        assert ">>>" not in block, "prompts cannot be copied"
+        assert max(map(len, block.split("\n"))) <= WIDEST, "lines are cut off"
+        run(block, names)
+
+
+def test_wrong_output_is_seen() -> None:
+    with pytest.raises(AssertionError, match="prints"):
+        run("print(1 + 1)\n# → 3\n", {})
+    with pytest.raises(AssertionError, match="prints"):
+        run("x = 2\nprint(x)\n", {})
+
+
+def test_word_counts() -> None:
+    def words(path: Path) -> int:
+        return len(path.read_text(encoding="utf-8").split())
+
+    assert words(ROOT / "README.md") <= 900
+    assert sum(map(words, (ROOT / "docs").glob("*.md"))) <= 24_000
+
+
+@pytest.mark.parametrize("module", ["", ".scores", ".predictors", ".metrics", ".labels", ".plotting", ".distributed"])
+def test_every_public_name_is_on_an_api_page(module: str) -> None:
+    """An entry of its own, or one for the module that defines it."""
+    if module in (".predictors", ".plotting"):
+        pytest.importorskip({".predictors": "torch", ".plotting": "matplotlib"}[module])
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md"))
+    entries = set(re.findall(r"^::: (\S+)", pages, re.MULTILINE))
+    named = {entry.rpartition(".")[2] for entry in entries}
+    home = importlib.import_module(f"credalset{module}")
+    objects = {name: getattr(home, name) for name in home.__all__}
+    missing = [n for n, it in objects.items() if callable(it) and n not in named and it.__module__ not in entries]
+    assert not missing
+
+
+# --- console blocks ---
+
+
+def demo_files() -> None:
+    from credalset.cli.demo import MANY, _write_files
+
+    _write_files(datasets.make_messages(2100, n_votes=MANY, random_state=0))
+
+
+def judge_files() -> None:
+    """Write what the guide about judges shows: outputs of three judges as JSON Lines, and votes of people."""
+    panel = datasets.make_judge_panel(2400, n_votes=40, random_state=0)
+    labels, pairs = list(panel.classes), range(len(panel))
+    records = [
+        {"pair": panel.items[i], "kind": panel.slices[i], "probs": dict(zip(labels, p.round(4).tolist(), strict=True))}
+        for i, p in zip(pairs, panel.prediction, strict=True)
+    ]
+    for name, rows in (("panel", slice(0, 1400)), ("new", slice(1400, 2400))):
+        lines = [json.dumps(record) + "\n" for record in records[rows]]
+        Path(f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    columns = list(zip(*panel.votes().values(), strict=True))
+    parts = {"panel-votes.csv": columns[: 1400 * 40]}
+    later = [columns[start : start + 40] for start in range(1400 * 40, len(columns), 40)]
+    parts["so-far.csv"] = [row for rows in later for row in rows[:3]]
+    parts["later-votes.csv"] = [row for rows in later for row in rows[3:]]
+    for name, rows in parts.items():
+        text = "".join(",".join(row) + "\n" for row in [("task", "worker", "label"), *rows])
+        Path(name).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(("page", "prepare"), [("cli.md", demo_files), ("llm-judges.md", judge_files)])
+def test_console(page: str, prepare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands on the page run one after the other and say what is written below them."""
+    from credalset.cli.app import main
+
+    monkeypatch.chdir(tmp_path)
+    prepare()
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    console = "".join(re.findall(r"```console\n(.*?)```", text, re.DOTALL))
+    commands = re.findall(r"^\$ (.*)\n((?:[^$].*\n|\n)*)", console, re.MULTILINE)
+    assert commands
+    for command, expected in commands:
+        words, said = shlex.split(command), io.StringIO()
+        if words[0] == "head":
+            print(*Path(words[-1]).read_text(encoding="utf-8").splitlines()[: int(words[2])], sep="\n", file=said)
+        else:
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                assert main(words[1:]) == 0, said.getvalue()
+        flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+        assert doctest.OutputChecker().check_output(expected, said.getvalue(), flags), f"{command}\n{said.getvalue()}"

@@ -79,7 +79,7 @@ def measure(
     for alpha, threshold, sets, share in zip(alphas, thresholds, families, shares, strict=True):
         truth = math.nan if test.truth is None else float(sets.contains(test.truth).mean())
         score = calibrated.score
-        shown = score.as_published(threshold) if isinstance(score, RelativeLikelihood) else threshold
+        shown = score.as_published(np.asarray(threshold)) if isinstance(score, RelativeLikelihood) else threshold
         row = {**head, "alpha": alpha, "threshold": float(shown), "efficiency": share, "coverage_true": truth}
         row |= {"coverage": float(sets.contains(test.labels).mean()), "empty": float(sets.is_empty().mean())}
         rows.append(row | _volume(sets, max_sets, n_rays) | _read_off(sets, max_sets) | _uncertainty(sets))

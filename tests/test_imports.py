@@ -30,8 +30,7 @@ HEAVY = [
 
 #: what may import what: every module imports from lines above its own, except inside functions, or from its own room
 LAYERS = [
-    ["_guesses", "_typing", "_version", "exceptions"],
-    ["_guessing"],
+    ["_typing", "_version", "exceptions"],
     ["_files", "_progress", "_text"],
     ["_predictions", "_parallel"],
     ["_validation"],

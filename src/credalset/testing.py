@@ -99,9 +99,7 @@ def _check_batch(score: Score, prediction: Prediction, rng: np.random.Generator)
     k = score.n_classes(prediction)
     points = np.concatenate([sample_uniform(300, k, rng), np.eye(k), np.full((1, k), 1.0 / k)])
     scores = score.evaluate_pairs(prediction, points[None])
-    _require(
-        not np.isnan(scores).any(), "numbers", score, "the formula is NaN; return +inf where nothing fits."
-    )
+    _require(not np.isnan(scores).any(), "numbers", score, "the formula is NaN; return +inf where nothing fits.")
     finite = np.where(np.isinf(scores), scores[np.isfinite(scores)].max(), scores)
     for share in QUANTILES:
         _check_region(score, score._region(prediction, np.quantile(finite, share, axis=1)), points, scores)
@@ -109,9 +107,7 @@ def _check_batch(score: Score, prediction: Prediction, rng: np.random.Generator)
     _check_ties(score, prediction, points)
     best = score.evaluate_rows(prediction, score.best_fit(prediction))[:, None]
     is_best = (best <= scores + 1e-9 * np.maximum(1.0, np.abs(best))).all()
-    _require(
-        is_best, "best fit", score, "some distribution scores less than best_fit does."
-    )
+    _require(is_best, "best fit", score, "some distribution scores less than best_fit does.")
 
 
 def _check_region(score: Score, sets: CredalSet, points: FloatArray, scores: FloatArray) -> None:
@@ -145,14 +141,11 @@ def _check_answers(score: Score, sets: CredalSet, points: FloatArray) -> None:
         beyond += [own_entropy - bounds.upper[i], bounds.lower[i] - own_entropy]
         worst = max((float(excess.max(initial=0.0)) for excess in beyond), default=0.0)
         _require(worst <= TOLERANCE, "answers", score, f"a member goes beyond an answer of set {i} by {worst:.2g}.")
-    if not sets.geometry.is_outer:
-        short = np.abs(attaining @ utility - value).max()
-        distance = sets.geometry.divergence(attaining[:, None])[:, 0] - sets.radius
-        is_member = (distance <= TOLERANCE * np.maximum(1.0, np.abs(sets.radius))).all()
-        allowed = TOLERANCE + 2.0 * sets.geometry.tolerance * float(np.ptp(utility))
-        _require(
-            short <= allowed and is_member, "answers", score, "support must return a member that attains its value."
-        )
+    short = np.abs(attaining @ utility - value).max()
+    distance = sets.geometry.divergence(attaining[:, None])[:, 0] - sets.radius
+    is_member = (distance <= TOLERANCE * np.maximum(1.0, np.abs(sets.radius))).all()
+    allowed = TOLERANCE + 2.0 * sets.geometry.tolerance * float(np.ptp(utility))
+    _require(short <= allowed and is_member, "answers", score, "support must return a member that attains its value.")
 
 
 def _check_boundary(score: Score, prediction: Prediction, points: FloatArray, scores: FloatArray) -> None:

@@ -186,13 +186,12 @@ def test_types_on_the_list_say_what_they_hold(name: str) -> None:
 
 
 def test_another_process_predicts_the_same(tmp_path: Path) -> None:
-    classifier = classify(RandomForestClassifier(5, random_state=0))
-    with pytest.warns(CredalSetWarning, match="trusted="):
-        classifier.save(tmp_path / "c")
+    classifier = classify()
+    classifier.save(tmp_path / "c")
     np.save(tmp_path / "X.npy", DATA.X)
     script = (
         "import sys, numpy as np, credalset as cs\n"
-        f"sets = cs.load(sys.argv[1] + '/c', trusted={TREES!r}).predict_set(np.load(sys.argv[1] + '/X.npy'), 0.2)\n"
+        "sets = cs.load(sys.argv[1] + '/c').predict_set(np.load(sys.argv[1] + '/X.npy'), 0.2)\n"
         "np.savez(sys.argv[1] + '/out.npz', upper=sets.upper(), threshold=sets.threshold)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=60)
@@ -209,6 +208,7 @@ def test_estimators_beyond_the_short_list_must_be_trusted(tmp_path: Path) -> Non
             cs.load(tmp_path / "c", trusted=trusted)
     with pytest.raises(TypeError, match="trusted"):
         cs.load(tmp_path / "c", trusted=TREES[0])
+    assert cs.load(tmp_path / "c", trusted=TREES).predict_proba(DATA.X).shape == (90, 3)
 
 
 @pytest.mark.parametrize("make", [lambda: calibrate("ws"), classify], ids=["calibration", "classifier"])
@@ -257,14 +257,17 @@ def test_what_cannot_be_saved_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_missing_extra(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    classifier = classify()
-    classifier.save(tmp_path / "c")
+    classifier = classify(RandomForestClassifier(2))
+    with pytest.warns(CredalSetWarning):
+        classifier.save(tmp_path / "c")
+    classify().save(tmp_path / "linear")
     for name in ("skops", "skops.io"):
         monkeypatch.setitem(sys.modules, name, None)
-    for action in (lambda: classifier.save(tmp_path / "d"), lambda: cs.load(tmp_path / "c")):
+    for action in (lambda: classifier.save(tmp_path / "d"), lambda: cs.load(tmp_path / "c", trusted=TREES)):
         with pytest.raises(MissingExtraError, match="skops"):
             action()
-    assert isinstance(cs.load(saved), cs.Calibration), "a calibration alone needs no extra"
+    assert isinstance(cs.load(saved), cs.Calibration)
+    assert isinstance(cs.load(tmp_path / "linear"), cs.ConformalCredalClassifier), "linear models need no extra"
 
 
 # --- whole or not at all ---

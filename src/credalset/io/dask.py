@@ -239,11 +239,9 @@ def _plan(parts: list[Part], scorer: Scorer) -> dict[str, Any]:
 
 def _digest_of_footer(path: Path) -> str:
     """Return a checksum of the footer of a Parquet file: schema, row groups, offsets, statistics."""
-    with path.open("rb") as stream:
-        stream.seek(-8, 2)
-        size = int.from_bytes(stream.read(4), "little")
-        stream.seek(-8 - size, 2)
-        return hashlib.sha256(stream.read()).hexdigest()
+    from pyarrow import parquet
+
+    return hashlib.sha256(repr(parquet.read_metadata(path).to_dict()).encode()).hexdigest()
 
 
 def _prepare(folder: Path, resume: bool) -> None:

@@ -1,43 +1,40 @@
-"""Fitted estimators in saved folders: credalset's own as parameters and arrays, scikit-learn's through skops.
+"""Fitted estimators in saved folders: parameters and arrays, or skops for types that the caller must trust.
 
-What skops reads is looked through first: a short list of types is loaded from anybody and its arrays are checked; every
-other type must be named by the caller, as altered arrays can make compiled code (trees, neighbours, SVMs) read or write
-memory that is not its own.
+Credalset's own estimators and a short list of scikit-learn's (linear models, TF-IDF, pipelines) are written by their
+attributes and checked when they are read. Every other type goes through skops and must be named by whoever loads it:
+altered arrays can make compiled code (trees, neighbours, SVMs) read or write memory that is not its own.
 """
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import io
 import json
-import sys
 import zipfile
 from collections.abc import Sequence
-from pathlib import Path
+from importlib import import_module
 from typing import Any, get_type_hints
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
-from credalset.exceptions import MissingExtraError, warn
+from credalset.exceptions import MissingExtraError, need, warn
 from credalset.io.folders import MAX_FILE, open_stored_zip, refusing, require
 from credalset.io.store import Reader, Writer, check_field, find_type
 
 MAX_SCHEMA = 1 << 26  # bytes
-SAFE_LOADERS = {"JsonNode", "DictNode", "ListNode", "TupleNode", "ObjectNode", "NdArrayNode", "TypeNode"}
-#: types whose arrays are checked here, and what these are made of
-SAFE_TYPES = {
-    *(f"builtins.{name}" for name in ("dict", "list", "tuple", "str")),
-    *(f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "bool", "str_")),
-    "sklearn.pipeline.Pipeline",
-    "sklearn.linear_model._logistic.LogisticRegression",
-    "sklearn.preprocessing._data.StandardScaler",
-    "sklearn.feature_extraction.text.CountVectorizer",
-    "sklearn.feature_extraction.text.TfidfTransformer",
-    "sklearn.feature_extraction.text.TfidfVectorizer",
-    "credalset.predictors.soft_label.SoftLabelClassifier",
+#: estimators of scikit-learn whose arrays are checked here, and the modules that have them
+CHECKED = {
+    "Pipeline": "sklearn.pipeline",
+    "LogisticRegression": "sklearn.linear_model",
+    "StandardScaler": "sklearn.preprocessing",
+    "CountVectorizer": "sklearn.feature_extraction.text",
+    "TfidfTransformer": "sklearn.feature_extraction.text",
+    "TfidfVectorizer": "sklearn.feature_extraction.text",
 }
+#: what skops files are made of beside estimators
+PLAIN = {f"builtins.{name}" for name in ("dict", "list", "tuple", "str")}
+PLAIN |= {f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "bool", "str_")}
+PLAIN_LOADERS = {"JsonNode", "DictNode", "ListNode", "TupleNode", "ObjectNode", "NdArrayNode", "TypeNode"}
 PREDICTS = ("predict_proba", "predict_concentration", "predict_density", "predict_intervals")
 #: what fitting leaves on estimators of ours, and of which type
 FITTED: dict[str, Any] = {
@@ -46,44 +43,43 @@ FITTED: dict[str, Any] = {
     "feature_names_in_": np.ndarray,
     "text_name_in_": str | None,
     "n_iter_": int,
-    "loss_curve_": tuple[float, ...],
-    "validation_curve_": tuple[float, ...],
+    "loss_curve_": list[float],
+    "validation_curve_": list[float],
     "base_": Any,
     "estimator_": Any,
-    "estimators_": tuple[Any, ...],
+    "estimators_": list[Any],
     "calibration_": Any,
     "items_": tuple[Any, ...] | None,
 }
-LISTS = ("loss_curve_", "validation_curve_", "estimators_")
 
 
 def encode_estimator(estimator: Any, where: str, writer: Writer) -> dict[str, Any]:
-    """Take an estimator apart."""
-    name = type(estimator).__name__
-    if find_type(name) is type(estimator):
+    """Take an estimator apart: by its attributes if its type is known here, else through skops."""
+    name, kind = type(estimator).__name__, type(estimator)
+    if find_type(name) is kind:
         return _encode_own(estimator, where, writer)
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else None
-    if last is not None and find_type(type(last).__name__) is type(last):
-        rest = _with_last_step(estimator, "passthrough")
-        return {"skops": _dump_skops(rest, writer), "last": _encode_own(last, f"{where}.last", writer)}
-    return {"skops": _dump_skops(estimator, writer), "last": None}
+    if name in CHECKED and _checked_type(name) is kind:
+        before = dict(writer.arrays), dict(writer.files)
+        try:
+            return _encode_checked(estimator, where, writer)
+        except TypeError:  # a function among its parameters, say
+            writer.arrays, writer.files = before
+    return {"skops": _dump_skops(estimator, writer)}
 
 
 def decode_estimator(node: dict[str, Any], reader: Reader) -> Any:
     """Put an estimator together again."""
     if set(node) == {"estimator", "params", "fitted", "weights"}:
         return _decode_own(node, reader)
-    require(set(node) == {"skops", "last"}, f"has parts that are not known here: {', '.join(map(str, node))[:80]}.")
+    if set(node) == {"sklearn", "state"}:
+        return _decode_checked(node, reader)
+    if set(node) == {"number"}:
+        require(node["number"] in ("float64", "float32"), "has an estimator of unknown numbers.")
+        return getattr(np, node["number"])
+    require(set(node) == {"skops"}, f"has parts that are not known here: {', '.join(map(str, node))[:80]}.")
     data = reader.files.pop(node["skops"], None) if isinstance(node["skops"], str) else None
     require(data is not None, "has no saved estimator.")
-    loaded = _load_skops(data, reader.trusted)  # type: ignore[arg-type]
-    if node["last"] is None:
-        predicts = any(hasattr(loaded, method) for method in PREDICTS)
-        require(predicts, f"holds a {type(loaded).__name__}, which is not an estimator that predicts.")
-        return loaded
-    is_open = isinstance(loaded, Pipeline) and loaded.steps[-1][1] == "passthrough"
-    require(is_open, "has no pipeline that its last step fits into.")
-    return _with_last_step(loaded, reader.decode(node["last"]))
+    return _load_skops(data, reader.trusted)  # type: ignore[arg-type]
 
 
 # --- credalset's own ---
@@ -125,7 +121,6 @@ def _decode_own(node: dict[str, Any], reader: Reader) -> Any:
     fitted = {key: reader.decode(value) for key, value in node["fitted"].items()}
     weights = reader.decode(node["weights"])
     _check_own(kind, params, fitted)
-    fitted |= {key: list(fitted[key]) for key in LISTS if key in fitted}
     inner = [fitted[key] for key in ("base_", "estimator_") if key in fitted] + list(fitted.get("estimators_", ()))
     _check_together(inner, fitted)
     with refusing(f"has no valid {name}"):
@@ -177,19 +172,77 @@ def _check_together(inner: Sequence[Any], fitted: dict[str, Any]) -> None:
         require(is_same, "contradicts itself: its folds and its estimators differ in number.")
 
 
-def _with_last_step(pipeline: Pipeline, last: Any) -> Pipeline:
-    """Copy a pipeline, its fitted steps shared, with another last step."""
-    changed = copy.copy(pipeline)
-    changed.steps = [*pipeline.steps[:-1], (pipeline.steps[-1][0], last)]
-    return changed
+# --- scikit-learn's, by their attributes ---
 
 
-# --- scikit-learn's ---
+def _checked_type(name: str) -> Any:
+    return getattr(import_module(CHECKED[name]), name)
+
+
+def _encode_checked(estimator: Any, where: str, writer: Writer) -> dict[str, Any]:
+    state = {k: v for k, v in vars(estimator).items() if not k.startswith("_") or k == "_tfidf"}
+    if not isinstance(state.get("random_state", 0), int):
+        state["random_state"] = None  # a generator in place of a seed is forgotten
+    encoded = {}
+    for key, value in state.items():
+        is_type = isinstance(value, type) and issubclass(value, np.floating)
+        encoded[key] = {"number": value.__name__} if is_type else writer.encode(value, f"{where}.{key}")
+    writer.packages.add("scikit-learn")
+    return {"sklearn": type(estimator).__name__, "state": encoded}
+
+
+def _decode_checked(node: dict[str, Any], reader: Reader) -> Any:
+    name, state = node["sklearn"], node["state"]
+    require(isinstance(name, str) and name in CHECKED and isinstance(state, dict), "has no valid estimator.")
+    kind = _checked_type(name)
+    values = {key: reader.decode(value) for key, value in state.items()}
+    params = set(kind._get_param_names())
+    is_known = all(key in params or key == "_tfidf" or (key.endswith("_") and key.isidentifier()) for key in values)
+    require(is_known and params <= set(values), f"does not have the parameters of a {name}.")
+    estimator = kind.__new__(kind)
+    vars(estimator).update(values)
+    with refusing(f"has no valid {name}"):
+        estimator._validate_params()
+        _check_arrays(name, values)
+    return estimator
+
+
+def _check_arrays(name: str, state: dict[str, Any]) -> None:
+    """Refuse arrays that do not fit each other."""
+    n = state.get("n_features_in_")
+    if name == "Pipeline":
+        steps = state["steps"]
+        is_valid = isinstance(steps, list) and all(isinstance(step, tuple) and len(step) == 2 for step in steps)
+        is_valid = is_valid and all(hasattr(step, "get_params") or step == "passthrough" for _, step in steps)
+        require(is_valid, "has a pipeline without valid steps.")
+    elif name == "LogisticRegression" and "coef_" in state:
+        rows = len(state["classes_"]) if len(state["classes_"]) > 2 else 1
+        is_valid = _is_matrix(state["coef_"], rows, n) and _is_matrix(np.atleast_2d(state["intercept_"]), 1, rows)
+        require(is_valid, "has a linear model whose coefficients do not fit its classes and features.")
+    elif name == "StandardScaler":
+        for key in ("mean_", "scale_", "var_"):
+            fits = state.get(key) is None or _is_matrix(np.atleast_2d(state[key]), 1, n)
+            require(fits, f"has a scaler whose {key} does not fit its features.")
+    elif name == "TfidfTransformer" and "idf_" in state:
+        require(_is_matrix(np.atleast_2d(state["idf_"]), 1, n), "has weights of words that do not fit their number.")
+    elif "vocabulary_" in state:  # compiled code would read beyond its arrays at the place of a word that has none
+        words, places = list(state["vocabulary_"]), list(state["vocabulary_"].values())
+        is_valid = all(isinstance(word, str) for word in words) and sorted(places) == list(range(len(places)))
+        n_idf = getattr(state.get("_tfidf"), "n_features_in_", len(words))
+        require(is_valid and n_idf == len(words), "has a vocabulary that does not number its words.")
+
+
+def _is_matrix(value: Any, rows: int, columns: Any) -> bool:
+    is_array = isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isfinite(value).all()
+    return bool(is_array and value.shape == (rows, columns))
+
+
+# --- others, through skops ---
 
 
 def _dump_skops(estimator: Any, writer: Writer) -> str:
     try:
-        data = _canonical(bytes(_skops_io().dumps(estimator)))
+        data = bytes(_skops_io().dumps(estimator))
     except MissingExtraError:
         raise
     except Exception as error:
@@ -205,33 +258,8 @@ def _dump_skops(estimator: Any, writer: Writer) -> str:
         )
     name = f"estimator{len(writer.files) or ''}.skops"
     writer.files[name] = data
+    writer.packages |= {"scikit-learn", "skops"}
     return name
-
-
-def _canonical(data: bytes) -> bytes:
-    """Number the objects of a skops file, which skops calls by their addresses, so that equal ones have equal files."""
-    numbers: dict[Any, int] = {}
-    names: dict[str, str] = {}
-
-    def renumber(node: Any) -> Any:
-        if isinstance(node, list):
-            return [renumber(part) for part in node]
-        if not isinstance(node, dict):
-            return node
-        found = {key: renumber(part) for key, part in node.items()}
-        if "__id__" in found:
-            found["__id__"] = numbers.setdefault(found["__id__"], len(numbers) + 1)
-        if isinstance(found.get("file"), str):
-            found["file"] = names.setdefault(found["file"], f"{len(names)}{Path(found['file']).suffix}")
-        return found
-
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w") as new:
-        schema = renumber(json.loads(old.read("schema.json")))
-        for name, short in names.items():
-            new.writestr(zipfile.ZipInfo(short), old.read(name))
-        new.writestr(zipfile.ZipInfo("schema.json"), json.dumps(schema))
-    return buffer.getvalue()
 
 
 def _load_skops(data: bytes, trusted: Sequence[str]) -> Any:
@@ -243,13 +271,11 @@ def _load_skops(data: bytes, trusted: Sequence[str]) -> Any:
             f"holds estimators of types that are not checked: {', '.join(unknown)}. An altered file can take over "
             f"Python through them. If you trust the file, load it with trusted={[*trusted, *unknown]!r}.",
         )
-        loaded = _skops_io().loads(data, trusted=[*SAFE_TYPES, *found])
-        _check_arrays(loaded)
-        return loaded
+        return _skops_io().loads(data, trusted=[*PLAIN, *found])
 
 
 def _look_through(data: bytes) -> list[str]:
-    """Return the types in a skops file that are not on the short list, refusing one that unpacks to more than it is."""
+    """Return the types in a skops file beside plain values, refusing one that unpacks to more than it is."""
     with open_stored_zip(data) as archive:
         require(archive.getinfo("schema.json").file_size <= MAX_SCHEMA, "has too large a description of an estimator.")
         packed = [archive.read(name) for name in archive.namelist() if name.endswith(".npz")]  # sparse matrices
@@ -271,7 +297,7 @@ def _look_through(data: bytes) -> list[str]:
         if "__class__" in node:
             kind, loader = f"{node.get('__module__')}.{node['__class__']}", node.get("__loader__", "TypeNode")
             require(isinstance(loader, str) and loader != "CachedNode", "has an estimator that refers to itself.")
-            if kind not in SAFE_TYPES or loader not in SAFE_LOADERS:
+            if kind not in PLAIN or loader not in PLAIN_LOADERS:
                 unknown.add(kind)
         own = 1 + sum(map(count, node.values()))
         return max(own, built.setdefault(node.get("__id__"), own)) if "__id__" in node else own
@@ -280,48 +306,5 @@ def _look_through(data: bytes) -> list[str]:
     return sorted(unknown)
 
 
-def _check_arrays(part: Any) -> None:
-    """Refuse arrays that do not fit each other in the types on the short list."""
-    state = vars(part) if hasattr(part, "__dict__") else {}
-    if isinstance(part, Pipeline):
-        for _, step in part.steps:
-            _check_arrays(step)
-        return
-    n = state.get("n_features_in_")
-    if "coef_" in state and "LogisticRegression" in type(part).__name__:
-        rows = len(state["classes_"]) if len(state["classes_"]) > 2 else 1
-        is_valid = _is_matrix(state["coef_"], rows, n) and _is_matrix(np.atleast_2d(state["intercept_"]), 1, rows)
-        require(is_valid, "has a linear model whose coefficients do not fit its classes and features.")
-    for name in ("mean_", "scale_", "var_"):
-        value = state.get(name)
-        fits = value is None or "StandardScaler" not in type(part).__name__ or _is_matrix(np.atleast_2d(value), 1, n)
-        require(fits, f"has a scaler whose {name} does not fit its features.")
-    if "vocabulary_" in state:
-        words, places = list(state["vocabulary_"]), list(state["vocabulary_"].values())
-        is_valid = all(isinstance(word, str) for word in words) and sorted(places) == list(range(len(places)))
-        idf = getattr(state.get("_tfidf"), "idf_", None)
-        is_valid = is_valid and (idf is None or _is_matrix(np.atleast_2d(idf), 1, len(words)))
-        require(is_valid, "has a vocabulary that does not number its words.")
-    for name in ("base", "base_", "_tfidf"):
-        if name in state:
-            _check_arrays(state[name])
-
-
-def _is_matrix(value: Any, rows: int, columns: Any) -> bool:
-    is_array = isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isfinite(value).all()
-    return bool(is_array and value.shape == (rows, columns))
-
-
 def _skops_io() -> Any:
-    """Import skops; it walks through all of scikit-learn, which would import PyTorch and Dask for nothing."""
-    unused = [f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "jax", "torch")]
-    unused = [name for name in unused if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(unused))  # type: ignore[arg-type]  # None there is a package that is not installed
-    try:
-        import skops.io
-    except ImportError:
-        raise MissingExtraError("Saving or loading a scikit-learn estimator", "skops", "io") from None
-    finally:
-        for name in unused:
-            del sys.modules[name]
-    return skops.io
+    return need("skops.io", "Saving or loading a scikit-learn estimator", extra="cli")

@@ -10,6 +10,7 @@ import platform
 import re
 import zipfile
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ MAX_MANIFEST = 1 << 26  # bytes
 MAX_FILE = 1 << 31  # bytes
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 NUMBERS = "biuf"  # kinds of arrays
-RECORDED = ("numpy", "scikit-learn", "skops", "torch")
+DEPENDED_ON = ("scikit-learn", "skops")  # packages that read their own objects only
 _VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})[0-9A-Za-z.+!_-]{0,60}", re.ASCII)
 
 
@@ -48,11 +49,13 @@ class refusing:  # used as a statement
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Turn an error into a refusal."""
-        if isinstance(error, Exception) and not isinstance(error, FileFormatError | ImportError):
+        if isinstance(error, Exception) and not isinstance(error, FileFormatError | ImportError | MemoryError):
             raise FileFormatError(f"{self.sentence}: {error}") from error
 
 
-def write_object(target: Path, tree: Any, arrays: dict[str, AnyArray], files: dict[str, bytes]) -> None:
+def write_object(
+    target: Path, tree: Any, arrays: dict[str, AnyArray], files: dict[str, bytes], packages: Iterable[str] = ()
+) -> None:
     """Write the folder of an object, replacing an object that was saved there before and nothing else."""
     _refuse_foreign(target)
     if arrays:
@@ -66,7 +69,7 @@ def write_object(target: Path, tree: Any, arrays: dict[str, AnyArray], files: di
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "credalset_version": __version__,
-        "versions": installed_versions(),
+        "versions": _versions({"numpy", *packages}),
         "object": tree,
         "files": {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in sorted(files.items())},
     }
@@ -81,7 +84,7 @@ def read_object(folder: Path) -> tuple[Any, dict[str, AnyArray], dict[str, bytes
     """Read the folder of an object: its tree, arrays and files, and what to say of versions if building it fails."""
     _require_folder(folder)
     manifest = read_manifest(folder)
-    remark = check_versions(manifest.get("versions"), manifest["files"])
+    remark = check_versions(manifest.get("versions"))
     files = {name: _read_checked(folder, name, entry) for name, entry in manifest["files"].items()}
     return manifest["object"], _unpack_arrays(files.pop(ARRAYS)) if ARRAYS in files else {}, files, remark
 
@@ -187,25 +190,21 @@ def _refuse_foreign(target: Path) -> None:
 # --- versions ---
 
 
-def installed_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that saved objects may depend on, without importing them."""
+def _versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of Python and of packages, those that are installed, without importing them."""
     found = {"python": platform.python_version()}
-    for package in RECORDED:
-        try:
+    for package in sorted(packages):
+        with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 
-def check_versions(saved: Any, files: Iterable[str]) -> str:
+def check_versions(saved: Any) -> str:
     """Refuse estimators that are known not to load, warn of other differences; return what to say if loading fails."""
     is_valid = isinstance(saved, dict) and all(isinstance(v, str) and _VERSION.fullmatch(v) for v in saved.values())
     require(is_valid, f"has a damaged {MANIFEST}: its versions are missing or are none.")
-    if not any(name.endswith(".skops") for name in files):
-        return ""  # arrays and plain values do not depend on versions
-    here = installed_versions()
-    found = {p: saved[p] for p in ("scikit-learn", "skops") if p in saved and _minor(saved[p]) != _minor(here.get(p))}
+    here = _versions(DEPENDED_ON)
+    found = {p: saved[p] for p in DEPENDED_ON if p in saved and _minor(saved[p]) != _minor(here.get(p))}
     then, now = found.get("scikit-learn"), here.get("scikit-learn")
     require(
         then is None or now is None or _minor(now) > _minor(then),

@@ -58,7 +58,6 @@ TYPES = {
     "FirstOrderNetwork": "credalset.predictors",
     "SecondOrderNetwork": "credalset.predictors",
     "IntervalNetwork": "credalset.predictors",
-    "DirichletMixtureNetwork": "credalset.predictors",
 }
 
 
@@ -66,7 +65,7 @@ def save(thing: Any, path: str | Path) -> None:
     """Write an object to a folder, replacing an object that was saved there before and nothing else."""
     writer = Writer()
     tree = writer.encode(thing)
-    write_object(Path(os.path.abspath(path)), tree, writer.arrays, writer.files)
+    write_object(Path(os.path.abspath(path)), tree, writer.arrays, writer.files, writer.packages)
 
 
 def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
@@ -123,6 +122,7 @@ class Writer:
     def __init__(self) -> None:
         self.arrays: dict[str, AnyArray] = {}
         self.files: dict[str, bytes] = {}
+        self.packages: set[str] = set()  # whose versions matter for reading
 
     def encode(self, value: Any, where: str = "") -> Any:
         """Return a value as JSON; ``where`` it stands names its arrays."""
@@ -137,7 +137,8 @@ class Writer:
         if isinstance(value, Fraction):
             return {"fraction": [value.numerator, value.denominator]}
         if isinstance(value, tuple | list):
-            return [self.encode(part, f"{where}.{i}") for i, part in enumerate(value)]
+            parts = [self.encode(part, f"{where}.{i}") for i, part in enumerate(value)]
+            return {"list": parts} if isinstance(value, list) else parts
         if isinstance(value, dict):
             return {"dict": [[self.encode(k), self.encode(v, f"{where}.{k}")] for k, v in value.items()]}
         if isinstance(value, np.ndarray):
@@ -146,7 +147,7 @@ class Writer:
 
     def _encode_array(self, array: AnyArray, where: str) -> Any:
         if array.dtype.kind in "UO" and array.ndim == 1:
-            return {"names": self.encode(array.tolist(), where), "dtype": array.dtype.kind}
+            return {"names": self.encode(tuple(array.tolist()), where), "dtype": array.dtype.kind}
         if array.dtype.kind not in NUMBERS:
             raise TypeError(f"{where or 'the array'} holds {array.dtype}, which cannot be saved: only numbers can.")
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", where.strip(".")) or "array"
@@ -186,6 +187,7 @@ class Reader:
         if not isinstance(node, dict):
             return node
         decoders: dict[tuple[str, ...], Callable[[dict[str, Any]], Any]] = {
+            ("list",): lambda node: list(self._inside(node["list"])),
             ("float",): lambda node: _special_float(node["float"]),
             ("fraction",): lambda node: _fraction(node["fraction"]),
             ("dict",): lambda node: _dictionary(self._inside(node["dict"])),
@@ -262,8 +264,8 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, np.ndarray) and (is_any or value.dtype == number)
     if not isinstance(value, kind):
         return False
-    if kind is Sequence or (kind is tuple and parts[1:] == (...,)):
-        return all(fits(part, parts[0]) for part in value)
+    if kind in (Sequence, list) or (kind is tuple and parts[1:] == (...,)):
+        return not parts or all(fits(part, parts[0]) for part in value)
     return True
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from credalset._text import table_text
+from credalset._display import table_text
 from credalset.cli.shared import Seed
 from credalset.datasets import Messages, make_messages
 from credalset.io.tables import table_writer

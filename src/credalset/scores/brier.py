@@ -18,8 +18,7 @@ from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset._validation import as_finite
 from credalset.scores.base import Score
-from credalset.scores.pooling import pooled_spread
-from credalset.scores.power import BLOCK, bracketed, omega
+from credalset.scores.power import BLOCK, bracketed, omega, pooled_spread
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.roots import newton
 from credalset.sets.volume import edge_distance

@@ -18,8 +18,7 @@ from scipy.special import digamma, gammaln, loggamma, rel_entr, xlog1py, xlogy
 from credalset._parallel import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.scores.base import Score
-from credalset.scores.pooling import pool
-from credalset.scores.power import BLOCK, PowerBall
+from credalset.scores.power import BLOCK, PowerBall, pool
 from credalset.sets.geometry import Geometry
 from credalset.sets.roots import bisect
 

@@ -99,8 +99,8 @@ def pick(rows: Iterable[Row], **wanted: Any) -> list[Row]:
 
     Examples
     --------
-    >>> pick([{"part": "mixture", "seed": 0}, {"part": "mixture", "seed": 1}], seed=1)
-    [{'part': 'mixture', 'seed': 1}]
+    >>> pick([{"part": "prefit", "seed": 0}, {"part": "prefit", "seed": 1}], seed=1)
+    [{'part': 'prefit', 'seed': 1}]
     """
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from credalset._files import write_file
-from credalset.datasets.chaosnli import CLASSES as NLI_CLASSES
+from credalset.datasets.published import NLI_CLASSES
 from credalset.plotting import ternary_grid, uncertainty_map, violins
 from credalset.sets.credal_set import CredalSet
 from reproduction.batch import Row, features_of, pick, plain_name
@@ -19,7 +19,6 @@ from reproduction.measure import FIRST_ORDER, score_named
 DPI = 110
 #: names of the scores that are shown one by one; normalised ones only appear among others
 TITLES = {"tv": "TV", "ws": "WS", "kl": "KL", "inner": "Inner", "so": "SO", "density": "Density"}
-TITLES |= {"mixture": "Mixture", "mixture-counts": "Mixture (counts)"}
 
 
 def draw(name: str, rows: Sequence[Row], examples: Sequence[Row], folder: Path, *, quick: bool) -> list[Path]:
@@ -161,8 +160,6 @@ def _sets(rows: Sequence[Row], offset: float) -> CredalSet:
     """Build the sets again from stored predictions and thresholds."""
     score = score_named(rows[0]["score"], offset)
     prediction = np.array([row["prediction"] for row in rows])
-    if rows[0]["score"].startswith("mixture"):
-        prediction = prediction.reshape(len(rows), -1, len(rows[0]["label"]) + 1)
     return score.region(prediction, np.array([row["threshold"] for row in rows]))
 
 

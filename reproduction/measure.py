@@ -13,7 +13,7 @@ from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration
 from credalset.metrics import evenly, has_exact_volumes, mean_sizes
-from credalset.scores import Normalized, Score, get_score
+from credalset.scores import Normalized, RelativeLikelihood, Score, get_score
 from credalset.sets.credal_set import CredalSet
 from credalset.sets.membership import PAIRS_PER_BLOCK
 from credalset.simplex import grid
@@ -40,10 +40,10 @@ def score_named(name: str, offset: float) -> Score:
 
     Examples
     --------
-    >>> [score_named(name, 0.1).name for name in ("tv", "normalized-tv", "mixture")]
-    ['tv', 'normalized', 'density']
+    >>> [score_named(name, 0.1).name for name in ("tv", "normalized-tv")]
+    ['tv', 'normalized']
     """
-    plain = get_score("density" if name.startswith("mixture") else name.removeprefix("normalized-"))
+    plain = get_score(name.removeprefix("normalized-"))
     return Normalized(plain, offset=offset) if name.startswith("normalized-") else plain
 
 
@@ -78,7 +78,8 @@ def measure(
     rows = []
     for alpha, threshold, sets, share in zip(alphas, thresholds, families, shares, strict=True):
         truth = math.nan if test.truth is None else float(sets.contains(test.truth).mean())
-        shown = calibrated.score.as_published(threshold) if calibrated.score.name == "so" else threshold
+        score = calibrated.score
+        shown = score.as_published(np.asarray(threshold)) if isinstance(score, RelativeLikelihood) else threshold
         row = {**head, "alpha": alpha, "threshold": float(shown), "efficiency": share, "coverage_true": truth}
         row |= {"coverage": float(sets.contains(test.labels).mean()), "empty": float(sets.is_empty().mean())}
         rows.append(row | _volume(sets, max_sets, n_rays) | _read_off(sets, max_sets) | _uncertainty(sets))
@@ -126,7 +127,7 @@ def example_rows(head: Row, calibrated: Calibration, test: Part, alpha: float, i
             **head,
             "alpha": alpha,
             "item": int(item),
-            "prediction": prediction[item].ravel().tolist(),  # a mixture is one row per component
+            "prediction": prediction[item].tolist(),
             "threshold": calibrated.threshold(alpha),
             "label": test.labels[item].tolist(),
             "truth": None if test.truth is None else test.truth[item].tolist(),

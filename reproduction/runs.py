@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,23 +38,15 @@ class Learner:
     network: str = ""  # none: the features are predictions already
     method: str = "predict_proba"
     scores: tuple[str, ...] = ALL_FIRST_ORDER
-    params: dict[str, Any] = field(default_factory=dict)
 
 
-#: learners by the name of the part of an experiment that they make up; with few votes, the distribution behind the
-#: votes is far from their shares, and the last one models it
+#: learners by the name of the part of an experiment that they make up
 LEARNERS = {
     "prefit": Learner(),
     "first-order": Learner("FirstOrderNetwork"),
     "second-order": Learner("SecondOrderNetwork", "predict_concentration", SECOND_ORDER),
-    "mixture": Learner("DirichletMixtureNetwork", "predict_density", ("mixture",)),
-    "mixture-counts": Learner(
-        "DirichletMixtureNetwork", "predict_density", ("mixture-counts",), {"likelihood": "counts"}
-    ),
 }
-#: learners of data with many votes per item, and those that only simulated votes call for
-TRAINED = ("first-order", "second-order", "mixture")
-WITH_FEW_VOTES = (*TRAINED, "mixture-counts")
+TRAINED = ("first-order", "second-order")
 
 
 def run_tasks(batches: Sequence[Sequence[Task]], options: dict[str, Any]) -> list[Outcome]:
@@ -96,12 +88,8 @@ def _fit(learner: Learner, tasks: Sequence[Task], epochs: int) -> list[Any]:
     from credalset import predictors
 
     kind = getattr(predictors, learner.network)
-    # The mixture is not in the paper and has its own defaults; `epochs` only shortens its training.
-    params = {**learner.params, "epochs": min(epochs, kind.epochs)}
-    networks = [kind(**params, random_state=task.head["seed"]) for task in tasks]
-    is_of_counts = learner.params.get("likelihood") == "counts"
-    targets = [task.train.counts if is_of_counts else task.train.labels for task in tasks]
-    return [n.fit(t.train.inputs, y) for n, t, y in zip(networks, tasks, targets, strict=True)]
+    networks = [kind(epochs=epochs, random_state=task.head["seed"]) for task in tasks]
+    return [network.fit(task.train.inputs, task.train.labels) for network, task in zip(networks, tasks, strict=True)]
 
 
 def _measure_task(outcome: Outcome, learner: Learner, task: Task, network: Any, options: dict[str, Any]) -> None:

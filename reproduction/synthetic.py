@@ -10,7 +10,7 @@ import numpy as np
 from credalset.datasets import SyntheticData, make_synthetic
 from reproduction.batch import Batch, by_seeds
 from reproduction.measure import Part
-from reproduction.runs import COMMON, QUICK, WITH_FEW_VOTES, Task, shown_items
+from reproduction.runs import COMMON, QUICK, TRAINED, Task, shown_items
 
 NAME = "synthetic"
 EXACT = 0  # number of votes that stands for labels without noise
@@ -28,7 +28,7 @@ def settings(quick: bool = False, data_dir: Path | None = None) -> dict[str, Any
 def batches(shared: dict[str, Any], n_seeds: int) -> list[Batch]:
     """List the batches: first order for every K, second order and sizes for K = 3."""
     result = []
-    for part in WITH_FEW_VOTES:
+    for part in TRAINED:
         for n_classes in shared["classes"] if part == "first-order" else [3]:
             options = {**shared, "n_classes": n_classes, "learner": part}
             result += by_seeds(NAME, part, f"{part}-{n_classes}-classes", options, n_seeds, len(shared["votes"]))

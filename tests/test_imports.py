@@ -30,12 +30,11 @@ HEAVY = [
 
 #: what may import what: every module imports from lines above its own, except inside functions, or from its own room
 LAYERS = [
-    ["_guesses", "_typing", "_version", "exceptions"],
-    ["_guessing"],
-    ["_files", "_progress", "_text"],
+    ["_typing", "_version", "exceptions"],
+    ["_files"],
     ["_predictions", "_parallel"],
     ["_validation"],
-    ["_estimate"],
+    ["_display"],
     ["simplex", "datasets"],
     ["votes"],
     ["sets"],
@@ -44,7 +43,7 @@ LAYERS = [
     ["calibration"],
     ["labels"],
     ["predictors"],
-    ["metrics", "outline"],
+    ["metrics"],
     ["evaluation"],
     ["plotting"],
     ["reporting"],
@@ -53,7 +52,6 @@ LAYERS = [
     ["crowd"],
     ["io"],
     ["testing"],
-    ["distributed"],
     ["credalset"],
     ["cli"],
     ["__main__"],

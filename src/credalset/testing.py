@@ -141,14 +141,11 @@ def _check_answers(score: Score, sets: CredalSet, points: FloatArray) -> None:
         beyond += [own_entropy - bounds.upper[i], bounds.lower[i] - own_entropy]
         worst = max((float(excess.max(initial=0.0)) for excess in beyond), default=0.0)
         _require(worst <= TOLERANCE, "answers", score, f"a member goes beyond an answer of set {i} by {worst:.2g}.")
-    if not sets.geometry.is_outer:
-        short = np.abs(attaining @ utility - value).max()
-        distance = sets.geometry.divergence(attaining[:, None])[:, 0] - sets.radius
-        is_member = (distance <= TOLERANCE * np.maximum(1.0, np.abs(sets.radius))).all()
-        allowed = TOLERANCE + 2.0 * sets.geometry.tolerance * float(np.ptp(utility))
-        _require(
-            short <= allowed and is_member, "answers", score, "support must return a member that attains its value."
-        )
+    short = np.abs(attaining @ utility - value).max()
+    distance = sets.geometry.divergence(attaining[:, None])[:, 0] - sets.radius
+    is_member = (distance <= TOLERANCE * np.maximum(1.0, np.abs(sets.radius))).all()
+    allowed = TOLERANCE + 2.0 * sets.geometry.tolerance * float(np.ptp(utility))
+    _require(short <= allowed and is_member, "answers", score, "support must return a member that attains its value.")
 
 
 def _check_boundary(score: Score, prediction: Prediction, points: FloatArray, scores: FloatArray) -> None:

@@ -18,7 +18,6 @@ import credalset as cs  # noqa: E402
 from credalset.exceptions import FileFormatError  # noqa: E402
 from credalset.io.folders import MANIFEST  # noqa: E402
 from credalset.predictors import (  # noqa: E402
-    DirichletMixtureNetwork,
     FirstOrderNetwork,
     IntervalNetwork,
     SecondOrderNetwork,
@@ -32,7 +31,6 @@ SMALL: dict[str, Any] = {"epochs": 2, "batch_size": 32, "random_state": 0}
 ESTIMATORS: dict[str, tuple[Any, str]] = {
     "first order": (FirstOrderNetwork((5, 4), **SMALL), "kl"),
     "second order": (SecondOrderNetwork((5,), link="softplus", **SMALL), "so"),
-    "mixtures": (DirichletMixtureNetwork((5,), n_components=2, **SMALL), "density"),
     "intervals": (IntervalNetwork((5,), **SMALL), "intervals"),
     "pipeline": (make_pipeline(StandardScaler(), FirstOrderNetwork((), **SMALL)), "tv"),
 }

@@ -10,7 +10,7 @@ from scipy import special, stats
 
 torch = pytest.importorskip("torch")
 
-from credalset.predictors import DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork  # noqa: E402
+from credalset.predictors import FirstOrderNetwork, SecondOrderNetwork  # noqa: E402
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.dirichlet(np.ones(4), 30)
@@ -60,26 +60,3 @@ def test_labels_on_the_boundary_are_clipped() -> None:
     expected = -(special.gammaln(6.5) - special.gammaln(1.0 + excess).sum() + 1.5 * np.log(1e-6))
     network = SecondOrderNetwork(output_l2=0.0)
     assert loss(network, excess[None], np.array([[1.0, 0.0, 0.0]])) == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("likelihood", ["density", "counts"])
-def test_mixture_likelihood(likelihood: str) -> None:
-    outputs, labels = RNG.normal(size=(12, 8)), RNG.dirichlet(np.full(3, 0.4), 12)  # two components, three classes
-    counts = RNG.multinomial(7, labels).astype(float)
-    table, expected = outputs.reshape(-1, 2, 4), []
-    for w, theta, y, n in zip(special.softmax(table[..., 0], 1), np.exp(table[..., 1:]), labels, counts, strict=True):
-        if likelihood == "density":
-            values = [stats.dirichlet(one).pdf((y + 0.01) / 1.03) for one in theta]
-        else:
-            orders = special.gammaln(n.sum() + 1) - special.gammaln(n + 1).sum()
-            values = [
-                np.exp(stats.dirichlet_multinomial(one, int(n.sum())).logpmf(n.astype(int)) - orders) for one in theta
-            ]
-        expected.append(-np.log(w @ values))
-    network = DirichletMixtureNetwork(n_components=2, pull=0.01, likelihood=likelihood)
-    target = labels if likelihood == "density" else counts
-    assert loss(network, outputs, target) == pytest.approx(np.mean(expected), rel=1e-9)
-    step = np.zeros_like(outputs)
-    step[3, 5] = 1e-6
-    slope = (loss(network, outputs + step, target) - loss(network, outputs - step, target)) / 2e-6
-    assert gradient(network, outputs, target)[3, 5] == pytest.approx(slope, rel=1e-5)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -25,7 +24,6 @@ from credalset.predictors.protocol import default_estimator
 torch = pytest.importorskip("torch")
 
 from credalset.predictors import (  # noqa: E402
-    DirichletMixtureNetwork,
     FirstOrderNetwork,
     IntervalNetwork,
     SecondOrderNetwork,
@@ -37,7 +35,6 @@ KINDS = {
     "kl": FirstOrderNetwork,
     "so": SecondOrderNetwork,
     "intervals": IntervalNetwork,
-    "density": DirichletMixtureNetwork,
 }
 
 
@@ -98,25 +95,6 @@ def test_a_stuck_relu_predicts_the_uniform_density() -> None:
     with torch.no_grad():
         network.module_[-1].bias.fill_(-1e6)
     assert (network.predict_concentration(DATA.X) == 1.0).all()
-
-
-def test_mixtures_of_counts_model_the_distribution_behind_few_votes() -> None:
-    """With three votes, shares lie on a coarse lattice; the truth here is one interior distribution."""
-    rng = np.random.default_rng(0)
-    truth = np.array([0.5, 0.3, 0.2])
-    counts, x = rng.multinomial(3, truth, 300).astype(float), rng.normal(size=(300, 2))
-    options: dict[str, Any] = {"hidden": (8,), "n_components": 2, "epochs": 30, "learning_rate": 2e-2}
-    of_counts = DirichletMixtureNetwork(likelihood="counts", random_state=0, **options).fit(x, counts)
-    of_shares = DirichletMixtureNetwork(random_state=0, **options).fit(x, counts)
-    densities = []
-    for network in (of_counts, of_shares):
-        mixture = network.predict_density(x[:20])
-        assert mixture[..., 0].sum(axis=1) == pytest.approx(1.0)
-        densities.append(np.mean([sum(c[0] * stats.dirichlet.pdf(truth, c[1:]) for c in item) for item in mixture]))
-    assert densities[0] > 3 * densities[1]
-    assert of_counts.predict_proba(x).mean(axis=0) == pytest.approx(truth, abs=0.05)
-    with pytest.raises(ValueError, match="needs annotation counts"):
-        of_counts.fit(x, np.tile(truth, (300, 1)))
 
 
 def test_labels_of_every_kind() -> None:
@@ -218,9 +196,6 @@ def test_divergence_is_an_error() -> None:
         (SecondOrderNetwork, {"label_clip": 0.0}),
         (SecondOrderNetwork, {"output_l2": -1.0}),
         (IntervalNetwork, {"width": -1.0}),
-        (DirichletMixtureNetwork, {"n_components": 1.5}),
-        (DirichletMixtureNetwork, {"pull": 0.0}),
-        (DirichletMixtureNetwork, {"likelihood": "votes"}),
     ],
     ids=str,
 )

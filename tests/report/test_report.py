@@ -225,16 +225,11 @@ def test_groups_weights_noise_and_folds() -> None:
     assert crossed.verdict.guaranteed == folds.guaranteed_coverage(0.1)
 
 
-def test_second_order_predictions_and_mixtures() -> None:
+def test_second_order_predictions() -> None:
     g, counts = make(3, 60)
     theta = 1 + 20 * g
     report = cs.report(cs.conformalize(theta[:300], counts[:300], "so"), theta[300:], counts[300:], None)
     assert all(data_of(report.html)["outlines"])
-    mixtures = np.stack([np.column_stack([np.full(360, 0.5), theta]), np.column_stack([np.full(360, 0.5), theta])], 1)
-    shares = 0.98 * counts / counts.sum(axis=1, keepdims=True) + 0.02 / 3
-    calibration = cs.conformalize(mixtures[:300], shares[:300], "density")
-    report = cs.report(calibration, mixtures[300:306], shares[300:306], None, levels=())
-    assert len(data_of(report.html)["outlines"]) == 6
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])

@@ -94,7 +94,7 @@ def test_equal_inputs_tie_whatever_the_batch(score: Score, n_classes: int) -> No
             np.testing.assert_array_equal(score.evaluate_pairs(prediction[rows], points)[:, -1], together[rows])
 
 
-@pytest.mark.parametrize("score", [3, "chi-squared", None, get_score], ids=str)
+@pytest.mark.parametrize("score", [3, "chi-squared", None, get_score], ids=["number", "name", "none", "function"])
 def test_unknown_scores(score: object) -> None:
     with pytest.raises((TypeError, ValueError), match="score"):
         get_score(score)  # type: ignore[arg-type]

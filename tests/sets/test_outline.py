@@ -9,7 +9,6 @@ from credalset.scores import (
     Hellinger,
     InnerProduct,
     KullbackLeibler,
-    NegativeLogDensity,
     RelativeLikelihood,
     Score,
     TotalVariation,
@@ -93,10 +92,3 @@ def test_empty_and_whole_sets_and_none() -> None:
 def test_points_are_points() -> None:
     (loops,) = outlines(TotalVariation().region([[0.2, 0.3, 0.5]], 0.0))
     np.testing.assert_allclose(loops[0], [[0.2, 0.3, 0.5]])
-
-
-def test_sets_that_need_not_be_convex_are_traced() -> None:
-    mixture = np.array([[[0.6, 20.0, 6.0, 4.0], [0.4, 3.0, 5.0, 16.0]]])
-    sets = NegativeLogDensity().region(mixture, [-0.5])
-    (loops,) = outlines(sets)
-    assert area(loops) == pytest.approx(area(outline(sets)))

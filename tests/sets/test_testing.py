@@ -14,7 +14,6 @@ import credalset as cs
 from credalset.scores import (
     REGISTRY,
     KullbackLeibler,
-    NegativeLogDensity,
     Score,
     TotalVariation,
     get_score,
@@ -30,13 +29,6 @@ from tests.conftest import SCORES
 def test_our_own_scores_pass_the_checks(name: str) -> None:
     report = check_score(SCORES[name], n_items=4)
     assert {"membership", "region", "answers", "saving"} <= set(report.checks)
-
-
-def test_mixtures_keep_them_too() -> None:
-    rng = np.random.default_rng(0)
-    theta = 0.5 + 6.0 * rng.dirichlet(np.ones(3), (3, 2))
-    mixtures = np.concatenate([np.full((3, 2, 1), 0.5), theta], axis=2)
-    assert "answers" in check_score(NegativeLogDensity(), mixtures).checks
 
 
 @dataclass(frozen=True)

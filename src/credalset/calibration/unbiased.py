@@ -77,11 +77,11 @@ class UnbiasedVotes(Noise):
 
     def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
         """Refuse scores that are not convex in λ."""
-        if not (score.is_convex if prediction is None else score.is_convex_at(prediction)):
+        if not score.is_convex:
             raise ValueError(
-                f"UnbiasedVotes needs a score that is convex in the label distribution, and {score.name!r} is not for "
-                "these predictions: fair votes may then score lower on average than the distribution they come from. "
-                "Use AnnotatorSampling with this score, or a convex one (tv, ws, kl, inner, hellinger)."
+                f"UnbiasedVotes needs a score that is convex in the label distribution, and {score.name!r} is not: "
+                "fair votes may then score lower on average than the distribution they come from. Use "
+                "AnnotatorSampling with this score, or a convex one such as kl."
             )
 
     def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
@@ -121,7 +121,6 @@ class MeanExcess(Fit):
 
     def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
         """Return the threshold of each new item, (N,)."""
-        UnbiasedVotes().check_score(self.score, prediction)  # predictions may differ in it, as mixtures do
         new = np.ones(len(prediction)) if columns.weights is None else columns.weights
         s, counted = self._start(alpha), self.weights > 0
         total = (self.weights[counted] * np.maximum(self.scores[counted] - s, 0.0)).sum()

@@ -8,23 +8,7 @@ import numpy as np
 import typer
 
 from credalset.calibration import AnnotatorSampling, FewVotes, UnbiasedVotes, conformalize
-from credalset.cli.shared import (
-    Columns,
-    Groups,
-    Id,
-    Logits,
-    Overwrite,
-    Pair,
-    Reading,
-    Seed,
-    Strict,
-    VotesFile,
-    Weights,
-    check_output,
-    read_pair,
-    say,
-    split_numbers,
-)
+from credalset.cli import shared
 
 if TYPE_CHECKING:
     from credalset.crowd import CrowdCalibration
@@ -35,7 +19,7 @@ FIT_SIZE = 0.3  # share of the items that the crowd is fitted to, and that calib
 
 def calibrate(
     predictions: Annotated[str, typer.Argument(help="Predictions: an id and one column per class.")],
-    votes: VotesFile,
+    votes: shared.VotesFile,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder for the calibration.")],
     score: Annotated[str, typer.Option(help="Nonconformity score.")] = "kl",
     noise: Annotated[str | None, typer.Option(help=f"Cover the truth: {', '.join(NOISES)}.")] = None,
@@ -43,20 +27,22 @@ def calibrate(
     method: Annotated[str | None, typer.Option(help="For --in-hand: panel or imputed.")] = None,
     lead: Annotated[float | None, typer.Option(help="Calibrate a policy: ask until this lead (see plan).")] = None,
     max_votes: Annotated[int, typer.Option(help="For --lead: most votes per item.")] = 20,
-    groups: Groups = None,
-    weights: Weights = None,
-    id: Id = None,
-    columns: Columns = None,
-    logits: Logits = False,
-    random_state: Seed = 0,
-    strict: Strict = False,
-    overwrite: Overwrite = False,
+    groups: shared.Groups = None,
+    weights: shared.Weights = None,
+    id: shared.Id = None,
+    columns: shared.Columns = None,
+    logits: shared.Logits = False,
+    random_state: shared.Seed = 0,
+    strict: shared.Strict = False,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """Calibrate predictions of a model on votes it has not seen."""
-    check_output(out, overwrite, folder=True)
+    shared.check_output(out, overwrite, folder=True)
     if noise is not None and noise not in NOISES:
         raise ValueError(f"--noise must be one of {', '.join(NOISES)}, but is {noise!r}.")
-    pair = read_pair(Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict), votes)
+    pair = shared.read_pair(
+        shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict), votes
+    )
     calibration: Any
     if in_hand is None and lead is None:
         model = None if noise is None else NOISES[noise]()
@@ -64,14 +50,14 @@ def calibrate(
     elif noise is not None or weights is not None:
         raise ValueError("--in-hand and --lead take neither --noise nor --weights.")
     else:
-        numbers = None if in_hand is None else split_numbers(in_hand, "in-hand", int)
+        numbers = None if in_hand is None else shared.split_numbers(in_hand, "in-hand", int)
         calibration = calibrate_in_hand(pair, score, numbers, method, lead, max_votes, random_state)
     calibration.save(out)
-    say(f"{calibration!r}\n{calibration.guarantee}\nWrote {out}")
+    shared.say(f"{calibration!r}\n{calibration.guarantee}\nWrote {out}")
 
 
 def calibrate_in_hand(
-    pair: Pair,
+    pair: shared.Pair,
     score: str,
     in_hand: list[int] | None,
     method: str | None,
@@ -89,7 +75,7 @@ def calibrate_in_hand(
     crowd = DirichletCrowd(random_state=random_state).fit(pair.inputs.iloc[some], pair.votes[some])
     groups = pair.extra.get("groups")
     items = (pair.inputs.iloc[others], pair.votes[others], score)
-    options = {"groups": None if groups is None else groups[others], "random_state": random_state}
+    options: dict[str, Any] = {"groups": None if groups is None else groups[others], "random_state": random_state}
     if lead is not None:
         if in_hand is not None:
             raise ValueError("--lead calibrates a policy as a whole: leave out --in-hand.")

@@ -7,21 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from credalset._progress import progress
-from credalset.cli.shared import (
-    Columns,
-    Groups,
-    Id,
-    Overwrite,
-    Reading,
-    Seed,
-    Strict,
-    VotesFile,
-    check_output,
-    note,
-    read_pair,
-    say,
-)
+from credalset._display import progress
+from credalset.cli import shared
 
 #: networks by the names they have here, with the score that suits them
 NETWORKS = {"paper": ("FirstOrderNetwork", "kl"), "intervals": ("IntervalNetwork", "intervals")}
@@ -29,28 +16,30 @@ NETWORKS = {"paper": ("FirstOrderNetwork", "kl"), "intervals": ("IntervalNetwork
 
 def fit(
     features: Annotated[str, typer.Argument(help="An id, and columns of numbers or one column of texts.")],
-    votes: VotesFile,
+    votes: shared.VotesFile,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder for the model.")],
     learner: Annotated[
         str, typer.Option(help=f"logistic, {', '.join(NETWORKS)}, or a scikit-learn classifier by name.")
     ] = "logistic",
     score: Annotated[str | None, typer.Option(help="Nonconformity score; by default one that suits.")] = None,
     calibration_size: Annotated[float, typer.Option(help="Share of the items kept for calibration.")] = 0.25,
-    groups: Groups = None,
-    id: Id = None,
-    columns: Columns = None,
-    random_state: Seed = 0,
-    strict: Strict = False,
-    overwrite: Overwrite = False,
+    groups: shared.Groups = None,
+    id: shared.Id = None,
+    columns: shared.Columns = None,
+    random_state: shared.Seed = 0,
+    strict: shared.Strict = False,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """Train a model on votes, and calibrate it on items kept aside."""
     from credalset.classifier import ConformalCredalClassifier  # imports scikit-learn, which other commands do without
 
-    check_output(out, overwrite, folder=True)
+    shared.check_output(out, overwrite, folder=True)
     estimator, suited = make_learner(learner, random_state)
-    pair = read_pair(Reading(features, id, columns, {"groups": groups}, strict=strict), votes, features=True)
+    pair = shared.read_pair(
+        shared.Reading(features, id, columns, {"groups": groups}, strict=strict), votes, features=True
+    )
     if pair.inputs.ndim == 1:
-        note(f"{pair.inputs.name!r} holds texts: the learner gets their TF-IDF weights.")
+        shared.note(f"{pair.inputs.name!r} holds texts: the learner gets their TF-IDF weights.")
         estimator = for_texts(estimator)
     clf = ConformalCredalClassifier(estimator, score or suited)
     order = np.random.default_rng(random_state).permutation(len(pair.items))
@@ -60,7 +49,7 @@ def fit(
         clf.fit(pair.inputs.iloc[train], pair.votes[train])
     clf.conformalize(pair.inputs.iloc[aside], pair.votes[aside], **options)
     clf.save(out)
-    say(f"{clf.calibration_!r}\nWrote {out}")
+    shared.say(f"{clf.calibration_!r}\nWrote {out}")
 
 
 def make_learner(name: str, random_state: int) -> tuple[Any, str]:

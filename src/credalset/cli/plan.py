@@ -7,29 +7,14 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from credalset.cli.shared import (
-    Columns,
-    Id,
-    Json,
-    Logits,
-    Model,
-    Overwrite,
-    Reading,
-    Seed,
-    Strict,
-    check_output,
-    load_model,
-    note,
-    print_json,
-    say,
-)
+from credalset.cli import shared
 from credalset.io.match import match
 from credalset.io.tables import table_writer
 from credalset.votes import Annotations
 
 
 def plan(
-    calibration: Model,
+    calibration: shared.Model,
     predictions: Annotated[str, typer.Argument(help="Predictions: an id and one column per class.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Task list to write: the items to ask.")],
     votes: Annotated[str | None, typer.Option(help="Votes so far: a long table.")] = None,
@@ -37,13 +22,13 @@ def plan(
     max_votes: Annotated[int, typer.Option(help="Most votes per item.")] = 20,
     cost: Annotated[float, typer.Option(help="Cost of a vote.")] = 1.0,
     texts: Annotated[str | None, typer.Option(help="Column with the text of each item, for the list.")] = None,
-    id: Id = None,
-    columns: Columns = None,
-    logits: Logits = False,
-    random_state: Seed = 0,
-    strict: Strict = False,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
+    id: shared.Id = None,
+    columns: shared.Columns = None,
+    logits: shared.Logits = False,
+    random_state: shared.Seed = 0,
+    strict: shared.Strict = False,
+    overwrite: shared.Overwrite = False,
+    as_json: shared.Json = False,
 ) -> None:
     """List the items to ask for another vote, and forecast how many votes that will take.
 
@@ -52,12 +37,12 @@ def plan(
     """
     from credalset.crowd import CrowdCalibration, VotingPolicy
 
-    check_output(out, overwrite)
-    loaded = load_model(calibration)
+    shared.check_output(out, overwrite)
+    loaded = shared.load_model(calibration)
     if not isinstance(loaded, CrowdCalibration):
         raise ValueError(f"{calibration} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
     policy = loaded.policy or VotingPolicy(loaded.crowd, lead=lead, max_votes=max_votes)
-    table = Reading(predictions, id, columns, {"texts": texts}, logits, strict).items(loaded)
+    table = shared.Reading(predictions, id, columns, {"texts": texts}, logits, strict).items(loaded)
     found = Annotations.from_counts(
         np.zeros((len(table), len(table.names or ()))), classes=table.names, items=table.items
     )
@@ -65,16 +50,16 @@ def plan(
         matched = match(table, Annotations.read(votes), keep_unvoted=True)
         table, found = matched.table, matched.votes
         for sentence in matched.notes:
-            note(sentence)
+            shared.note(sentence)
     forecast = policy.forecast(table.features(), found, cost=cost, random_state=random_state)
     asked = np.flatnonzero(~forecast.is_settled)
     asked = asked[np.argsort(-forecast.votes[asked], kind="stable")]
     _write_tasks(out, table, found, forecast, asked)
     if as_json:
         interval = dict(zip(("low", "high"), forecast.total_interval, strict=True))
-        print_json("plan", n_items=len(table), n_to_ask=len(asked), votes={"mean": forecast.total, **interval})
+        shared.print_json("plan", n_items=len(table), n_to_ask=len(asked), votes={"mean": forecast.total, **interval})
     else:
-        say(f"{forecast!r}\nWrote {len(asked)} items to {out}")
+        shared.say(f"{forecast!r}\nWrote {len(asked)} items to {out}")
 
 
 def _write_tasks(out: str, table: Any, votes: Annotations, forecast: Any, rows: Any) -> None:

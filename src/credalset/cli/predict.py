@@ -9,23 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from credalset._progress import progress
-from credalset.cli.shared import (
-    Alpha,
-    Columns,
-    Groups,
-    Id,
-    Logits,
-    Model,
-    Overwrite,
-    Strict,
-    Trusted,
-    Weights,
-    check_output,
-    load_model,
-    say,
-    split,
-)
+from credalset._display import progress
+from credalset.cli import shared
 from credalset.io.columns import find_id
 from credalset.io.dask import connect, local_cluster, score_parquet
 from credalset.io.scorer import DEFAULT_ASK, Scorer
@@ -38,49 +23,49 @@ VOTES = "votes"  # column of counts that votes in a file become
 
 
 def predict(
-    calibration: Model,
+    calibration: shared.Model,
     new: Annotated[str, typer.Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Table to write; folder/ for parts of Parquet; or -.")],
-    alpha: Alpha = 0.1,
+    alpha: shared.Alpha = 0.1,
     votes: Annotated[str | None, typer.Option(help="Votes in hand: a long table.")] = None,
     ask: Annotated[str, typer.Option(help=f"{', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
     keep: Annotated[str | None, typer.Option(help="Columns to copy, separated by commas.")] = None,
-    groups: Groups = None,
-    weights: Weights = None,
-    id: Id = None,
-    columns: Columns = None,
-    logits: Logits = False,
-    trusted: Trusted = None,
-    strict: Strict = False,
+    groups: shared.Groups = None,
+    weights: shared.Weights = None,
+    id: shared.Id = None,
+    columns: shared.Columns = None,
+    logits: shared.Logits = False,
+    trusted: shared.Trusted = None,
+    strict: shared.Strict = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes, for a folder.")] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, for a folder.")] = None,
     tls: Annotated[str | None, typer.Option(help="TLS files of the scheduler: ca,cert,key.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted job, for a folder.")] = False,
-    overwrite: Overwrite = False,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """Predict one credal set per row and write what is asked of it."""
-    model = load_model(calibration, trusted)
+    model = shared.load_model(calibration, trusted)
     is_folder = out != "-" and (out.endswith("/") or Path(out).is_dir())
     schema = None if new == "-" else read_table(new).schema
     id = id if id is not None else "task" if schema is None else find_id(schema.names)
-    options: dict[str, Any] = {"alpha": alpha, "ask": split(ask) or (), "id": id, "columns": split(columns)}
-    options |= {"groups": groups, "weights": weights, "keep": split(keep) or (), "trusted": split(trusted) or ()}
-    options |= {"votes": None if votes is None else VOTES, "logits": logits, "strict": strict}
+    options: dict[str, Any] = {"alpha": alpha, "ask": shared.split(ask), "id": id, "keep": shared.split(keep)}
+    options |= {"columns": shared.split(columns) or None, "groups": groups, "weights": weights, "logits": logits}
+    options |= {"trusted": shared.split(trusted), "votes": None if votes is None else VOTES, "strict": strict}
     scorer = Scorer(calibration if is_folder else model, **options)
     if not is_folder:
         if workers or scheduler or resume:
             raise ValueError("--workers, --scheduler and --resume write a folder of Parquet: -o sets/")
-        check_output(out, overwrite)
+        shared.check_output(out, overwrite)
         n_rows = _score_file(scorer, new, out, None if votes is None else Annotations.read(votes))
-        say(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
+        shared.say(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
         return
     if votes is not None:
         raise ValueError(
             "--votes writes one table: name a file, or put the counts into a list column of the predictions."
         )
-    with _client(workers, scheduler, split(tls) or []) as client:
+    with _client(workers, scheduler, shared.split(tls)) as client:
         summary = score_parquet(new, out, scorer, client=client, resume=resume, report=_report)
-    say(f"Wrote {summary} to {out}")
+    shared.say(f"Wrote {summary} to {out}")
 
 
 def _score_file(scorer: Scorer, new: str, out: str, votes: Annotations | None) -> int:

@@ -71,15 +71,15 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def split(names: str | None) -> list[str] | None:
+def split(names: str | None) -> list[str]:
     """Read names separated by commas."""
-    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+    return [name.strip() for name in (names or "").split(",") if name.strip()]
 
 
 def split_numbers(text: str, name: str, kind: type = float) -> list[Any]:
     """Read numbers separated by commas."""
     try:
-        return [kind(number) for number in split(text) or ()]
+        return [kind(number) for number in split(text)]
     except ValueError:
         raise ValueError(f"--{name} must be numbers separated by commas, but is {text!r}.") from None
 
@@ -101,7 +101,7 @@ def load_model(path: str, trusted: str | None = None) -> Any:
     """Load a calibration or a model."""
     if not Path(path).is_dir():
         raise ValueError(f"{path} is not a folder. Give the folder that calibrate or fit wrote.")
-    return load(path, trusted=tuple(split(trusted) or ()))
+    return load(path, trusted=split(trusted))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Reading:
     def items(self, model: Any = None, *, features: bool = False) -> ItemTable:
         """Read the table: features to train on, what a model reads, or predictions."""
         texts: bool | str | None = None if features else False
-        columns, classes = split(self.columns), None
+        columns, classes = split(self.columns) or None, None
         if model is not None and is_calibration(model):
             classes = calibration_of(model).classes
         elif model is not None:
@@ -173,8 +173,3 @@ def command_line() -> str:
     import shlex
 
     return f"credalset {shlex.join(sys.argv[1:])}"
-
-
-def options_given(**options: Any) -> dict[str, Any]:
-    """Return the options that were given."""
-    return {name: value for name, value in options.items() if value is not None}

@@ -58,7 +58,6 @@ TYPES = {
     "FirstOrderNetwork": "credalset.predictors",
     "SecondOrderNetwork": "credalset.predictors",
     "IntervalNetwork": "credalset.predictors",
-    "DirichletMixtureNetwork": "credalset.predictors",
 }
 
 

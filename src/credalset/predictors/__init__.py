@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 from credalset.predictors.soft_label import SoftLabelClassifier
 
 if TYPE_CHECKING:
-    from credalset.predictors.torch import (
-        DirichletMixtureNetwork,
-        FirstOrderNetwork,
-        IntervalNetwork,
-        SecondOrderNetwork,
-    )
+    from credalset.predictors.torch import FirstOrderNetwork, IntervalNetwork, SecondOrderNetwork
 
 __all__ = [
-    "DirichletMixtureNetwork",
     "FirstOrderNetwork",
     "IntervalNetwork",
     "SecondOrderNetwork",

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import Checked
 from credalset.exceptions import MissingExtraError
-from credalset.predictors.scoring import SoftScoring
+from credalset.predictors.labels import SoftScoring
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
 from credalset.votes.names import Labels, item_names
@@ -50,10 +50,8 @@ def prepare(estimator: Any, score: Score) -> Any:
 
 
 def fit_estimator(estimator: Any, X: Any, labels: Labels, classes: AnyArray) -> Any:
-    """Fit an estimator to aligned labels; it gets plain arrays: distributions, or counts if it makes use of these."""
-    last = _parts(estimator)[-1]
-    takes_counts = getattr(last, "accepts_counts", False) and labels.counts is not None
-    estimator.fit(X, labels.counts if takes_counts else labels.distributions)
+    """Fit an estimator to aligned labels; it gets plain arrays of distributions."""
+    estimator.fit(X, labels.distributions)
     learner: Any = _parts(estimator)[-1]
     if isinstance(learner, SoftScoring) and list(learner.classes_) == list(range(len(classes))):  # type: ignore[attr-defined]
         learner.classes_ = classes  # type: ignore[attr-defined]

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from credalset._estimate import Estimate, proportion
+from credalset._display import Estimate, proportion
 from credalset._files import write_file
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_positive_int, as_probability
 from credalset.evaluation.slices import Slice, WorstSlice, slice_coverage, worst_slice
-from credalset.evaluation.sources import Source
-from credalset.evaluation.table import assess
+from credalset.evaluation.table import Source, assess
 from credalset.evaluation.verdict import Verdict, coverage_band, items_used
 from credalset.exceptions import CredalSetWarning, need, warn
 from credalset.reporting import figures
@@ -25,13 +24,12 @@ from credalset.reporting.items import Items, choose_shown, read_items
 from credalset.reporting.page import FIRST_ROWS, item_columns, page_facts, provenance, render, script_data, table_rows
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.columns import write_parquet
-from credalset.sets.outline import is_convex, outlines
+from credalset.sets.outline import outlines
 
 MAX_BYTES = 2_000_000
 CURVE = tuple(round(0.05 * i, 2) for i in range(1, 11))  # levels of the curve
 FEWEST_FOR_CURVE = 10  # items; below, a curve only shows chance
 FEWEST_FOR_SEARCH = 60  # items; below, there is no slice to find
-MAX_TRACED = 40  # sets without a convex boundary whose outlines are drawn
 OUTLINE_TOLERANCE = 3e-3  # in sides of the triangle: at most a pixel
 
 
@@ -329,7 +327,7 @@ def _page(facts: dict[str, Any], items: Items, covered: IntArray, rows: IntArray
 
 def _draw(sets: CredalSet, rows: IntArray, drawn: dict[int, str]) -> None:
     """Add the outlines that are missing; of sets that have to be traced one by one, the first few."""
-    new = [row for row in (rows if is_convex(sets) else rows[:MAX_TRACED]).tolist() if row not in drawn]
+    new = [row for row in rows.tolist() if row not in drawn]
     try:
         loops = outlines(sets[np.array(new, dtype=np.int64)], OUTLINE_TOLERANCE)
     except ImportError:  # tracing needs contourpy, which comes with the extra "plot"

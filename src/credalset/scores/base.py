@@ -194,10 +194,6 @@ class Score(ABC):
         """Whether every region {λ : f(x, λ) ≤ t} is convex: so for every convex score, and for some others."""
         return self.is_convex
 
-    def is_convex_at(self, prediction: Prediction) -> bool:
-        """Tell whether f(x, ·) is convex in λ for these predictions."""
-        return self.is_convex
-
     def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
         """Return per row the largest score over {λ : λ ≥ lower}, or a bound above it; no checks.
 

@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, loggamma, rel_entr, xlog1py, xlogy
 
 from credalset._parallel import gather_blocks
-from credalset._predictions import row_size
-from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
-from credalset._validation import as_finite
+from credalset._typing import BoolArray, FloatArray
 from credalset.scores.base import Score
-from credalset.scores.mixture import DensitySet, DirichletMixture, highest_points, largest_negative_log, log_density
-from credalset.scores.pooling import pool
-from credalset.scores.power import BLOCK, PowerBall
+from credalset.scores.power import BLOCK, PowerBall, pool
 from credalset.sets.geometry import Geometry
 from credalset.sets.roots import bisect
 
@@ -101,7 +97,7 @@ class RelativeLikelihood(DirichletScore):
     >>> score = RelativeLikelihood()
     >>> f = score(np.array([[3.0, 2.0, 1.0], [300.0, 2.0, 1.0]]), np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]]))
     >>> f.round(3), score.as_published(f).round(3)
-    (array([  0.681, 201.755]), array([0.494, 1.   ]))
+    (array([  0.681, 201.753]), array([0.494, 1.   ]))
     """
 
     name: ClassVar[str] = "so"
@@ -122,102 +118,32 @@ class RelativeLikelihood(DirichletScore):
 
 @dataclass(frozen=True)
 class NegativeLogDensity(DirichletScore):
-    r"""Negative log density, $f = -\log p(\lambda)$, of the predicted Dirichlet or mixture of Dirichlets.
+    r"""Negative log density, $f = -\log p(\lambda)$, of the predicted Dirichlet distribution.
 
     Thresholding the density itself, rather than the density relative to its peak, gives the smallest sets on average
     when the predicted density is right: where the model is sure the set is small, where it is not the set is large.
     A prediction flatter than the threshold density has an empty set.
-
-    Predictions are Dirichlet concentrations (N, K) ≥ 1, or mixtures: a `DirichletMixture`, or an array (N, C, K + 1)
-    whose component j of item i has the weight ``prediction[i, j, 0]`` and concentrations ``prediction[i, j, 1:]`` > 0.
-    `DirichletMixtureNetwork` predicts mixtures. Their level sets need not be convex: see `credalset.scores.mixture`.
-
-    Parameters
-    ----------
-    pull : float
-        Only for mixtures: their density is read at $(\lambda + \epsilon) / (1 + K \epsilon)$ with ε = ``pull``, where
-        it stays finite even if concentrations fall below one, as they do for labels on the boundary of the simplex.
 
     Examples
     --------
     >>> import numpy as np
     >>> NegativeLogDensity()(np.ones((1, 3)), np.array([[0.2, 0.3, 0.5]])).round(4)  # the uniform density is 2
     array([-0.6931])
-    >>> mixture = np.array([[[0.5, 9.0, 1.0, 1.0], [0.5, 1.0, 1.0, 9.0]]])
-    >>> NegativeLogDensity().region(mixture, 0.0).contains([[[0.9, 0.1, 0.0], [0.5, 0.0, 0.5], [0.0, 0.1, 0.9]]])
-    array([[ True, False,  True]])
     """
 
-    pull: float = 1e-3
     name: ClassVar[str] = "density"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "pull", as_finite(self.pull, "pull", minimum=0.0))
-
-    @property
-    def prediction_methods(self) -> tuple[str, ...]:
-        """Mixtures where the estimator has them."""
-        return ("predict_density", "predict_concentration")
-
-    def check_prediction(
-        self, prediction: ArrayLike, name: str = "prediction", n_classes: int | None = None
-    ) -> Prediction:
-        """Validate concentrations (N, K), or mixtures (N, C, K + 1), which become a `DirichletMixture`."""
-        if not isinstance(prediction, DirichletMixture) and np.ndim(prediction) != 3:
-            return super().check_prediction(prediction, name, n_classes)
-        mixture = DirichletMixture.check(prediction, name, n_classes)
-        if self.pull == 0.0 and (mixture.concentrations < 1.0).any():
-            raise ValueError(
-                f"{name} has concentrations below 1, whose density is infinite on the boundary of the simplex. "
-                "Use NegativeLogDensity with pull > 0, such as 1e-3."
-            )
-        return mixture
-
-    def formula(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
-        """−log p(λ), which is −log p(m) + W · KL(m ‖ λ) for one Dirichlet."""
-        if isinstance(prediction, DirichletMixture):
-            return -log_density(prediction.weights, prediction.concentrations, self.pull, distribution)
+    def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
+        """−log p(λ) = −log p(m) + W · KL(m ‖ λ)."""
         return _negative_log_peak(prediction) + log_density_drop(prediction, distribution)
 
-    def best_fit(self, prediction: Prediction) -> FloatArray:
-        """Return the mode; for mixtures, the highest point that a search finds."""
-        if not isinstance(prediction, DirichletMixture):
-            return super().best_fit(prediction)
-
-        def one_block(rows: slice) -> FloatArray:
-            return highest_points(prediction.weights[rows], prediction.concentrations[rows], self.pull)
-
-        return np.asarray(gather_blocks(one_block, len(prediction), 8 * row_size(prediction)))
-
-    def geometry(self, prediction: Prediction, threshold: FloatArray) -> Geometry:
-        """Return reverse-KL balls of radius (t + log p(m)) / W, or the level sets of mixtures."""
-        center = self.best_fit(prediction)
-        drop = threshold - self.evaluate_rows(prediction, center)
-        if isinstance(prediction, DirichletMixture):
-            return DensitySet(center, drop, prediction.weights, prediction.concentrations, threshold, self.pull)
-        return self._ball(prediction, drop)
-
-    def is_convex_at(self, prediction: Prediction) -> bool:
-        """One Dirichlet with θ ≥ 1 is log-concave; mixtures are not in general."""
-        return not isinstance(prediction, DirichletMixture)
-
-    def has_enclosing_balls(self, prediction: Prediction) -> bool:
-        """Tell one Dirichlet from a mixture."""
-        return not isinstance(prediction, DirichletMixture)
+    def geometry(self, prediction: FloatArray, threshold: FloatArray) -> Geometry:
+        """Return reverse-KL balls of radius (t + log p(m)) / W."""
+        return self._ball(prediction, threshold - self.evaluate_rows(prediction, self.best_fit(prediction)))
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
         """Return the largest fall in log density."""
         return _log_peak(model - center) + _log_beta(center) - _log_beta(model)
-
-    def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
-        """Return the largest score over {λ : λ ≥ lower}, or a bound above it for mixtures.
-
-        Each component is bounded from below: its factors with θ ≥ 1 are log-concave and smallest at a corner, each of
-        the others is smallest where its own class has most.
-        """
-        if not isinstance(prediction, DirichletMixture):
-            return super().largest_above(prediction, lower)
-        return largest_negative_log(prediction.weights, prediction.concentrations, self.pull, lower)
 
 
 def _log_beta(concentration: FloatArray) -> FloatArray:

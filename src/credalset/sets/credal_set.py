@@ -244,7 +244,7 @@ class CredalSet:
         bounds = self._answer(lambda geometry, _: geometry.entropies(), (0.0, 0.0, most, 0.0))
         lower, lower_gap, upper, upper_gap = (bound / unit for bound in bounds)
         exact = not ((lower_gap > 0).any() or (upper_gap > 0).any())
-        method = "outer" if self.geometry.is_outer else "exact" if exact else "bracket"
+        method = "exact" if exact else "bracket"
         return EntropyBounds(lower, upper, lower_gap, upper_gap, method, self.items)
 
     def uncertainty(self, base: float | str | None = "K") -> Uncertainty:

@@ -56,8 +56,6 @@ class Geometry(ABC):
 
     #: what one such region is called
     shape: ClassVar[str] = "region"
-    #: whether `support` and `envelope` answer for a larger, convex region that holds this one
-    is_outer: ClassVar[bool] = False
     #: how far a value of `support` may exceed what its member attains, relative to the range of the utility
     tolerance: ClassVar[float] = 0.0
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credalset._typing import FloatArray
-from credalset.simplex import grid
 
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
@@ -17,7 +16,6 @@ SHOWN = 4  # sets
 CLASSES = 8  # per set, those with the largest upper probabilities
 LONGEST = 18  # characters of a name
 DIRECTIONS = 72  # in which a triangle looks for the furthest members
-DOTS = 0.04  # step of the grid that shows sets without a convex shape
 CORNERS = np.array([[12.0, 104.0], [128.0, 104.0], [70.0, 3.5]])  # of triangles, in pixels
 ROW = 16  # pixels that a class takes
 BAR = (120, 160)  # where bars begin, and how long they are
@@ -84,14 +82,8 @@ def _bars(names: list[str], lower: FloatArray, upper: FloatArray, mean: FloatArr
 def _triangle(one: CredalSet, mean: FloatArray) -> str:
     """The simplex, the members of a set, and the prediction."""
     frame = " ".join(f"{x:g},{y:g}" for x, y in CORNERS)
-    if not one.geometry.is_outer:
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _boundary(one) @ CORNERS)
-        members = f'<polygon points="{points}" fill="#00b08a" fill-opacity="0.4" stroke="#00806a"/>'
-    else:
-        nodes = grid(3, DOTS)
-        inside = nodes[one.contains(nodes, broadcast=True)[0]] @ CORNERS
-        dots = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in inside)
-        members = f'<path d="{dots}" stroke="#00b08a" stroke-width="4" stroke-linecap="round"/>'
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _boundary(one) @ CORNERS)
+    members = f'<polygon points="{points}" fill="#00b08a" fill-opacity="0.4" stroke="#00806a"/>'
     x, y = mean @ CORNERS
     letters = "".join(
         f'<text x="{cx:g}" y="{cy:g}" text-anchor="middle" opacity="0.7">{escape(name[:3])}</text>'

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from credalset._text import number_text, table_text
+from credalset._display import number_text, table_text
 from credalset._typing import FloatArray
 from credalset.exceptions import need
 
@@ -69,9 +69,8 @@ class EntropyBounds(Pair):
     lower_gap, upper_gap : ndarray of shape (N,)
         Zero where the bound is attained; otherwise how far the best member found stays away from it. The true bounds
         lie in [lower, lower + lower_gap] and [upper − upper_gap, upper].
-    method : {"exact", "bracket", "outer"}
-        ``"exact"``: every gap is zero. ``"bracket"``: some are not. ``"outer"``: the bounds are those of a larger set,
-        which the answers of a set without a convex shape come from; see `CredalSet.answers`.
+    method : {"exact", "bracket"}
+        ``"exact"``: every gap is zero. ``"bracket"``: some are not.
     """
 
     _columns = ("lower", "upper", "lower_gap", "upper_gap")
@@ -95,7 +94,7 @@ class Uncertainty(PerSet):
     total_gap, aleatoric_gap : ndarray of shape (N,)
         How far they may be off: the true values lie in [total − total_gap, total],
         [aleatoric, aleatoric + aleatoric_gap] and [epistemic − epistemic_gap, epistemic].
-    method : {"exact", "bracket", "outer"}
+    method : {"exact", "bracket"}
         As in `EntropyBounds`.
     items : ndarray of shape (N,) or None
         Names of the items, when they are known.

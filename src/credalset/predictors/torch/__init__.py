@@ -10,6 +10,6 @@ except ImportError:
     raise MissingExtraError("A neural network", "torch", "torch") from None
 
 from credalset.predictors.torch.intervals import IntervalNetwork
-from credalset.predictors.torch.networks import DirichletMixtureNetwork, FirstOrderNetwork, SecondOrderNetwork
+from credalset.predictors.torch.networks import FirstOrderNetwork, SecondOrderNetwork
 
-__all__ = ["DirichletMixtureNetwork", "FirstOrderNetwork", "IntervalNetwork", "SecondOrderNetwork"]
+__all__ = ["FirstOrderNetwork", "IntervalNetwork", "SecondOrderNetwork"]

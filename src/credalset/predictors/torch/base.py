@@ -17,11 +17,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from credalset._progress import progress
+from credalset._display import progress
 from credalset._typing import FloatArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
-from credalset.predictors.labels import class_array, read_labels
-from credalset.predictors.scoring import SoftScoring
+from credalset.predictors.labels import SoftScoring, class_array, read_labels
 
 PREDICTION_ROWS = 4096  # items that are predicted at a time
 
@@ -57,14 +56,10 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @abstractmethod
     def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of a batch, from outputs (B, n_outputs) and label distributions or counts (B, K)."""
+        """Return the loss of a batch, from outputs (B, n_outputs) and label distributions (B, K)."""
 
     def _n_outputs(self, n_classes: int) -> int:
         return n_classes
-
-    def _targets(self, distributions: FloatArray, counts: FloatArray | None) -> FloatArray:
-        """Return what outputs are compared with, (n, K)."""
-        return distributions
 
     def fit(self, X: Any, Y: Any) -> Self:
         """Train the network.
@@ -81,7 +76,7 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         device = _as_device(self.device)
         x = torch.from_numpy(np.array(validate_data(self, X, dtype=np.float32)))
         labels = read_labels(Y, X)
-        y = torch.from_numpy(self._targets(labels.distributions, labels.counts).astype(np.float32))
+        y = torch.from_numpy(labels.distributions.astype(np.float32))
         if len(x) != len(y):
             raise ValueError(f"X has {len(x)} items, but Y has {len(y)}.")
         seed = int(as_generator(self.random_state).integers(2**63))

@@ -1,9 +1,9 @@
-"""The paper's networks, which predict label distributions or Dirichlet densities, and mixtures of Dirichlets."""
+"""The paper's networks, which predict label distributions or Dirichlet densities."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from credalset._typing import FloatArray
-from credalset._validation import as_finite, as_positive_int, check_choice
+from credalset._validation import as_finite, check_choice
 from credalset.predictors.torch.base import Network
 
 #: from an output to the excess θ − 1 ≥ 0 of a Dirichlet concentration
@@ -20,8 +20,6 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {
     "softplus": functional.softplus,
     "exp": torch.exp,
 }
-LIKELIHOODS = ("density", "counts")
-MAX_LOG_CONCENTRATION = 9.0  # up to which lgamma is accurate in single precision
 
 
 class FirstOrderNetwork(Network):
@@ -166,107 +164,6 @@ class SecondOrderNetwork(Network):
         return -log_density.mean() + 0.5 * self.output_l2 * excess.square().sum()
 
 
-@dataclass(eq=False, repr=False)
-class DirichletMixtureNetwork(Network):
-    r"""Predict mixtures of Dirichlet densities over label distributions.
-
-    The density is $p(\lambda | x) = \sum_j w_j(x) \, \mathrm{Dir}(y \mid \theta_j(x))$ at
-    $y = (\lambda + \epsilon) / (1 + K\epsilon)$, with softmax weights and concentrations $\theta = \exp(z) > 0$. Label
-    distributions of real annotators accumulate on the boundary of the simplex, where a Dirichlet with θ ≥ 1 vanishes;
-    components with θ < 1 can follow them. Use it with the score ``"density"`` (`NegativeLogDensity`).
-
-    Parameters
-    ----------
-    hidden, dropout, learning_rate, weight_decay, batch_size, epochs
-        As in `FirstOrderNetwork`, with other defaults.
-    early_stopping, validation_fraction, n_iter_no_change, random_state, device, verbose
-        As in `FirstOrderNetwork`.
-    n_components : int
-        Number of Dirichlets C.
-    pull : float
-        ε, how far labels are moved off the boundary. The score has the same parameter with the same default; give both
-        the same value.
-    likelihood : {"density", "counts"}
-        ``"density"``: maximise the density of the label distributions. ``"counts"``: maximise the probability of the
-        votes under the mixture of Dirichlet-multinomials, which models the distribution behind few votes rather than
-        their shares; Y must then be counts.
-
-    Attributes
-    ----------
-    module_, classes_, n_features_in_, loss_curve_, validation_curve_, n_iter_
-        As in `FirstOrderNetwork`.
-
-    See Also
-    --------
-    SecondOrderNetwork : the paper's single Dirichlet.
-
-    Examples
-    --------
-    >>> import credalset as cs
-    >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
-    >>> network = DirichletMixtureNetwork(n_components=4, epochs=5, random_state=0).fit(data.X, data.counts)
-    >>> network.predict_density(data.X[:2]).shape  # per component a weight and three concentrations
-    (2, 4, 4)
-    """
-
-    hidden: Sequence[int] = (64, 64)
-    _: KW_ONLY
-    n_components: int = 8
-    pull: float = 1e-3
-    likelihood: str = "density"
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-2
-    batch_size: int = 32
-    epochs: int = 40
-
-    #: tells `ConformalCredalClassifier` to pass on counts where it has them
-    accepts_counts = True
-
-    def predict_density(self, X: Any) -> FloatArray:
-        """Predict mixtures (n, C, K + 1): for each component its weight, then its K concentrations."""
-        log_weights, concentration = self._components(self._outputs(X))
-        return torch.cat([log_weights.exp().unsqueeze(-1), concentration], dim=-1).numpy()
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K): the mean of the predicted density."""
-        log_weights, concentration = self._components(self._outputs(X))
-        means = concentration / concentration.sum(dim=-1, keepdim=True)
-        return (log_weights.exp().unsqueeze(-1) * means).sum(dim=1).numpy()
-
-    def _n_outputs(self, n_classes: int) -> int:
-        return self.n_components * (n_classes + 1)
-
-    def _check_options(self) -> None:
-        super()._check_options()
-        as_positive_int(self.n_components, "n_components")
-        check_choice(self.likelihood, "likelihood", LIKELIHOODS)
-        if as_finite(self.pull, "pull") <= 0.0:
-            raise ValueError(f"pull must be positive, but is {self.pull!r}: densities on the boundary are infinite.")
-
-    def _targets(self, distributions: FloatArray, counts: FloatArray | None) -> FloatArray:
-        if self.likelihood == "density":
-            return distributions
-        if counts is None:
-            raise ValueError("Y holds label distributions, but likelihood='counts' needs annotation counts.")
-        return counts
-
-    def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        log_weights, concentration = self._components(outputs)
-        target = target.unsqueeze(-2)
-        if self.likelihood == "counts":
-            logs = dirichlet_multinomial_log_likelihood(concentration, target)
-        else:
-            pulled = (target + self.pull) / (1.0 + target.shape[-1] * self.pull)
-            logs = dirichlet_log_density(concentration, pulled.log())
-        return -torch.logsumexp(log_weights + logs, dim=-1).mean()
-
-    def _components(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Split outputs into log-weights (n, C) and concentrations (n, C, K)."""
-        table = outputs.reshape(len(outputs), self.n_components, -1)
-        concentration = table[..., 1:].clamp(-MAX_LOG_CONCENTRATION, MAX_LOG_CONCENTRATION).exp()
-        return torch.log_softmax(table[..., 0], dim=-1), concentration
-
-
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     r"""Return the mean over a batch of $-\sum_k \lambda_k \log \mathrm{softmax}(z)_k$.
 
@@ -290,16 +187,3 @@ def dirichlet_log_density(concentration: Tensor, log_point: Tensor) -> Tensor:
     """
     log_beta = torch.lgamma(concentration).sum(dim=-1) - torch.lgamma(concentration.sum(dim=-1))
     return ((concentration - 1.0) * log_point).sum(dim=-1) - log_beta
-
-
-def dirichlet_multinomial_log_likelihood(concentration: Tensor, counts: Tensor) -> Tensor:
-    r"""Return $\log B(\theta + n) - \log B(\theta)$, the log probability of votes n in their order, up to a constant.
-
-    Examples
-    --------
-    >>> dirichlet_multinomial_log_likelihood(torch.ones(2), torch.tensor([1.0, 1.0])).exp()  # 1/2 · 1/3
-    tensor(0.1667)
-    """
-    total, votes = concentration.sum(dim=-1), counts.sum(dim=-1)
-    rising = (torch.lgamma(concentration + counts) - torch.lgamma(concentration)).sum(dim=-1)
-    return rising + torch.lgamma(total) - torch.lgamma(total + votes)

@@ -1,4 +1,4 @@
-"""``credalset import``: the export of an annotation tool to one long table of votes."""
+"""``credalset import`` and ``credalset agree``: votes in, a long table and agreement out."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ from typing import Annotated
 
 import typer
 
-from credalset.cli.shared import Overwrite, check_output, options_given, say, split
+from credalset.cli import shared
 from credalset.io.votes import write_votes
 from credalset.votes import Annotations
 from credalset.votes.exports import KINDS
+
+
+def agree(
+    votes: shared.VotesFile,
+    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
+    n_resamples: Annotated[int, typer.Option(min=0, help="Bootstrap resamples; 0: no intervals.")] = 1000,
+    random_state: shared.Seed = 0,
+    as_json: shared.Json = False,
+) -> None:
+    """Measure how much annotators agree: overall, per class and per worker."""
+    agreement = Annotations.read(votes).agreement(level=level, n_resamples=n_resamples, random_state=random_state)
+    if as_json:
+        shared.print_json("agreement", **agreement.to_dict())
+    else:
+        typer.echo(agreement)
 
 
 def import_votes(
@@ -29,26 +44,33 @@ def import_votes(
     empty: Annotated[str | None, typer.Option(help="Further marks of a missing label: 'n/a,?'.")] = None,
     encoding: Annotated[str | None, typer.Option(help="Encoding of text files, such as cp1252.")] = None,
     delimiter: Annotated[str | None, typer.Option(help="What separates the columns of a CSV file.")] = None,
-    overwrite: Overwrite = False,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """Turn an annotation export into one long table of votes.
 
     Everything that is dropped, merged or overruled is counted. The other commands take the table that this one writes.
     """
-    check_output(out, overwrite)
-    workers = split(worker) if kind == "wide" else worker
+    shared.check_output(out, overwrite)
+    workers = shared.split(worker) if kind == "wide" else worker
     votes = Annotations.read(
         export,
         kind,
         tidy=tidy,
         unknown=unknown,
-        empty=tuple(split(empty) or ()),
+        empty=shared.split(empty),
         rename=read_pairs(rename),
-        **options_given(task=task, worker=workers, label=label, time=time, encoding=encoding, delimiter=delimiter),
-        **options_given(dayfirst=dayfirst, scale=split(scale), classes=split(classes)),
+        task=task,
+        worker=workers,
+        label=label,
+        time=time,
+        dayfirst=dayfirst,
+        scale=shared.split(scale) or None,
+        classes=shared.split(classes) or None,
+        encoding=encoding,
+        delimiter=delimiter,
     )
     write_votes(votes, out)
-    say(f"{votes.origin}\n{votes!r}\nWrote {int(votes.n_votes.sum())} votes to {out}")
+    shared.say(f"{votes.origin}\n{votes!r}\nWrote {int(votes.n_votes.sum())} votes to {out}")
 
 
 def read_pairs(pairs: list[str] | None) -> dict[str, str] | None:

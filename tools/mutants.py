@@ -1,7 +1,7 @@
 """Break the code on purpose, one fault at a time, and see that the tests notice.
 
 ``make mutants`` (a few minutes) copies ``src``, puts one fault in, and runs test files of the fast suite until one
-fails. A fault that survives is a hole in the tests. The list and the last result are in CONTRIBUTING.md.
+fails. A fault that survives is a hole in the tests. The faults are listed below.
 """
 
 from __future__ import annotations

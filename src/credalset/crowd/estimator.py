@@ -141,6 +141,7 @@ if TYPE_CHECKING:
     from credalset.crowd.in_hand import CrowdCalibration
 
 ENOUGH = 100  # items of a panel from which on it is chosen
+MANY_CLASSES = 100  # beyond which a second layer of consensus is not tried
 
 
 class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
@@ -158,7 +159,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         Number of Dirichlet distributions around the prediction.
     n_consensus : int, optional
         Number of layers of one Dirichlet distribution per class; 0 for none. By default 1 or 2, whichever the Bayesian
-        information criterion prefers.
+        information criterion prefers; 1 beyond 100 classes.
     max_iter : int
         Largest number of L-BFGS iterations.
     random_state : int, Generator or None
@@ -221,8 +222,10 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         DirichletCrowd
         """
         n_around = as_positive_int(self.n_components, "n_components")
-        layers = (1, 2) if self.n_consensus is None else (as_positive_int(self.n_consensus + 1, "n_consensus + 1") - 1,)
         voted = read_voted(predictions, votes)
+        layers = (1, 2) if voted.prediction.shape[1] <= MANY_CLASSES else (1,)
+        if self.n_consensus is not None:
+            layers = (as_positive_int(self.n_consensus + 1, "n_consensus + 1") - 1,)
         rows = np.flatnonzero(voted.n_votes > 0)
         if len(rows) == 0:
             raise ValueError("votes has no votes at all: a crowd is learned from items with at least one vote each.")

@@ -28,7 +28,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import credalset as cs
-from credalset.distributed import local_cluster, score_parquet
+from credalset.io.dask import local_cluster, score_parquet
 
 BATCH_ROWS = 1 << 16
 ROW_GROUP = 1 << 18

@@ -46,12 +46,6 @@ def dirichlets(title: str, mode: list[float], weights: list[float], threshold: f
     return Panel(title, cs.get_score("so").region(1.0 + np.outer(weights, mode), threshold))
 
 
-def mixture(title: str, components: list[list[float]], thresholds: list[float]) -> Panel:
-    """A mixture of Dirichlets, rows of weight and concentrations, at several thresholds of its density."""
-    rows = np.tile(np.array(components, dtype=float), (len(thresholds), 1, 1))
-    return Panel(title, cs.get_score("density").region(rows, thresholds))
-
-
 def sided(title: str, prediction: list[list[float]], thresholds: list[float]) -> Panel:
     """Probability intervals, a distribution with its sides below and above, at several thresholds."""
     return Panel(title, cs.get_score("intervals").region(np.tile(prediction, (len(thresholds), 1, 1)), thresholds))
@@ -86,11 +80,6 @@ def figures() -> dict[str, list[Panel]]:
             dirichlets("W = 10, 50, 200;  t = 2.3", inside, [10.0, 50.0, 200.0], 2.3),
             dirichlets("near an edge, same weights", edge, [10.0, 50.0, 200.0], 2.3),
             dirichlets("a concentration of one, W = 10, 50", [0.6, 0.4, 0.0], [10.0, 50.0], 2.3),
-        ],
-        "density": [
-            mixture("along an edge;  t = −1.5, −0.5, 0.5", [[1.0, 5.0, 3.0, 0.4]], [-1.5, -0.5, 0.5]),
-            mixture("two parts", [[0.6, 12.0, 3.0, 0.4], [0.4, 0.5, 2.0, 9.0]], [-1.5, -0.5, 0.5]),
-            mixture("three components", [[0.4, 9, 3, 3], [0.4, 3, 9, 3], [0.2, 0.5, 0.5, 4]], [-1.5, -0.5, 0.5]),
         ],
         "brier": [
             first_order("t = 0.005, 0.03, 0.12", "brier", inside, [0.005, 0.03, 0.12]),

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
-from credalset.reporting import example_report
+sys.path.insert(0, str(Path(__file__).parent / "hooks"))
+
+from example_report import example_report
 
 IMAGES = Path(__file__).parent / "img"
 CHROMIUM = os.environ.get("CREDALSET_CHROMIUM") or shutil.which("chromium")

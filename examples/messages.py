@@ -1,17 +1,17 @@
 # %% [markdown]
-# # From a file of raw texts to a decision
+# # From raw texts to a decision
 #
 # A shop gets messages. Several people have read some of them and called each praise, a question or a complaint; they
 # do not always agree. Which new messages can be answered by a machine, and which need a person?
 #
 # The data are invented, so that this runs anywhere. With `CREDALSET_DATA` set to a folder that holds ChaosNLI, it
-# runs on 1514 real pairs of sentences with a hundred votes each instead. Needs the extras `fast` and `report`.
+# runs on 1514 real pairs of sentences with a hundred votes each instead. Needs the extra `cli`.
 
 # %% [markdown]
 # ## 1. The raw file
 #
-# One JSON object per line: a name, a text, and how often each label was chosen. If yours looks different, see
-# `cs.Annotations.read`, which knows the exports of many tools.
+# One JSON object per line: a name, a text, and how often each label was chosen. For other files see
+# `cs.Annotations.read`, which reads the exports of many annotation tools.
 
 # %%
 import json
@@ -50,7 +50,7 @@ print(texts[0], records[votes.items[0]])
 # %% [markdown]
 # ## 2. Three parts
 #
-# One part to train, one to calibrate, one to check. The order of the file may mean something, so shuffle.
+# One part to train, one to calibrate, one to check. Shuffle first: the order of the file may carry information.
 
 # %%
 order = np.random.default_rng(0).permutation(len(votes))
@@ -60,8 +60,8 @@ texts = pd.Series(texts, index=list(votes.items))
 # %% [markdown]
 # ## 3. A model that predicts disagreement
 #
-# Any classifier that takes sample weights can learn from shares instead of single labels. Bags of words are a modest
-# start; an encoder of sentences in place of `TfidfVectorizer` is where to go next.
+# Any classifier that takes sample weights can learn from shares of votes. TF-IDF weights are a simple start; a sentence
+# encoder in place of `TfidfVectorizer` is the next step.
 
 # %%
 learner = make_pipeline(TfidfVectorizer(), cs.SoftLabelClassifier(LogisticRegression(C=100, max_iter=1000)))
@@ -121,7 +121,7 @@ for way, chosen in (("by the sets", choice), ("by the prediction", trusting)):
     print(f"{way}: {by_machine.sum()} answered by machine, {wrong.sum()} of them although something else was better")
 
 # %% [markdown]
-# ## 8. A page for those who were not here
+# ## 8. Report
 
 # %%
 report = cs.report(clf, texts.iloc[new], votes[new], "messages.html", texts=texts.iloc[new].tolist())

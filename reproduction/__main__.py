@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from credalset import __version__
-from credalset._progress import progress
+from credalset._display import progress
 from credalset.datasets import DataNotFoundError
 from reproduction import NAMES, report
 from reproduction.batch import Batch

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from credalset.datasets import ChaosNLI, load_chaosnli
-from credalset.datasets.chaosnli import FEATURES
+from credalset.datasets.published import FEATURES
 from reproduction.batch import Batch, by_seeds, fingerprint, plain_name
 from reproduction.runs import COMMON, QUICK, TRAINED, Task, parts_of, shown_items
 

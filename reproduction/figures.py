@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from credalset._files import write_file
-from credalset.datasets.chaosnli import CLASSES as NLI_CLASSES
+from credalset.datasets.published import NLI_CLASSES
 from credalset.plotting import ternary_grid, uncertainty_map, violins
 from credalset.sets.credal_set import CredalSet
 from reproduction.batch import Row, features_of, pick, plain_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from credalset._display import table_text
 from credalset._files import write_file
-from credalset._text import table_text
 from reproduction import tables
 from reproduction.batch import Batch, Row, pick
 from reproduction.figures import draw

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from credalset._text import number_text
+from credalset._display import number_text
 from reproduction.batch import MEASURED, READ, Row, pick
 from reproduction.summary import shrinking
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -14,35 +16,40 @@ GOOD = np.full((4, 3), 1 / 3)
 
 
 @pytest.mark.parametrize(
-    ("prediction", "error", "message"),
+    ("prediction", "error"),
     [
-        ([0.2, 0.8], ValueError, r"prediction must have shape \(n_items, n_classes\), but has shape \(2,\)"),
-        ([[1.0], [1.0]], ValueError, "prediction must have at least 2 classes"),
-        ([[0.5, np.nan, 0.5]] * 4, ValueError, r"prediction contains NaN or infinity in 4 rows \(first: 0, 1, 2\)"),
-        ([[0.7, 0.7, -0.4]] * 4, ValueError, r"prediction contains negative values .*smallest -0.4"),
-        ([[0.5, 0.2, 0.2]] * 4, ValueError, r"do not sum to one \(row 0 sums to 0.9\)"),
-        ([["a", "b", "c"]] * 4, TypeError, "prediction must hold numbers"),
-        ([[2.0, -1.0, 3.0]] * 4, ValueError, "prediction contains negative"),
+        ([0.2, 0.8], ValueError),
+        ([[1.0], [1.0]], ValueError),
+        ([[0.5, np.nan, 0.5]] * 4, ValueError),
+        ([[0.7, 0.7, -0.4]] * 4, ValueError),
+        ([[0.5, 0.2, 0.2]] * 4, ValueError),
+        ([["a", "b", "c"]] * 4, TypeError),
+        ([[2.0, -1.0, 3.0]] * 4, ValueError),
     ],
 )
-def test_bad_predictions(prediction: object, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_bad_predictions(prediction: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="^prediction "):
         cs.conformalize(prediction, GOOD)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("labels", "message"),
+    "labels",
     [
-        ([[1, -2, 3]] * 4, "labels contains negative values"),
-        ([[0, 0, 0]] * 4, "labels has no annotation at all in 4 rows"),
-        ([[3.5, 1.0, 0.5]] * 4, "are neither"),
-        ([[1.0, np.inf, 0.0]] * 4, "labels contains NaN or infinity"),
-        (np.full((4, 2), 0.5), "prediction has shape"),
+        [[1, -2, 3]] * 4,
+        [[0, 0, 0]] * 4,
+        [[3.5, 1.0, 0.5]] * 4,
+        [[1.0, np.inf, 0.0]] * 4,
+        np.full((4, 2), 0.5),
     ],
 )
-def test_bad_labels(labels: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_labels(labels: object) -> None:
+    with pytest.raises(ValueError, match="^labels "):
         cs.conformalize(GOOD, labels)
+
+
+def test_a_message_tells_rows_and_what_was_seen() -> None:
+    with pytest.raises(ValueError, match=r"row 1 sums to 0\.9"):
+        cs.conformalize([[0.5, 0.3, 0.2], [0.5, 0.2, 0.2]], GOOD[:2])
 
 
 def test_counts_and_distributions_are_told_apart() -> None:
@@ -72,44 +79,37 @@ def test_exact_rows_are_left_alone() -> None:
     assert np.array_equal(v.as_distributions(rows, "p"), rows)
 
 
-@pytest.mark.parametrize(
-    ("score", "message"),
-    [
-        ("euclid", "score 'euclid' is unknown. Known names: brier, density, hellinger, inner, intervals, kl"),
-        (TotalVariation, "write TotalVariation()"),
-    ],
-)
-def test_bad_score_names(score: object, message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
+@pytest.mark.parametrize(("score", "error"), [("euclid", ValueError), (TotalVariation, TypeError), (3, TypeError)])
+def test_bad_score_names(score: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="^score "):
         cs.conformalize(GOOD, GOOD, score=score)  # type: ignore[arg-type]
 
 
-def test_bad_score_parameters() -> None:
-    with pytest.raises(ValueError, match="base must be above 1"):
-        KullbackLeibler(base=1)
-    with pytest.raises(ValueError, match="strictly increasing"):
-        Wasserstein(positions=(0, 2, 1))
-    with pytest.raises(ValueError, match="positions has 2 entries, but the predictions have 3 classes"):
-        Wasserstein(positions=(0, 1))(GOOD, GOOD)
-    with pytest.raises(ValueError, match="offset must be a finite number of at least 0"):
-        Normalized(TotalVariation(), offset=-1)
-    with pytest.raises(ValueError, match="Normalized needs a first-order score"):
-        Normalized(RelativeLikelihood())
-    with pytest.raises(TypeError, match="score must be a name or a Score"):
-        cs.get_score(3)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("argument", "make"),
+    [
+        ("base", lambda: KullbackLeibler(base=1)),
+        ("positions", lambda: Wasserstein(positions=(0, 2, 1))),
+        ("positions", lambda: Wasserstein(positions=(0, 1))(GOOD, GOOD)),
+        ("offset", lambda: Normalized(TotalVariation(), offset=-1)),
+        ("score", lambda: Normalized(RelativeLikelihood())),
+    ],
+)
+def test_bad_score_parameters(argument: str, make: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=f"^{argument} "):
+        make()
 
 
-def test_concentrations_below_one() -> None:
-    with pytest.raises(ValueError, match=r"Dirichlet concentrations of at least 1.*first-order score"):
+def test_probabilities_where_concentrations_are_needed() -> None:
+    with pytest.raises(ValueError, match=r"^prediction .*first-order score"):
         cs.conformalize(GOOD, GOOD, score="so")
 
 
 @pytest.mark.parametrize(
-    ("threshold", "message"),
-    [(np.nan, "threshold is NaN"), ([0.1, 0.2], r"one number or one per prediction \(4\)"), ("x", "must be a number")],
+    ("threshold", "error"), [(np.nan, ValueError), ([0.1, 0.2], ValueError), ("x", TypeError), (None, TypeError)]
 )
-def test_bad_thresholds(threshold: object, message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
+def test_bad_thresholds(threshold: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="^threshold "):
         TotalVariation().region(GOOD, threshold)  # type: ignore[arg-type]
 
 
@@ -119,24 +119,20 @@ def test_missing_extra_names_the_command() -> None:
 
 # --- what is no array of numbers ---
 
-NO_NUMBERS = {
-    "ragged": (
-        [[0.2, 0.3, 0.5], [0.5, 0.5]],
-        ValueError,
-        "must have rows of one length, but has rows of lengths 2 and 3",
-    ),
-    "complex": (GOOD + 0j, TypeError, "must hold numbers, but holds complex numbers"),
-    "text": ([["0.2", "0.3", "0.5"]] * 4, TypeError, "must hold numbers, but holds text"),
-    "dates": (np.full((4, 3), "2020-01-01", dtype="M8[D]"), TypeError, "must hold numbers, but holds dates"),
-    "words": (np.array([["x", 0.5, 0.5]], dtype=object), TypeError, "holds objects such as 'x'"),
-    "complex objects": (np.array([[1j, 0.5, 0.5]], dtype=object), TypeError, "holds objects such as 1j"),
-    "a dict": ({"a": 1}, TypeError, r"holds objects such as \{'a': 1\}"),
+NO_NUMBERS: dict[str, tuple[object, type[Exception]]] = {
+    "ragged": ([[0.2, 0.3, 0.5], [0.5, 0.5]], ValueError),
+    "complex": (GOOD + 0j, TypeError),
+    "text": ([["0.2", "0.3", "0.5"]] * 4, TypeError),
+    "dates": (np.full((4, 3), "2020-01-01", dtype="M8[D]"), TypeError),
+    "words": (np.array([["x", 0.5, 0.5]], dtype=object), TypeError),
+    "complex objects": (np.array([[1j, 0.5, 0.5]], dtype=object), TypeError),
+    "a dict": ({"a": 1}, TypeError),
 }
 
 
 @pytest.mark.parametrize("kind", NO_NUMBERS)
 def test_what_holds_no_numbers_is_refused_by_name(kind: str) -> None:
-    value, error, message = NO_NUMBERS[kind]
+    value, error = NO_NUMBERS[kind]
     calibration, sets = cs.conformalize(GOOD, GOOD), TotalVariation().region(GOOD, 0.2)
     calls = {
         "prediction": [
@@ -156,7 +152,7 @@ def test_what_holds_no_numbers_is_refused_by_name(kind: str) -> None:
     }
     for name, attempts in calls.items():
         for attempt in attempts:
-            with pytest.raises(error, match=f"^{name} .*{message}"):
+            with pytest.raises(error, match=f"^{name} must h"):
                 attempt()
     with pytest.raises(TypeError, match=r"^alpha must be a number strictly between 0 and 1"):
         calibration.threshold(value)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Break the code on purpose, one fault at a time, and see that the tests notice.
 
 ``make mutants`` (a few minutes) copies ``src``, puts one fault in, and runs test files of the fast suite until one
-fails. A fault that survives is a hole in the tests. The list and the last result are in CONTRIBUTING.md.
+fails. A fault that survives is a hole in the tests. The faults are listed below.
 """
 
 from __future__ import annotations
@@ -193,10 +193,31 @@ FAULTS = [
     ),
     Fault(
         "Wasserstein balls take all gaps between classes for equal",
-        "scores/wasserstein/score.py",
+        "scores/wasserstein.py",
         "        gaps = self.gaps(prediction.shape[1])\n        return WassersteinBall(",
         "        gaps = np.full_like(self.gaps(prediction.shape[1]), 1.0)\n        return WassersteinBall(",
         "tests/scores/test_wasserstein.py " + LAWS + " -k 'ws or wasserstein'",
+    ),
+    Fault(
+        "relative likelihoods saturate at one",
+        "scores/dirichlet.py",
+        "        return log_density_drop(prediction, distribution)\n\n    def geometry",
+        "        return -np.expm1(-log_density_drop(prediction, distribution))\n\n    def geometry",
+        "tests/scores/test_dirichlet.py -k sharp",
+    ),
+    Fault(
+        "the far branch of the smallest entropy is never looked at",
+        "scores/power.py",
+        "fold[rows] = np.exp(np.where(at_left < 0",
+        "fold[rows] = 0.0 * np.exp(np.where(at_left < 0",
+        "tests/scores/test_dirichlet.py -k branches",
+    ),
+    Fault(
+        "the series of a box's volume turns the wrong way",
+        "scores/intervals.py",
+        "- 1j * y * self.total",
+        "+ 1j * y * self.total",
+        "tests/scores/test_intervals.py -k volume",
     ),
     Fault(
         "cross-conformal balls do not make up for the distance of their models",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from credalset._version import __version__
 
 if TYPE_CHECKING:
-    from credalset import datasets, distributed, labels, metrics, plotting, predictors, scores, simplex, testing
+    from credalset import datasets, labels, metrics, plotting, predictors, scores, simplex, testing
     from credalset._splits import train_conformalize_test_split
     from credalset.calibration import (
         AnnotatorSampling,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from credalset.crowd import DirichletCrowd, VotingPolicy
     from credalset.evaluation import evaluate
     from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError, MissingExtraError
+    from credalset.io import dask as distributed
     from credalset.io.scorer import Scorer
     from credalset.io.store import load
     from credalset.predictors import SoftLabelClassifier
@@ -77,12 +78,12 @@ _MODULES = {
     "report": "reporting",
     "train_conformalize_test_split": "_splits",
 }
-_PACKAGES = ("datasets", "distributed", "labels", "metrics", "plotting", "predictors", "scores", "simplex", "testing")
+_PACKAGES = ("datasets", "labels", "metrics", "plotting", "predictors", "scores", "simplex", "testing")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"credalset.{name}")
+    if name in _PACKAGES or name == "distributed":
+        return import_module(f"credalset.{'io.dask' if name == 'distributed' else name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'credalset' has no attribute {name!r}")
     value = getattr(import_module(f"credalset.{_MODULES[name]}"), name)

@@ -19,7 +19,7 @@ from credalset.calibration import Calibration, CrossCalibration, conformalize, c
 from credalset.calibration.noise import Noise
 from credalset.calibration.thresholds import as_noise
 from credalset.exceptions import CredalSetWarning, warn
-from credalset.predictors.labels import NOTED, accepts_sparse, class_array, note_features, read_labels
+from credalset.predictors.labels import NOTED, SoftScoring, accepts_sparse, class_array, note_features, read_labels
 from credalset.predictors.protocol import (
     fit_estimator,
     is_fitted,
@@ -29,7 +29,6 @@ from credalset.predictors.protocol import (
     refuse_frozen,
     takes_predictions_of,
 )
-from credalset.predictors.scoring import SoftScoring
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
 from credalset.votes.names import Labels

@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 from scipy.special import xlogy
 
-from credalset._estimate import Estimate, mean, proportion
+from credalset._display import Estimate, mean, proportion
 from credalset._typing import ArrayLike, FloatArray, IntArray
 from credalset._validation import as_distributions, as_positive_int
 from credalset.scores import Score, get_score

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import credalset as cs
-from credalset.crowd.inputs import draw_votes
+from credalset.crowd.estimator import draw_votes
 from tests.crowd.simulated import (
     assert_in_bands,
     hold_back,

@@ -68,6 +68,7 @@ def test_formula() -> None:
     score = Wasserstein(positions=(0.0, 1.0, 3.0))
     assert score(np.array([[1.0, 0.0, 0.0]]), np.array([[0.0, 0.0, 1.0]]))[0] == 3.0
     assert score(np.array([[0.5, 0.0, 0.5]]), np.array([[0.0, 1.0, 0.0]]))[0] == pytest.approx(1.5)
+    assert score.region([[1.0, 0.0, 0.0]], 0.6).upper()[0] == pytest.approx([1.0, 0.6, 0.2])
 
 
 @spacing

@@ -9,8 +9,8 @@ The threshold is the smallest $\phi^\top \beta$ among the minima: what the new i
 infinite. This is a linear programme; its optima are at vertices, where as many items as there are features have
 residual zero: the basis. A vertex is optimal if the prices of its basis, which balance the slopes of all other items,
 lie within $[- \alpha w_i, (1 - \alpha) w_i]$. Where one does not, the edge along which that item leaves the basis goes
-down. All new items start from the optimum of the calibration items alone, which lies a few edges away. The guide "Which
-guarantee do I have?" has the proof.
+down. All new items start from the optimum of the calibration items alone, which lies a few edges away. The
+proof is in docs/proofs.md.
 """
 
 from __future__ import annotations

@@ -80,8 +80,7 @@ class CrossCalibration(BaseCalibration):
         p-values is a p-value (Vovk and Wang, 2020). For folds of equal size, without groups, it is at least
         $1 - 2\alpha - (1 - F/n) / (F + 1)$ too (Barber, Candès, Ramdas, Tibshirani: *Predictive inference with the
         jackknife+*, 2021). With weights it is $1 - 2\alpha$. `BoundedNoise` spends its δ twice on top of level α − δ;
-        `AnnotatorSampling` divides the misses at level α (1 − δ) by 1 − δ. Proofs are in the guide "Which guarantee do
-        I have?".
+        `AnnotatorSampling` divides the misses at level α (1 − δ) by 1 − δ. The proofs are in docs/proofs.md.
 
         Examples
         --------

@@ -1,7 +1,7 @@
 """Noise models: guarantees for the distribution behind the votes, when calibration sees only the votes.
 
 This file has the base class, labels without noise, and `BoundedNoise`, the paper's Theorem 2; every other model has a
-file of its own. Proofs are in the guide "Which guarantee do I have?".
+file of its own. The proofs are in docs/proofs.md.
 
 A noise model is a frozen dataclass with a method `Noise.fit`, which returns an object with
 ``threshold(alpha, prediction, columns)``, and one entry in `credalset.calibration.thresholds.NOISES`.

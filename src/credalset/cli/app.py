@@ -13,16 +13,14 @@ import typer
 
 from credalset._version import __version__
 from credalset.cli import INTERRUPTED
-from credalset.cli.agree import agree
 from credalset.cli.calibrate import calibrate
-from credalset.cli.check import check
+from credalset.cli.check import check, report
 from credalset.cli.demo import demo
 from credalset.cli.fit import fit
-from credalset.cli.import_votes import import_votes
 from credalset.cli.plan import plan
 from credalset.cli.predict import predict
-from credalset.cli.report import report
 from credalset.cli.shared import note, say
+from credalset.cli.votes import agree, import_votes
 from credalset.exceptions import ClusterError, CredalSetWarning
 
 WRONG_USE, CLUSTER_FAILED = 2, 3

@@ -1,11 +1,14 @@
-"""``credalset check``: whether sets cover what is guaranteed, on items that were kept aside."""
+"""``credalset check`` and ``credalset report``: whether sets cover what is guaranteed, on items kept aside."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
 from credalset.cli import shared
 from credalset.evaluation import evaluate
+from credalset.reporting import report as write_report
 
 CHECK_FAILED = 1
 
@@ -38,4 +41,40 @@ def check(
     else:
         typer.echo(result)
     if not result.passed:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def report(
+    calibration: shared.Model,
+    predictions: shared.HeldOut,
+    votes: shared.VotesFile,
+    out: Annotated[str, typer.Option("--out", "-o", help="HTML file to write.")] = "report.html",
+    alpha: shared.Alpha = 0.1,
+    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
+    texts: Annotated[str | None, typer.Option(help="Column with the text of each item, to show it.")] = None,
+    in_hand: shared.InHand = None,
+    groups: shared.Groups = None,
+    weights: shared.Weights = None,
+    id: shared.Id = None,
+    columns: shared.Columns = None,
+    logits: shared.Logits = False,
+    trusted: shared.Trusted = None,
+    strict: shared.Strict = False,
+    overwrite: shared.Overwrite = False,
+) -> None:
+    """Write one HTML page: the verdict, coverage by slice, every item, and what to do.
+
+    The exit code is 1 if the items were used for training or calibration.
+    """
+    shared.check_output(out, overwrite)
+    model = shared.load_model(calibration, trusted)
+    extra = {"groups": groups, "weights": weights, "texts": texts}
+    pair = shared.read_pair(
+        shared.Reading(predictions, id, columns, extra, logits, strict), votes, model, in_hand=in_hand
+    )
+    options = {"alpha": alpha, "items": pair.items, "command": shared.command_line(), **pair.extra}
+    options |= {} if title is None else {"title": title}
+    made = write_report(model, pair.inputs, pair.votes, out, **options)
+    shared.say(f"{made.verdict.sentence}\nWrote {out}")
+    if made.verdict.used:
         raise typer.Exit(CHECK_FAILED)

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from credalset._text import table_text
+from credalset._display import table_text
 from credalset.cli.shared import Seed
 from credalset.datasets import Messages, make_messages
 from credalset.io.tables import table_writer
@@ -114,26 +114,15 @@ def _show_item(say: Console, data: Messages) -> None:
     """Show how three votes change the set of one message."""
     import pyarrow.parquet as pq
 
-    none, three = (pq.read_table(name).to_pydict() for name in ("sets.parquet", "sets-with-votes.parquet"))
-    widths = [np.array(sets["width"]) if "width" in sets else _widths(sets, data.classes) for sets in (none, three)]
-    row = int(np.argmax(widths[0] - widths[1]))
-    item = data.items.index(none["task"][row])
+    none, three = (pq.read_table(name).to_pandas() for name in ("sets.parquet", "sets-with-votes.parquet"))
+    row = (none.filter(like="upper_").sum(axis=1) - three.filter(like="upper_").sum(axis=1)).argmax()
+    item = data.items.index(none.task[row])
     say.print(f"\nThree votes change what can be said of a message:\n\n  {data.texts[item]}\n", style="bold")
     lines = []
-    for name in data.classes:
-        ends = [(sets[f"lower_{name}"][row], sets[f"upper_{name}"][row]) for sets in (none, three)]
-        lines.append(
-            [
-                name,
-                *(f"{low:.2f} - {high:.2f}" for low, high in ends),
-                f"{data.distributions[item][data.classes.index(name)]:.2f}",
-            ]
-        )
+    for name, truth in zip(data.classes, data.distributions[item], strict=True):
+        ends = (f"{sets[f'lower_{name}'][row]:.2f} - {sets[f'upper_{name}'][row]:.2f}" for sets in (none, three))
+        lines.append([name, *ends, f"{truth:.2f}"])
     say.print(table_text(["share of", "no votes", "three votes", "whole crowd"], lines, left=1))
-
-
-def _widths(sets: dict[str, Any], classes: tuple[str, ...]) -> Any:
-    return sum(np.array(sets[f"upper_{c}"]) - np.array(sets[f"lower_{c}"]) for c in classes) / 2
 
 
 def _compare(say: Console, data: Messages) -> None:
@@ -144,39 +133,13 @@ def _compare(say: Console, data: Messages) -> None:
 
     loaded: Any = cs.load("calibration")
     classes = list(loaded.classes)
-    panel, predictions = (
-        pd.read_csv(name, index_col="task")[[f"prediction_{c}" for c in classes]].set_axis(classes, axis=1)
-        for name in ("panel-predicted.csv", "new-predicted.csv")
-    )
-    counts = pd.DataFrame(data.counts, index=data.items, columns=list(data.classes))[classes]
-    fitted = set(loaded.crowd.items_ or ())
-    rest = [item for item in panel.index if item not in fitted]
+    predictions = pd.read_csv("new-predicted.csv", index_col="task")[[f"prediction_{name}" for name in classes]]
+    counts = pd.DataFrame(data.counts, data.items, data.classes).loc[predictions.index, classes]
     policy = cs.VotingPolicy(loaded.crowd, lead=2.0, max_votes=15)
-    calibration = policy.conformalize(panel.loc[rest], counts.loc[rest])
-    used = policy.replay(predictions, counts.loc[predictions.index], random_state=1)
-    asked = pd.DataFrame(used.votes.astype(int), index=predictions.index[used.rows], columns=predictions.columns)
-    sets = {"policy": calibration.predict_set(predictions.loc[asked.index], asked)}
-    lines = [["ask until clear", f"{used.n_votes.mean():.1f}", *_sizes(sets["policy"])]]
-    for number in IN_HAND:
-        drawn = _draw(data, predictions.index, number)
-        lines.append([f"{number} each", f"{number}", *_sizes(loaded.predict_set(predictions, drawn))])
+    rows = policy.compare(predictions.set_axis(classes, axis=1), counts, IN_HAND)
+    lines = [[row["policy"], *(f"{row[name]:.2f}" for name in ("votes", "width", "decided"))] for row in rows]
     say.print("\nAsking until the majority is clear, against asking every message equally often:\n", style="bold")
     say.print(table_text(["policy", "votes per message", "width", "one label left"], lines, left=1))
-
-
-def _sizes(sets: Any) -> tuple[str, str]:
-    import credalset as cs
-
-    return f"{float(cs.metrics.mean_width(sets)):.2f}", f"{float(cs.metrics.decided(sets)):.0%}"
-
-
-def _draw(data: Messages, items: Any, number: int) -> Any:
-    """Return the first votes on each item."""
-    import pandas as pd
-
-    rows = [data.items.index(item) for item in items]
-    labels = data.labels[rows][:, :number]
-    return pd.DataFrame({name: (labels == name).sum(axis=1) for name in data.classes}, index=items)
 
 
 def _clear(out: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from credalset._progress import progress
+from credalset._display import progress
 from credalset.cli import shared
 
 #: networks by the names they have here, with the score that suits them

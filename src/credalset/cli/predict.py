@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from credalset._progress import progress
+from credalset._display import progress
 from credalset.cli import shared
 from credalset.io.dask import connect, local_cluster, score_parquet
 from credalset.io.match import find_id, with_votes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credalset._typing import FloatArray, IntArray
-from credalset.crowd.inputs import Voted, draw_one, draw_votes
+from credalset.crowd.estimator import Voted, draw_one, draw_votes
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior
 

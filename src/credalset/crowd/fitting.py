@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from credalset._progress import progress
+from credalset._display import progress
 from credalset._typing import FloatArray
 from credalset.crowd.law import CrowdLaw, Items, log_likelihood, normalised_entropy
 
@@ -91,8 +91,12 @@ def fit_law(
     shift = np.array([1.0, 0.0, 0.0, 0.0])
     doubtful = replace(start, around=start.around - shift, consensus=start.consensus + 1.5 * shift)
     few, items = (Items(start, prediction[:n], counts[:n]) for n in (SMALL_START, len(counts)))
-    near = [maximise(law, few, min(max_iter, 40))[0] for law in (start, doubtful)]
-    return max((maximise(law, items, max_iter) for law in near), key=lambda fit: fit[1])
+    fits = []
+    with progress("Fitting the crowd", 2) as advance:
+        for law in (start, doubtful):
+            fits.append(maximise(maximise(law, few, min(max_iter, 40))[0], items, max_iter))
+            advance(1, "")
+    return max(fits, key=lambda fit: fit[1])
 
 
 def bootstrap_laws(

@@ -11,9 +11,8 @@ import numpy as np
 from credalset._typing import FloatArray, IntArray
 from credalset._validation import check_choice
 from credalset.calibration import Calibration, conformalize
-from credalset.crowd.estimator import DirichletCrowd
+from credalset.crowd.estimator import DirichletCrowd, Saved, Voted
 from credalset.crowd.fitting import bootstrap_laws
-from credalset.crowd.inputs import Saved, Voted
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.policy import VotingPolicy
 from credalset.crowd.posterior import Posterior, predict_blocks

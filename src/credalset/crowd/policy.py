@@ -12,11 +12,10 @@ import numpy as np
 from scipy.stats import norm
 
 from credalset import metrics
-from credalset._progress import progress
+from credalset._display import progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_finite, as_generator, as_numbers, as_positive_int, as_probability
-from credalset.crowd.estimator import DirichletCrowd
-from credalset.crowd.inputs import Saved, Voted, draw_one
+from credalset.crowd.estimator import DirichletCrowd, Saved, Voted, draw_one
 from credalset.crowd.posterior import Posterior, blocks, predict_blocks
 from credalset.scores import get_score
 from credalset.votes.names import per_item
@@ -228,7 +227,7 @@ class VotingPolicy(Saved):
         -------
         list of dict
             Of each policy: its name, mean number of votes, mean width, decided share and coverage on the other half.
-            `credalset.plotting.voting` draws them.
+            `credalset.plotting.charts` draws them.
         """
         voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
         half = generator.permutation(np.flatnonzero(voted.n_votes >= self._least(None)))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from credalset.datasets._files import DataNotFoundError
-from credalset.datasets.chaosnli import ChaosNLI, load_chaosnli
-from credalset.datasets.cifar10h import CIFAR10H, load_cifar10h
 from credalset.datasets.judges import JudgePanel, make_judge_panel
 from credalset.datasets.messages import Messages, make_messages
+from credalset.datasets.published import CIFAR10H, ChaosNLI, DataNotFoundError, load_chaosnli, load_cifar10h
 from credalset.datasets.synthetic import SyntheticData, make_synthetic
 
 __all__ = [

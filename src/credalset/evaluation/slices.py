@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from credalset._estimate import Estimate, proportion
+from credalset._display import Estimate, proportion
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 

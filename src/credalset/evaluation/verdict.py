@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from credalset._estimate import Estimate, proportion
+from credalset._display import Estimate, proportion
 from credalset._typing import ArrayLike, FloatArray
 from credalset._validation import as_probability
 from credalset.scores import Score

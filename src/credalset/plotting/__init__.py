@@ -14,9 +14,8 @@ try:
 except ImportError:
     raise MissingExtraError("Plotting", "matplotlib", "plot") from None
 
-from credalset.plotting.charts import envelopes, violins
+from credalset.plotting.charts import envelopes, violins, voting
 from credalset.plotting.triangle import dirichlet_contours, ternary, ternary_grid
 from credalset.plotting.uncertainty import uncertainty_map
-from credalset.plotting.voting import voting
 
 __all__ = ["dirichlet_contours", "envelopes", "ternary", "ternary_grid", "uncertainty_map", "violins", "voting"]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import Checked
 from credalset.exceptions import MissingExtraError
-from credalset.predictors.scoring import SoftScoring
+from credalset.predictors.labels import SoftScoring
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
 from credalset.votes.names import Labels, item_names

@@ -13,8 +13,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
 
 from credalset._typing import ArrayLike, FloatArray
-from credalset.predictors.labels import accepts_sparse, class_array, note_features, read_labels
-from credalset.predictors.scoring import SoftScoring
+from credalset.predictors.labels import SoftScoring, accepts_sparse, class_array, note_features, read_labels
 
 
 class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]

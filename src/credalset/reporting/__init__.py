@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from credalset.reporting.compose import Report, report
-from credalset.reporting.example import example_report
 
-__all__ = ["Report", "example_report", "report"]
+__all__ = ["Report", "report"]

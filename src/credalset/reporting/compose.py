@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from credalset._estimate import Estimate, proportion
+from credalset._display import Estimate, proportion
 from credalset._files import write_file
 from credalset._typing import ArrayLike, IntArray
 from credalset._validation import as_positive_int, as_probability
 from credalset.evaluation.slices import Slice, WorstSlice, slice_coverage, worst_slice
-from credalset.evaluation.sources import Source
-from credalset.evaluation.table import assess
+from credalset.evaluation.table import Source, assess
 from credalset.evaluation.verdict import Verdict, coverage_band, items_used
 from credalset.exceptions import CredalSetWarning, need, warn
 from credalset.reporting import figures

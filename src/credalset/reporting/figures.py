@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from credalset._estimate import Estimate
+from credalset._display import Estimate
 from credalset._typing import AnyArray, FloatArray
 from credalset.evaluation.verdict import Verdict, percent
 from credalset.reporting.items import shorten

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from credalset._text import number_text
+from credalset._display import number_text
 from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset._version import __version__
 from credalset.evaluation.slices import Slice, WorstSlice

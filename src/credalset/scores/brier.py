@@ -18,9 +18,7 @@ from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset._validation import as_finite
 from credalset.scores.base import Score
-from credalset.scores.pooling import pooled_spread
-from credalset.scores.power import BLOCK, bracketed, omega
-from credalset.sets.box import majorization_bound
+from credalset.scores.power import BLOCK, bracketed, omega, pooled_spread
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.roots import newton
 from credalset.sets.volume import edge_distance
@@ -159,7 +157,7 @@ class BrierBall(Geometry):
             part, v = self[rows], np.array(self.weights)
             most = entropy_of_valid(_flattest(part.center, part.radius, v))
             lower, upper = part.envelope()
-            least, likely = majorization_bound(lower, upper), upper
+            least, likely = np.zeros(len(part)), upper
             if np.ptp(v) == 0.0:
                 least, likely = entropy_of_valid(_largest_increments(part.center, part.radius, v)), part.center
             found, member = part._smallest_found(likely.argmax(axis=1))
@@ -181,12 +179,10 @@ class BrierBall(Geometry):
         return found, member
 
     def mode_radius(self) -> FloatArray:
-        """With equal weights, a class is pooled with those that exceed it and the others stay: `_nearest_with_top`."""
-        v = np.array(self.weights)
-        if np.ptp(v) == 0.0:
-            return np.asarray(v[0] * pooled_spread(self.center))
-        columns = [_nearest_with_top(self.center, v, top) for top in range(self.n_classes)]
-        return np.stack(columns, axis=1)
+        """With equal weights, a class is pooled with those that exceed it and the others stay."""
+        if max(self.weights) > min(self.weights):
+            return super().mode_radius()
+        return np.asarray(self.weights[0] * pooled_spread(self.center))
 
     def ray_length(self, directions: FloatArray) -> FloatArray:
         """The distance grows linearly along a ray."""
@@ -386,29 +382,6 @@ def _tilted(g: FloatArray, pull: FloatArray, tau: FloatArray) -> tuple[FloatArra
             break
     point = scaled / pull
     return point / point.sum(axis=0), tau
-
-
-def _nearest_with_top(center: FloatArray, v: FloatArray, top: int) -> FloatArray:
-    r"""Return the least distance of a distribution in which no class exceeds the class ``top``, (N,).
-
-    It is λ_k = min(g_k + θ / v_k, t)₊ with λ_top = t: classes pooled at t, at zero, and between. For given sets of
-    those, $t = (\sum_{pool} v g + m \theta) / \sum_{pool} v$ with m the size of the pool, and the sum gives θ. The sets
-    are revised until they agree with their solution.
-    """
-    room, own = 1.0 / v, np.arange(len(v)) == top
-    pooled, zero = (center > center[:, [top]]) | own, np.zeros(center.shape, dtype=bool)
-    for _ in range(MAX_STEPS):
-        free, m, stiffness = ~(pooled | zero), pooled.sum(axis=1), pooled @ v
-        pull = (pooled * center) @ v
-        theta = (1.0 - (free * center).sum(axis=1) - m * pull / stiffness) / (m * m / stiffness + free @ room)
-        t = (pull + m * theta) / stiffness
-        moved = center + theta[:, None] * room
-        pooled_now, zero_now = (moved > t[:, None]) | own, (moved < 0) & ~own
-        if (pooled_now == pooled).all() and (zero_now == zero).all():
-            break
-        pooled, zero = pooled_now, zero_now
-    point = np.where(pooled, t[:, None], np.where(zero, 0.0, moved))
-    return np.asarray((point - center) ** 2 @ v)
 
 
 def _ellipse_share(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArray:

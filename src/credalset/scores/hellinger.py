@@ -9,8 +9,7 @@ import numpy as np
 
 from credalset._typing import FloatArray
 from credalset.scores.base import Score
-from credalset.scores.pooling import pooled_spread
-from credalset.scores.power import PowerBall
+from credalset.scores.power import PowerBall, pooled_spread
 
 
 @dataclass(frozen=True)

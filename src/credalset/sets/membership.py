@@ -20,7 +20,7 @@ PAIRS_PER_BLOCK = 1 << 17  # (set, distribution) pairs evaluated at a time
 
 def contains(sets: CredalSet, distribution: Any, broadcast: bool) -> BoolArray:
     """Tell which distributions belong to which sets; see `CredalSet.contains`."""
-    if not broadcast and np.ndim(getattr(distribution, "distributions", distribution)) == 3:
+    if not broadcast and getattr(distribution, "ndim", 2) == 3:
         array = as_numbers(distribution, "distribution")
         n, m, k = array.shape
         if n != len(sets):

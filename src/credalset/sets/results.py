@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from credalset._text import number_text, table_text
+from credalset._display import number_text, table_text
 from credalset._typing import FloatArray
 from credalset.exceptions import need
 

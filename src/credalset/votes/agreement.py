@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credalset._estimate import Estimate
-from credalset._text import Rows, number_text, table_text
+from credalset._display import Estimate, Rows, number_text, table_text
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_probability
 from credalset.exceptions import need

@@ -17,11 +17,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from credalset._progress import progress
+from credalset._display import progress
 from credalset._typing import FloatArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
-from credalset.predictors.labels import class_array, read_labels
-from credalset.predictors.scoring import SoftScoring
+from credalset.predictors.labels import SoftScoring, class_array, read_labels
 
 PREDICTION_ROWS = 4096  # items that are predicted at a time
 

@@ -1,0 +1,196 @@
+"""What people see: progress bars, tables of text, numbers with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from credalset._typing import ArrayLike
+from credalset._validation import as_probability
+from credalset.exceptions import need
+
+
+@contextmanager
+def progress(title: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[int, str], None]]:
+    """Give a function to call with the number of steps done and a note to show beside the bar.
+
+    Parameters
+    ----------
+    title : str
+        What is being done.
+    total : int or None
+        Number of steps; None if it is not known.
+    shown : bool
+        Whether to show a bar at all.
+
+    Examples
+    --------
+    >>> with progress("Counting", 2) as advance:  # silent here: stderr is not a terminal
+    ...     advance(1, "one")
+    ...     advance(1, "two")
+    """
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeRemainingColumn as TimeColumn
+    except ImportError:
+        shown = False
+    else:
+        console = Console(stderr=True)
+        shown = shown and (console.is_terminal or console.is_jupyter)
+    if not shown:
+        yield lambda steps, note: None
+        return
+    count = MofNCompleteColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), count, TextColumn("{task.fields[note]}"), TimeColumn()
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=total, note="")
+        yield lambda steps, note: bar.update(task, advance=steps, note=note)
+
+
+MOST_ROWS = 50  # of a list that prints as a table
+
+
+def number_text(value: Any, decimals: int = 4, significant: int | None = None, missing: str = "-") -> str:
+    """Write a number with a fixed number of decimals; one below a thousandth by its significant digits.
+
+    Parameters
+    ----------
+    value : object
+        A float; anything else is written as it is, and None or NaN as ``missing``.
+    decimals, significant : int
+        Digits after the point, and digits of a number too small for them (by default as many).
+    missing : str
+        What to write where there is no number.
+
+    Examples
+    --------
+    >>> [number_text(x) for x in (0.12345, 0.00012345, 0.0, float("inf"), None, 3)]
+    ['0.1235', '1.234e-04', '0.0000', 'inf', '-', '3']
+    >>> [number_text(x, decimals=3, significant=1) for x in (0.12345, 0.00012345)]
+    ['0.123', '1e-04']
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return missing
+    if not isinstance(value, float):
+        return str(value)
+    if 0.0 < abs(value) < 1e-3:
+        return f"{value:.{(significant or decimals) - 1}e}"
+    return f"{value:.{decimals}f}"
+
+
+def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 0) -> str:
+    """Write a table with aligned columns; the first ``left`` columns to the left, the others to the right.
+
+    Examples
+    --------
+    >>> print(table_text(["score", "coverage"], [["tv", "0.9"], ["hellinger", "0.89"]], left=1))
+    score      coverage
+    ---------  --------
+    tv              0.9
+    hellinger      0.89
+    """
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    sides = ["<" if i < left else ">" for i in range(len(widths))]
+    lines = [headings, ["-" * width for width in widths], *rows]
+    aligned = ([f"{t:{s}{w}}" for t, s, w in zip(line, sides, widths, strict=True)] for line in lines)
+    return "\n".join("  ".join(cells).rstrip() for cells in aligned)
+
+
+class Rows(list[dict[str, Any]]):
+    """A list of plain rows that prints as a table; numbers with an interval are printed with it.
+
+    Examples
+    --------
+    >>> Rows([{"method": "plan", "items": 3, "width": 0.5}, {"method": "random", "items": 12, "width": None}])
+    method  items  width
+    ------  -----  -----
+    plan        3  0.500
+    random     12      -
+    """
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the rows as columns, ready for a data frame."""
+        names = list(dict.fromkeys(name for row in self for name in row))
+        return {name: [row.get(name) for row in self] for name in names}
+
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas frame."""
+        return need("pandas").DataFrame(list(self))
+
+    def __str__(self) -> str:
+        names, more = list(self.to_dict()), len(self) - MOST_ROWS
+        lines = [[_cell(row.get(name)) for name in names] for row in self[:MOST_ROWS]]
+        return table_text(names, lines, left=1) + (f"\n… and {more} more" if more > 0 else "") if self else "no rows"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _cell(value: Any) -> str:
+    return repr(value) if hasattr(value, "low") else number_text(value, decimals=3, significant=2)
+
+
+class Estimate(float):
+    """A float with a confidence interval, ``low`` to ``high``, and the sample size ``n``."""
+
+    low: float
+    high: float
+    n: int
+
+    def __new__(cls, value: float, low: float, high: float, n: int) -> Estimate:
+        """Create the estimate; it behaves like the plain number ``value``."""
+        self = super().__new__(cls, value)
+        self.low, self.high, self.n = float(low), float(high), int(n)
+        return self
+
+    def __repr__(self) -> str:
+        value, low, high = (number_text(x, missing="nan") for x in (float(self), self.low, self.high))
+        return f"{value} [{low}, {high}] (n={self.n})"
+
+    def __reduce__(self) -> tuple[type[Estimate], tuple[float, float, float, int]]:
+        return Estimate, (float(self), self.low, self.high, self.n)
+
+
+def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:
+    """Return a share with its exact (Clopper–Pearson) confidence interval.
+
+    Examples
+    --------
+    >>> proportion(90, 100)
+    0.9000 [0.8238, 0.9510] (n=100)
+    """
+    low, high = _exact_interval(int(successes), int(n), as_probability(level, "level"))
+    return Estimate(successes / n if n else np.nan, low, high, n)
+
+
+@lru_cache(maxsize=1024)  # an interval takes milliseconds, and small groups often have equal counts
+def _exact_interval(successes: int, n: int, level: float) -> tuple[float, float]:
+    from scipy.stats import binomtest
+
+    interval = binomtest(successes, n).proportion_ci(level) if n else (0.0, 1.0)
+    return float(interval[0]), float(interval[1])
+
+
+def mean(values: ArrayLike, level: float = 0.95) -> Estimate:
+    """Return an average with its confidence interval from the t distribution.
+
+    Examples
+    --------
+    >>> mean([0.1, 0.2, 0.6])
+    0.3000 [-0.3572, 0.9572] (n=3)
+    """
+    from scipy.stats import t
+
+    array = np.asarray(values, dtype=np.float64)
+    upper = 0.5 + as_probability(level, "level") / 2.0
+    n = len(array)
+    if n < 2:
+        return Estimate(float(array[0]) if n else np.nan, -np.inf, np.inf, n)
+    half = t.ppf(upper, n - 1) * array.std(ddof=1) / np.sqrt(n)
+    return Estimate(array.mean(), array.mean() - half, array.mean() + half, n)

@@ -1,0 +1,244 @@
+"""ChaosNLI and CIFAR-10H: votes of real annotators, read from a folder of third-party data."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from credalset._typing import AnyArray, FloatArray, IntArray
+from credalset._validation import as_counts, check_choice
+from credalset.exceptions import FileFormatError
+
+ENVIRONMENT = "CREDALSET_DATA"
+#: what NumPy raises on arrays that are cut short, altered or of another kind
+UNREADABLE = (
+    *(ValueError, KeyError, EOFError, OSError, RuntimeError, MemoryError, SyntaxError),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
+
+
+class DataNotFoundError(FileNotFoundError):
+    """Data are not in the data folder; the message says where to get them and where to put them."""
+
+
+def data_file(name: str, data_dir: str | Path | None, source: str) -> Path:
+    """Return the path of a file in the data folder: the argument, else the one that ``CREDALSET_DATA`` names."""
+    named = data_dir if data_dir is not None else os.environ.get(ENVIRONMENT)
+    if not named:
+        raise DataNotFoundError(
+            f"data_dir is missing: name the folder that has {name} with data_dir or the environment variable "
+            f"{ENVIRONMENT}. {source}"
+        )
+    path = Path(named) / name
+    if not path.is_file():
+        raise DataNotFoundError(f"there is no {path}. {source}")
+    return path
+
+
+def read_arrays(path: Path, *names: str) -> list[AnyArray]:
+    """Read arrays from an ``.npz`` file."""
+    try:
+        with path.open("rb") as stream:  # opened here: NumPy leaves a damaged archive open
+            loaded = np.load(stream, allow_pickle=False)
+            return [loaded[name] for name in names]
+    except UNREADABLE as error:
+        raise FileFormatError(
+            f"{path} cannot be read ({error or type(error).__name__}): it needs the arrays {', '.join(names)}."
+        ) from None
+
+
+NLI_SOURCE = (
+    "The votes are in chaosNLI_v1.0.zip (https://github.com/easonnie/ChaosNLI); unpack it into the data folder."
+)
+PARTS = ("snli", "mnli_m")
+NLI_CLASSES = ("entailment", "neutral", "contradiction")
+#: features that are known by name: file in the data folder, array in it
+FEATURES = {
+    "roberta": ("chaosnli_snli_mnli_roberta.npz", "roberta_logits"),
+    "minilm": ("chaosnli_snli_mnli.npz", "features"),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChaosNLI:
+    """Sentence pairs and the votes on them.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n, d) or None
+        What a learner sees of each pair, if features were asked for.
+    counts : ndarray of shape (n, 3)
+        Votes for entailment, neutral and contradiction; 100 in every row.
+    source, uid : ndarray of n texts
+        ``"snli"`` or ``"mnli_m"``, and the name of the pair.
+    premises, hypotheses : tuple of n texts
+        The sentences.
+    classes : tuple of str
+        Names of the columns.
+    """
+
+    features: FloatArray | None
+    counts: IntArray
+    source: AnyArray
+    uid: AnyArray
+    premises: tuple[str, ...]
+    hypotheses: tuple[str, ...]
+    classes: tuple[str, ...] = NLI_CLASSES
+
+    @property
+    def distributions(self) -> FloatArray:
+        """Shares of the votes, (n, 3)."""
+        return self.counts / self.counts.sum(axis=1, keepdims=True)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __repr__(self) -> str:
+        width = "no features" if self.features is None else f"{self.features.shape[1]} features"
+        return f"ChaosNLI: {len(self)} pairs, {width}, 3 classes, 100 votes each"
+
+
+def load_chaosnli(features: str | None = "roberta", data_dir: str | Path | None = None) -> ChaosNLI:
+    """Load the SNLI and MNLI parts of ChaosNLI from a folder.
+
+    Parameters
+    ----------
+    features : {"roberta", "minilm"} or None
+        ``"roberta"``: nine logits per pair, of three fine-tuned RoBERTa models (3083 pairs have them). ``"minilm"``:
+        1536 features of sentence embeddings. None: texts and votes only.
+    data_dir : path, optional
+        Folder with ``chaosNLI_v1.0/`` and the files of features; by default what ``CREDALSET_DATA`` names.
+
+    Returns
+    -------
+    ChaosNLI
+        In the order of the files, snli first. Pairs without features are left out.
+
+    Examples
+    --------
+    >>> data = load_chaosnli()  # doctest: +SKIP
+    >>> data.features.shape, data.counts[0]  # doctest: +SKIP
+    ((3083, 9), array([30, 70,  0]))
+    """
+    check_choice(features, "features", (*FEATURES, None))
+    items: list[dict[str, Any]] = []
+    for part in PARTS:
+        path = data_file(f"chaosNLI_v1.0/chaosNLI_{part}.jsonl", data_dir, NLI_SOURCE)
+        try:
+            items += [json.loads(line) | {"part": part} for line in path.read_text(encoding="utf-8").splitlines()]
+        except ValueError as error:
+            raise FileFormatError(f"{path} is not a file of ChaosNLI 1.0: {error}") from None
+    counts = np.array([[item["label_counter"].get(k, 0) for k in "enc"] for item in items], dtype=np.int64)
+    if (counts.sum(axis=1) != 100).any():
+        raise FileFormatError(f"{path.parent} is not ChaosNLI 1.0: some pairs do not have 100 votes.")
+    uid = np.array([item["uid"] for item in items])
+    found, kept = None, np.arange(len(items))
+    if features is not None:
+        found, kept = _features(features, uid, data_dir)
+    texts = [items[i]["example"] for i in kept]
+    return ChaosNLI(
+        found,
+        counts[kept],
+        np.array([items[i]["part"] for i in kept]),
+        uid[kept],
+        tuple(text["premise"] for text in texts),
+        tuple(text["hypothesis"] for text in texts),
+    )
+
+
+def _features(features: str, uid: AnyArray, data_dir: str | Path | None) -> tuple[FloatArray, IntArray]:
+    """Return the features of the pairs that have them, and which pairs these are."""
+    name, array = FEATURES[features]
+    path = data_file(name, data_dir, f"Put it there, or pass features=None for texts and votes ({array}, uid).")
+    values, own = read_arrays(path, array, "uid")
+    rows = values.reshape(len(values), -1).astype(np.float64)
+    row_of = {key: row for row, key in enumerate(own.tolist()) if np.isfinite(rows[row]).all()}
+    kept = np.array([i for i, key in enumerate(uid.tolist()) if key in row_of], dtype=np.int64)
+    if not len(kept):
+        raise FileFormatError(f"{path} has finite features for none of the pairs.")
+    return rows[[row_of[uid[i]] for i in kept]], kept
+
+
+MODEL = "cifar10h_model_a.npz"
+CIFAR_SOURCE = (
+    "It holds the arrays counts (cifar10h-counts.npy of https://github.com/jcpeterson/cifar-10h), and logits, features "
+    "and labels of a CIFAR-10 classifier for the test images, in their order."
+)
+CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CIFAR10H:
+    """Votes on the CIFAR-10 test images and the outputs of a classifier, in the order of the test set.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (10000, 10)
+        Votes per class, 47 to 63 in a row.
+    logits : ndarray of shape (10000, 10)
+        Outputs of a CIFAR-10 classifier.
+    features : ndarray of shape (10000, d)
+        Input of that classifier's last layer.
+    labels : ndarray of shape (10000,)
+        CIFAR-10 labels.
+    classes : tuple of str
+        Names of the columns.
+    """
+
+    counts: IntArray
+    logits: FloatArray
+    features: FloatArray
+    labels: IntArray
+    classes: tuple[str, ...] = CIFAR_CLASSES
+
+    @property
+    def distributions(self) -> FloatArray:
+        """Shares of the votes, (10000, 10)."""
+        return self.counts / self.counts.sum(axis=1, keepdims=True)
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """Softmax of the logits."""
+        return np.asarray(softmax(self.logits, axis=1))
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __repr__(self) -> str:
+        return f"CIFAR10H: {len(self)} images, 10 classes, votes and a classifier's logits"
+
+
+def load_cifar10h(data_dir: str | Path | None = None) -> CIFAR10H:
+    """Load CIFAR-10H from a folder.
+
+    Parameters
+    ----------
+    data_dir : path, optional
+        Folder with ``cifar10h_model_a.npz``; by default what ``CREDALSET_DATA`` names.
+
+    Examples
+    --------
+    >>> load_cifar10h()  # doctest: +SKIP
+    CIFAR10H: 10000 images, 10 classes, votes and a classifier's logits
+    """
+    path = data_file(MODEL, data_dir, CIFAR_SOURCE)
+    counts, logits, features, labels = read_arrays(path, "counts", "logits", "features", "labels")
+    n = len(counts)
+    if (
+        counts.shape != (n, len(CIFAR_CLASSES))
+        or logits.shape != counts.shape
+        or len(features) != n
+        or labels.shape != (n,)
+    ):
+        raise FileFormatError(f"{path} does not hold 10 counts, 10 logits, features and a label per image.")
+    votes = as_counts(counts, str(path)).astype(np.int64)
+    return CIFAR10H(votes, logits.astype(np.float64), features.astype(np.float64), labels.astype(np.int64))

@@ -245,7 +245,7 @@ def test_texts_with_newlines_and_quotes(tmp_path: Path) -> None:
         ("a.csv", b"task,yes,no\nx,0.5,0.5\ny,0.5,1_000\n", "'no'.*'1_000' in row 2"),
         ("a.csv", b"\x00\x01\x02binary,", "binary"),
         ("a.csv", b"name,yes\nx,1\n", "'no'"),
-        ("a.jsonl", b'{"task": "x", "yes": 1}\n{"task": \n', "line 3"),
+        ("a.jsonl", b'{"task": "x", "yes": 1}\n{"task": \n', "line 2"),
         ("a.jsonl", b"[1, 2]\n", "must hold objects"),
         ("a.jsonl", b'{"a": ' * 100_000, "nested"),
         ("a.json", b'[{"task": "x"}, {"task"]', "line 1"),

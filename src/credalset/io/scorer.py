@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from credalset._validation import as_probability
 from credalset.exceptions import CredalSetWarning, need, warn
-from credalset.io.columns import Reading, as_texts, choose_columns, drop_missing, matrix
+from credalset.io.match import Batch, Reading, choose_columns
 from credalset.sets.columns import arrow_columns, check_questions, columns
 
 if TYPE_CHECKING:
@@ -187,20 +187,18 @@ class Scorer:
         reading = self._reading(batch.schema)
         roles = (self.id, self.groups, self.weights, self.votes)
         needed = [*reading.columns, *(name for name in roles if name is not None)]
-        n_rows = batch.num_rows
-        batch, rows = drop_missing(batch, needed, "the batch", strict=self.strict)
-        names = batch.schema.names
+        kept = Batch(batch, needed, "the batch", strict=self.strict)
         options: dict[str, Any] = {}
         if self.groups is not None:
-            options["groups"] = as_calibrated(as_texts(batch.column(names.index(self.groups))), self.calibration)
+            options["groups"] = as_calibrated(kept.texts(self.groups), self.calibration)
         if self.weights is not None:
-            options["weights"] = matrix(batch, [self.weights])[:, 0]
+            options["weights"] = kept.numbers([self.weights])[:, 0]
         if self.votes is not None:
-            options["votes"] = matrix(batch, [self.votes], "the votes in hand")
+            options["votes"] = kept.numbers([self.votes])
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
-            sets = self._model.predict_set(self._input(batch, reading), alpha=self.alpha, **options)
-        carried = [batch.column(names.index(name)) for name in self._names(batch.schema)]
-        return self._table(carried, sets), n_rows - len(rows)
+            sets = self._model.predict_set(self._input(kept, reading), alpha=self.alpha, **options)
+        carried = [kept.column(name) for name in self._names(batch.schema)]
+        return self._table(carried, sets), batch.num_rows - len(kept)
 
     def _names(self, schema: pa.Schema) -> list[str]:
         """Return the columns that are copied: the ids and those to keep."""
@@ -227,11 +225,11 @@ class Scorer:
             cached[key] = choose_columns(schema, taken, None if known is None else list(known), wanted, texts)
         return cached[key]
 
-    def _input(self, batch: pa.RecordBatch, reading: Reading) -> Any:
+    def _input(self, batch: Batch, reading: Reading) -> Any:
         """Read predictions, features or texts."""
         if reading.texts:
-            return np.array(as_texts(batch.column(batch.schema.names.index(reading.columns[0]))), dtype=object)
-        values = matrix(batch, reading.columns, "the predictions")
+            return np.array(batch.texts(reading.columns[0]), dtype=object)
+        values = batch.numbers(reading.columns)
         if getattr(self._model, "feature_names_in_", None) is not None:
             return need("pandas", "A model of named features").DataFrame(values, columns=list(reading.columns))
         return softmax(values, axis=1) if self.logits else values

@@ -1,8 +1,8 @@
 """Break the code on purpose, one fault at a time, and see that the tests notice.
 
 ``make mutants`` (a few minutes) copies ``src``, puts one fault in, and runs test files of the fast suite until one
-fails; without a fault they must pass. A fault that survives is a hole in the tests. `FAULTS` is the list; ``python tools/mutants.py --list`` prints
-it.
+fails; without a fault they must pass. A fault that survives is a hole in the tests. ``python tools/mutants.py --list``
+prints the faults.
 """
 
 from __future__ import annotations

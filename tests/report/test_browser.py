@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from docs.hooks.example_report import example_report
 
 import credalset as cs
-from credalset.reporting import Report, example_report
+from credalset.reporting import Report
 from tests.report.conftest import Visit
 from tests.report.pages import HOSTILE, NASTY, data_of, make, page
 

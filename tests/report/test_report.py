@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from docs.hooks.example_report import example_report
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset.reporting import compose, example_report
+from credalset.reporting import compose
 from credalset.reporting import items as items_module
 from credalset.reporting import page as page_module
 from credalset.sets.queue import ACTIONS

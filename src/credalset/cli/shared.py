@@ -152,7 +152,7 @@ class Pair:
 
 
 def read_pair(
-    reading: Reading, votes: str, model: Any = None, *, features: bool = False, in_hand: str | None = None
+    reading: Reading, votes: str, model: Any = None, *, features: bool = False, votes_in_hand: str | None = None
 ) -> Pair:
     """Read predictions and votes and match them by name; say what was left out."""
     by_class = is_calibration(model) if model is not None else not features
@@ -163,8 +163,8 @@ def read_pair(
     table, extra = matched.table, dict[str, Any](matched.table.extra)
     if "groups" in extra and model is not None:
         extra["groups"] = np.array(as_calibrated(extra["groups"], calibration_of(model)), dtype=object)
-    if in_hand is not None:
-        extra["in_hand"] = Annotations.read(in_hand).align(table.items)
+    if votes_in_hand is not None:
+        extra["votes_in_hand"] = Annotations.read(votes_in_hand).align(table.items)
     return Pair(table.features(), matched.votes, table.items, extra)
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from credalset._files import UNFINISHED, write_file
-from credalset.exceptions import ClusterError, FileFormatError, need, warn
+from credalset.exceptions import ClusterError, FileFormatError, need
 from credalset.io.files import find_files, readable
 from credalset.io.folders import read_manifest
-from credalset.io.scorer import Scorer
+from credalset.io.scorer import Scorer, warn_dropped
 from credalset.io.store import save
 from credalset.io.tables import BATCH_ROWS, READ_BUFFER, table_writer
 
@@ -117,8 +117,7 @@ def score_parquet(
         pass
     records = [_look_at(part) for part in parts]
     rows, n_dropped = (sum(record[key] for record in records) for key in ("rows", "dropped"))
-    if n_dropped:
-        warn(f"{n_dropped} rows without a value that is needed were left out (strict=True refuses them).")
+    warn_dropped(n_dropped)
     done = {"job": job, "parts": len(parts), "rows": rows, "dropped": n_dropped, "complete": True}
     _write_json(folder / MANIFEST, done)
     _sweep(folder)

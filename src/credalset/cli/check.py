@@ -39,7 +39,7 @@ def check(
     if as_json:
         shared.print_json("check", passed=result.passed, rows=list(result), groups=list(result.groups))
     else:
-        typer.echo(result)
+        typer.echo(shared.visible(result))
     if not result.passed:
         raise typer.Exit(CHECK_FAILED)
 

@@ -21,7 +21,7 @@ from credalset.io.store import load
 from credalset.votes import Annotations
 
 SCHEMA_VERSION = 2
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # and marks that turn text round
 
 VotesFile = Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label), as import writes it.")]
 Model = Annotated[str, typer.Argument(metavar="CALIBRATION", help="Folder that calibrate or fit wrote.")]
@@ -41,10 +41,14 @@ Seed = Annotated[int, typer.Option("--random-state", min=0, help="Seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
+def visible(text: Any) -> str:
+    """Return a text in which control characters of names are spelled out, so that they do not reach the terminal."""
+    return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
+
+
 def say(text: str) -> None:
-    """Print words to standard error, so that data can be piped; control characters of names are shown, not sent."""
-    shown = CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
-    Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(shown)
+    """Print words to standard error, so that data can be piped."""
+    Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(visible(text))
 
 
 def note(sentence: str) -> None:

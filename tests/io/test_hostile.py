@@ -201,6 +201,12 @@ def test_sizes_that_nothing_backs(saved: Path) -> None:
     assert load_within_limits(saved) == "FileFormatError"
 
 
+def test_names_that_would_take_the_room_of_the_longest(saved_classifier: Path) -> None:
+    texts = {"texts": ["x" * 1_000_000, *["y"] * 1_000]}
+    forge(saved_classifier, lambda manifest: manifest["object"]["state"].update(classes_=texts))
+    assert load_within_limits(saved_classifier) == "FileFormatError"
+
+
 def test_references_that_double(saved: Path) -> None:
     """An array belongs to one place, and trees are as deep as they are long."""
     fields = json.loads((saved / MANIFEST).read_text())["object"]["fields"]

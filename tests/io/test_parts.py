@@ -277,6 +277,16 @@ def test_strangers_cannot_connect(client: Any) -> None:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
 
 
+def test_a_scheduler_with_tls_files(client: Any, source: Path, scorer: Scorer, tmp_path: Path) -> None:
+    made, names = client.security, ("ca", "cert", "key")
+    texts = (made.tls_ca_file, made.tls_client_cert, made.tls_client_key)
+    for name, text in zip(names, texts, strict=True):
+        (tmp_path / name).write_text(text)
+    address = client.cluster.scheduler.address
+    with own_dask.connect(address, **{name: str(tmp_path / name) for name in names}) as mine:
+        assert score_parquet(source, tmp_path / "out", scorer, client=mine).n_rows == 2 * N
+
+
 def test_bad_rows_on_workers_are_a_sentence_about_them(source: Path, client: Any, model: Path, tmp_path: Path) -> None:
     table = parquet.read_table(source)
     broken = table.set_column(1, "a", pa.array([5.0] * len(table)))

@@ -24,7 +24,7 @@ def agree(
     if as_json:
         shared.print_json("agreement", **agreement.to_dict())
     else:
-        typer.echo(agreement)
+        typer.echo(shared.visible(agreement))
 
 
 def import_votes(

@@ -12,17 +12,19 @@ import asyncio
 import concurrent.futures
 import hashlib
 import json
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from credalset._files import UNFINISHED, write_file
-from credalset.exceptions import ClusterError, FileFormatError, need, warn
+from credalset.exceptions import ClusterError, FileFormatError, need
 from credalset.io.files import find_files, readable
 from credalset.io.folders import read_manifest
-from credalset.io.scorer import Scorer
+from credalset.io.scorer import Scorer, warn_dropped
 from credalset.io.store import save
 from credalset.io.tables import BATCH_ROWS, READ_BUFFER, table_writer
 
@@ -117,8 +119,7 @@ def score_parquet(
         pass
     records = [_look_at(part) for part in parts]
     rows, n_dropped = (sum(record[key] for record in records) for key in ("rows", "dropped"))
-    if n_dropped:
-        warn(f"{n_dropped} rows without a value that is needed were left out (strict=True refuses them).")
+    warn_dropped(n_dropped)
     done = {"job": job, "parts": len(parts), "rows": rows, "dropped": n_dropped, "complete": True}
     _write_json(folder / MANIFEST, done)
     _sweep(folder)
@@ -311,14 +312,35 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
         need("cryptography", "Scoring with several workers", extra="dask")
         raise
     options: dict[str, Any] = {"threads_per_worker": 1, "host": "127.0.0.1", "env": {"CREDALSET_NUM_THREADS": "1"}}
+    options |= {"loop": _deaf_loop(), "scheduler_kwargs": {"dashboard": False}, "n_workers": n_workers}
+    options |= {"silence_logs": "CRITICAL"}  # what matters comes as an exception
     options |= {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": None, "security": security}
     settings: dict[str, Any] = {f"distributed.{each}.http.routes": [] for each in ("scheduler", "worker")}  # no pages
     with (
         dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC, **settings}),
-        distributed.LocalCluster(n_workers=n_workers, scheduler_kwargs={"dashboard": False}, **options) as cluster,
+        distributed.LocalCluster(**options) as cluster,
         distributed.Client(cluster, security=security) as client,
     ):
         yield client
+
+
+def _deaf_loop() -> Any:
+    """Start an event loop in a thread to which Ctrl-C does not come; processes that it starts inherit that.
+
+    Ctrl-C in a terminal goes to every process. This one ends the others; on their own they would print tracebacks.
+    """
+    from distributed.utils import LoopRunner
+
+    runner = LoopRunner()
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        return None
+    resource_tracker.ensure_running()  # which would end the deafness of the thread that starts it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        runner.start()  # type: ignore[no-untyped-call]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return runner.loop
 
 
 @contextmanager

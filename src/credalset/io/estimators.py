@@ -85,9 +85,7 @@ def _state_of(estimator: Any, is_own: bool) -> dict[str, Any]:
         known = set(estimator._get_param_names()) | set(FITTED)
         state = {key: value for key, value in state.items() if key in known}
         if not set(state) & set(FITTED):
-            raise NotFittedError(
-                f"this {type(estimator).__name__} has nothing to save. Call fit or conformalize first."
-            )
+            raise NotFittedError(f"this {type(estimator).__name__} is not fitted. Call fit or conformalize first.")
         is_fitted = "estimators_" in state or any(clone in state for clone in INNER.values())
         state = {key: value for key, value in state.items() if not (is_fitted and key in INNER)}
     else:
@@ -116,10 +114,9 @@ def _check_own(estimator: Any, state: dict[str, Any]) -> None:
         check_field(key, value, FITTED[key] if key in FITTED else hints.get(key, Any), kind.__name__)
     seed = state.get("random_state")
     require(seed is None or (type(seed) is int and seed >= 0), "has no valid random_state.")
-    for key in ("classes_", "feature_names_in_"):
-        require(key not in state or state[key].ndim == 1, f"has no valid {key}.")
+    is_flat = all(state[key].ndim == 1 for key in ("classes_", "feature_names_in_") if key in state)
     names_fit = "feature_names_in_" not in state or len(state["feature_names_in_"]) == state.get("n_features_in_")
-    require(names_fit, "contradicts itself: its features and their names differ in number.")
+    require(is_flat and names_fit, "contradicts itself: its features and their names differ in number.")
     inner = [state[key] for key in INNER.values() if key in state] + list(state.get("estimators_", ()))
     _check_together(inner, state)
     vars(estimator).update({key: inner[0] for key in INNER if inner and key in names} | state)
@@ -131,21 +128,17 @@ def _check_own(estimator: Any, state: dict[str, Any]) -> None:
 
 def _check_together(inner: Sequence[Any], state: dict[str, Any]) -> None:
     """Refuse estimators inside another that do not predict, or differ from it in classes or features."""
-    for estimator in inner:
-        require(any(hasattr(estimator, method) for method in PREDICTS), "holds an estimator that does not predict.")
-    features = {n for e in inner if isinstance(n := vars(e).get("n_features_in_"), int)}
-    features |= {state["n_features_in_"]} if "n_features_in_" in state else set()
+    is_valid = all(any(hasattr(estimator, method) for method in PREDICTS) for estimator in inner)
+    require(is_valid, "holds an estimator that does not predict.")
+    features = {n for each in (state, *map(vars, inner)) if isinstance(n := each.get("n_features_in_"), int)}
     require(len(features) <= 1, "contradicts itself: its parts differ in the number of features.")
-    calibration = state.get("calibration_")
+    calibration: Any = state.get("calibration_")
     if calibration is not None:
-        classes = getattr(calibration, "classes", None), getattr(calibration, "n_classes", None)
-        own = state.get("classes_", ())
-        is_same = hasattr(calibration, "predict_set") and len(own) == classes[1]
-        is_same = is_same and classes[0] in (None, tuple(np.asarray(own).tolist()))
-        require(is_same, "contradicts itself: the classifier and its calibration differ in classes.")
-        n_folds = getattr(calibration, "n_folds", None)
-        is_same = n_folds in (None, len(state.get("estimators_", ())))
-        require(is_same, "contradicts itself: its folds and its estimators differ in number.")
+        own = np.asarray(state.get("classes_", ())).tolist()
+        is_same = hasattr(calibration, "predict_set") and len(own) == getattr(calibration, "n_classes", None)
+        is_same = is_same and calibration.classes in (None, tuple(own))
+        is_same = is_same and getattr(calibration, "n_folds", None) in (None, len(state.get("estimators_", ())))
+        require(is_same, "contradicts itself: the classifier and its calibration differ in classes or folds.")
 
 
 def _build_module(estimator: Any, arrays: dict[str, Any]) -> Any:

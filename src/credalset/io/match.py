@@ -154,6 +154,10 @@ class Batch:
         """Return a column as it is."""
         return self.data.column(self.position[name])
 
+    def read(self, reading: Reading) -> AnyArray:
+        """Return the texts (N,) or numbers (N, number of columns) to read."""
+        return np.array(self.texts(reading.columns[0]), object) if reading.texts else self.numbers(reading.columns)
+
     def texts(self, name: str) -> list[str | None]:
         """Return names of items, groups or labels: texts as they stand, numbers as they are written; None if empty."""
         import pyarrow as pa
@@ -303,7 +307,7 @@ def read_items(
     for data in () if first is None else chain([first], table.batches):
         batch = Batch(data, needed, path, n_rows, strict)
         items += map(str, batch.texts(id))
-        blocks.append(_values(batch, reading))
+        blocks.append(batch.read(reading))
         for role, name in extra.items():
             kept[role] += batch.numbers([name])[:, 0].tolist() if role == "weights" else batch.texts(name)
         n_rows += data.num_rows
@@ -319,10 +323,6 @@ def read_items(
     values = np.concatenate(blocks)
     arrays = {role: np.array(column, dtype=None if role == "weights" else object) for role, column in kept.items()}
     return ItemTable(tuple(items), softmax(values, axis=1) if logits else values, reading.labels, arrays, tuple(notes))
-
-
-def _values(batch: Batch, reading: Reading) -> AnyArray:
-    return np.array(batch.texts(reading.columns[0]), object) if reading.texts else batch.numbers(reading.columns)
 
 
 def _without_words(batch: Batch, reading: Reading, may_be_texts: bool) -> tuple[Reading, list[str]]:

@@ -16,6 +16,7 @@ from credalset._validation import as_probability
 from credalset.exceptions import CredalSetWarning, need, warn
 from credalset.io.match import Batch, Reading, choose_columns
 from credalset.sets.columns import arrow_columns, check_questions, columns
+from credalset.votes.names import join_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,8 +150,7 @@ class Scorer:
         """The schema of every result, known before there is one."""
         calibration = self.calibration
         stand_in = np.full((1, calibration.n_classes), 1.0 / calibration.n_classes)
-        if calibration.score.order == "second":
-            stand_in = stand_in + 1.0
+        stand_in += calibration.score.order == "second"
         sets = replace(calibration.score.region(stand_in, 1.0), classes=calibration.classes)
         return self._table(None, sets).schema
 
@@ -169,7 +169,7 @@ class Scorer:
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Predict the sets of a batch and return their answers, one row for each row that has the values needed."""
         result, n_dropped = self.score(batch)
-        _warn_dropped(n_dropped)
+        warn_dropped(n_dropped)
         return result
 
     def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -180,7 +180,7 @@ class Scorer:
             n_dropped += dropped
             if result.num_rows:
                 yield result
-        _warn_dropped(n_dropped)
+        warn_dropped(n_dropped)
 
     def score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Return the answers for a batch, and how many of its rows were left out as a value is missing."""
@@ -205,9 +205,9 @@ class Scorer:
         names = [name for name in (self.id, *self.keep) if name is not None]
         missing = [name for name in names if name not in schema.names]
         if missing:
+            remedy = "Say which column names the items (id=..., None if there is none) and which to keep (keep=...)"
             raise ValueError(
-                f"column {missing[0]!r} is missing: the table has {', '.join(map(repr, schema.names[:12]))}. Say which "
-                "column names the items (id=..., None if there is none) and which to keep (keep=...)."
+                f"column {missing[0]!r} is missing: the table has {join_names(schema.names, 12)}. {remedy}."
             )
         return names
 
@@ -227,9 +227,7 @@ class Scorer:
 
     def _input(self, batch: Batch, reading: Reading) -> Any:
         """Read predictions, features or texts."""
-        if reading.texts:
-            return np.array(batch.texts(reading.columns[0]), dtype=object)
-        values = batch.numbers(reading.columns)
+        values = batch.read(reading)
         if getattr(self._model, "feature_names_in_", None) is not None:
             return need("pandas", "A model of named features").DataFrame(values, columns=list(reading.columns))
         return softmax(values, axis=1) if self.logits else values
@@ -256,7 +254,8 @@ def as_calibrated(groups: Iterable[Any], calibration: Any) -> list[Any]:
     return [own.get(str(group), group) for group in groups]
 
 
-def _warn_dropped(n_dropped: int) -> None:
+def warn_dropped(n_dropped: int) -> None:
+    """Say how many rows were left out."""
     if n_dropped:
         warn(f"{n_dropped} rows without a value that is needed were left out (strict=True refuses them).")
 
@@ -267,7 +266,5 @@ def _as(kind: pa.DataType, array: pa.Array, name: str) -> pa.Array:
     try:
         return array.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ValueError(
-            f"column {name!r} changes its type on the way, from {kind} to {array.type}, and cannot be kept. Write it "
-            "as text everywhere."
-        ) from None
+        what = f"column {name!r} changes its type on the way, from {kind} to {array.type}"
+        raise ValueError(f"{what}, and cannot be kept. Write it as text everywhere.") from None

@@ -28,7 +28,7 @@ GOOD = np.full((4, 3), 1 / 3)
     ],
 )
 def test_bad_predictions(prediction: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="^prediction "):
+    with pytest.raises(error, match=r"^prediction "):
         cs.conformalize(prediction, GOOD)  # type: ignore[arg-type]
 
 
@@ -43,7 +43,7 @@ def test_bad_predictions(prediction: object, error: type[Exception]) -> None:
     ],
 )
 def test_bad_labels(labels: object) -> None:
-    with pytest.raises(ValueError, match="^labels "):
+    with pytest.raises(ValueError, match=r"^labels "):
         cs.conformalize(GOOD, labels)
 
 
@@ -81,7 +81,7 @@ def test_exact_rows_are_left_alone() -> None:
 
 @pytest.mark.parametrize(("score", "error"), [("euclid", ValueError), (TotalVariation, TypeError), (3, TypeError)])
 def test_bad_score_names(score: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="^score "):
+    with pytest.raises(error, match=r"^score "):
         cs.conformalize(GOOD, GOOD, score=score)  # type: ignore[arg-type]
 
 
@@ -109,7 +109,7 @@ def test_probabilities_where_concentrations_are_needed() -> None:
     ("threshold", "error"), [(np.nan, ValueError), ([0.1, 0.2], ValueError), ("x", TypeError), (None, TypeError)]
 )
 def test_bad_thresholds(threshold: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="^threshold "):
+    with pytest.raises(error, match=r"^threshold "):
         TotalVariation().region(GOOD, threshold)  # type: ignore[arg-type]
 
 

@@ -23,8 +23,8 @@ except ImportError:  # Windows: leftovers of writers that died stay, as nobody c
     fcntl = None  # type: ignore[assignment]
 
 #: a text that a spreadsheet may run: it begins with one of these, also full-width, and is not a number
-FORMULA = r"^\s*[=+\-@\t\r\n＝＋－＠]"
-NUMBER = r"^[+\-]?(\d+[.,]?\d*|[.,]\d+)([eE][+\-]?\d+)?$"
+FORMULA = re.compile(r"^\s*[=+\-@\t\r\n＝＋－＠]")
+NUMBER = re.compile(r"^[+\-]?(\d+[.,]?\d*|[.,]\d+)([eE][+\-]?\d+)?$")
 UNFINISHED = ".part"  # end of the hidden names
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -62,7 +62,7 @@ def quote_formula(text: str) -> str:
     >>> [quote_formula(text) for text in ("=1+1", "-5", "@SUM(A1)", "cat")]
     ["'=1+1", '-5', "'@SUM(A1)", 'cat']
     """
-    return f"'{text}" if re.search(FORMULA, text) and not re.search(NUMBER, text) else text
+    return f"'{text}" if FORMULA.search(text) and not NUMBER.search(text) else text
 
 
 def find_leftovers(path: Path) -> list[Path]:

@@ -11,7 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import psutil
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
+from sklearn.tree import DecisionTreeClassifier
 
 import credalset as cs
 from tests.cli.conftest import Run
@@ -149,6 +153,10 @@ def test_help_fits_a_screen(run: Run) -> None:
 def test_control_characters_stay_off_the_terminal(files: Path, run: Run) -> None:
     frame(lambda f: f.assign(task="\x1b[31m" + f.task))(files / "votes.csv")
     assert "\x1b" not in run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE, code=2).err
+    frame(lambda f: f.assign(label="\x1b[31m\u202e" + f.label))(files / "votes.csv")
+    shown = run("agree", "votes.csv", "--n-resamples", 0).out
+    assert "\\x1b[31m\\u202e" in shown
+    assert not {"\x1b", "\u202e"} & set(shown)
 
 
 @pytest.mark.parametrize("after", [0.05, 0.4, 1.0])
@@ -162,6 +170,51 @@ def test_interrupted_at_any_moment(after: float, files: Path) -> None:
     assert process.returncode in (130, -signal.SIGINT, 0)  # before Python is up, the signal ends it
     assert "Traceback" not in said
     assert not [path for path in files.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("moment", ["start", "work"])
+def test_interrupted_while_workers_start_or_work(moment: str, files: Path, run: Run) -> None:
+    """Ctrl-C in a terminal goes to every process of the command."""
+    pytest.importorskip("distributed")
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    table = pa.Table.from_pandas(pd.concat([pd.read_csv("test.csv")] * 20))
+    parquet.write_table(table, "test.parquet", row_group_size=4)
+    command = [sys.executable, "-m", "credalset", "predict", "made", "test.parquet", "-o", "sets/", "--workers", "2"]
+    process = subprocess.Popen(command, cwd=files, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    children = psutil.Process(process.pid).children
+    while process.poll() is None and not (files / "sets" / "_parts").exists():
+        time.sleep(0.05)
+        if moment == "start" and len(children(recursive=True)) > 1:
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == "error: interrupted; no file was left half-written.\n"
+
+
+def test_clusters_that_fail(files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("credalset.io.dask.PATIENCE", 3.0)
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    pd.read_csv("test.csv").to_parquet("test.parquet")
+    said = run("predict", "made", "test.parquet", "-o", "sets/", "--scheduler", "tcp://127.0.0.1:9", code=3).err
+    assert "127.0.0.1:9" in said
+
+
+@pytest.mark.parametrize("where", [[], ["--workers", "1"]], ids=["here", "workers"])
+def test_models_that_need_trust_go_to_folders(where: list[str], files: Path, run: Run) -> None:
+    pytest.importorskip("distributed")
+    table = pd.read_csv("features.csv").set_index("task")
+    model = cs.ConformalCredalClassifier(DecisionTreeClassifier(max_depth=3))
+    votes = cs.Annotations.read("votes.csv")
+    model.fit(table[::2], votes.align(table[::2].index)).conformalize(table[1::2], votes.align(table[1::2].index))
+    model.save("model")
+    pd.read_csv("new-features.csv").to_parquet("new.parquet")
+    words = ["predict", "model", "new.parquet", "-o", "sets/", "--ask", "width", *where]
+    assert "DecisionTreeClassifier" in run(*words, code=2).err
+    run(*words, "--trusted", "sklearn.tree._classes.DecisionTreeClassifier,sklearn.tree._tree.Tree")
+    sets = model.predict_set(pd.read_csv("new-features.csv").set_index("task"), 0.1)
+    assert pd.read_parquet("sets").threshold.tolist() == sets.threshold.tolist()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -201,6 +201,12 @@ def test_sizes_that_nothing_backs(saved: Path) -> None:
     assert load_within_limits(saved) == "FileFormatError"
 
 
+def test_names_that_would_take_the_room_of_the_longest(saved_classifier: Path) -> None:
+    texts = {"texts": ["x" * 1_000_000, *["y"] * 1_000]}
+    forge(saved_classifier, lambda manifest: manifest["object"]["state"].update(classes_=texts))
+    assert load_within_limits(saved_classifier) == "FileFormatError"
+
+
 def test_references_that_double(saved: Path) -> None:
     """An array belongs to one place, and trees are as deep as they are long."""
     fields = json.loads((saved / MANIFEST).read_text())["object"]["fields"]
@@ -405,20 +411,20 @@ def test_a_classifier_and_its_parts_must_agree(saved_classifier: Path) -> None:
     kept = {file.name: file.read_bytes() for file in saved_classifier.iterdir()}
     other = {"score": "tv", "fields": {}}
     noise = {"type": "AnnotatorSampling", "fields": {"delta": 0.06, "region": "exact", "tuning": 0.0}}
-    for key, name, value in (
-        ("params", "nonconformity", other),
-        ("params", "noise", noise),
-        ("params", "noise", None),
-        ("fitted", "n_features_in_", 11),
-        ("fitted", "n_features_in_", 10**8),
-        ("fitted", "classes_", {"names": ["a", "b"], "dtype": "U"}),
-        ("fitted", "classes_", {"names": ["a", "b", 3], "dtype": "U"}),
-        ("fitted", "feature_names_in_", {"names": ["a"], "dtype": "O"}),
-        ("fitted", "predict_set", 3),
-        ("fitted", "estimator_", "x"),
+    for name, value in (
+        ("nonconformity", other),
+        ("noise", noise),
+        ("noise", None),
+        ("n_features_in_", 11),
+        ("n_features_in_", 10**8),
+        ("classes_", {"texts": ["a", "b"]}),
+        ("classes_", {"texts": ["a", "b", 3]}),
+        ("feature_names_in_", {"objects": ["a"]}),
+        ("predict_set", 3),
+        ("estimator_", "x"),
     ):
         restored(saved_classifier, kept)
-        forge(saved_classifier, lambda m, key=key, name=name, value=value: m["object"][key].update({name: value}))  # type: ignore[misc]
+        forge(saved_classifier, lambda m, name=name, value=value: m["object"]["state"].update({name: value}))  # type: ignore[misc]
         assert is_refused(saved_classifier), (name, value)
 
 

@@ -91,8 +91,8 @@ WRONG: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_forged_parameters_devices_and_flags_are_refused(name: str, saved: Path) -> None:
-    assert name in json.loads((saved / MANIFEST).read_text())["object"]["params"]
+    assert name in json.loads((saved / MANIFEST).read_text())["object"]["state"]
     for wrong in WRONG[name]:
-        forge(saved, lambda manifest, wrong=wrong: manifest["object"]["params"].update({name: wrong}))  # type: ignore[misc]
+        forge(saved, lambda manifest, wrong=wrong: manifest["object"]["state"].update({name: wrong}))  # type: ignore[misc]
         with pytest.raises(FileFormatError):
             cs.load(saved)

@@ -31,12 +31,12 @@ N, ROW_GROUP = 1000, 130
 DATA = cs.datasets.make_synthetic(200, n_votes=20, random_state=0)
 
 
-def write_source(folder: Path, seed: int = 0) -> Path:
+def write_source(folder: Path, seed: int = 0, names: str = "abc") -> Path:
     predictions = np.random.default_rng(seed).dirichlet(np.ones(3), 2 * N)
     folder.mkdir(exist_ok=True)
     for part in range(2):
         rows = slice(part * N, (part + 1) * N)
-        columns = {name: predictions[rows, k] for k, name in enumerate("abc")}
+        columns = {name: predictions[rows, k] for k, name in enumerate(names)}
         table = pa.table({"task": np.arange(2 * N)[rows], **columns})
         parquet.write_table(table, folder / f"{part}.parquet", row_group_size=ROW_GROUP, compression="none")
     return folder
@@ -99,6 +99,7 @@ def test_every_row_once_and_in_order(source: Path, scorer: Scorer, tmp_path: Pat
     assert manifest["rows"] == 2 * N
     assert sorted(path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith("part")) == [
         "_manifest.json",
+        "_parts",
         "_plan.json",
     ]
 
@@ -149,24 +150,31 @@ def test_a_part_that_goes_during_the_run_is_noticed(source: Path, scorer: Scorer
     assert not (tmp_path / "out" / "_manifest.json").exists()
 
 
-def test_another_job_is_not_resumed(source: Path, scorer: Scorer, model: Path, tmp_path: Path) -> None:
-    """Item 3: same-sized predictions, and a calibration with the same scores and other groups, are another job."""
+def test_new_rows_are_computed_again(source: Path, scorer: Scorer, serial: dict[str, bytes], tmp_path: Path) -> None:
+    """Item 3: predictions of the same size, or columns that trade names, are other rows."""
     mine = tmp_path / "source"
     shutil.copytree(source, mine)
     out = interrupted(mine, tmp_path / "out", scorer)
     sizes = [file.stat().st_size for file in sorted(mine.iterdir())]
     write_source(mine, seed=1)
     assert [file.stat().st_size for file in sorted(mine.iterdir())] == sizes
-    with pytest.raises(ValueError, match="another job"):
-        score_parquet(mine, out, scorer, resume=True)
+    assert score_parquet(mine, out, scorer, resume=True).n_kept == 0
+    write_source(mine, names="bac")
+    assert score_parquet(mine, out, scorer, resume=True).n_kept == 0
     write_source(mine)
+    assert score_parquet(mine, out, scorer, resume=True).n_kept == 0
+    assert contents(out) == serial
+
+
+def test_another_job_is_not_resumed(source: Path, scorer: Scorer, model: Path, tmp_path: Path) -> None:
+    out = interrupted(source, tmp_path / "out", scorer)
     for other in (Scorer(model, 0.2, ask=["lower", "labels"]), Scorer(model, 0.1, ask=["upper"])):
         with pytest.raises(ValueError, match="another job"):
-            score_parquet(mine, out, other, resume=True)
-    assert score_parquet(mine, out, scorer, resume=True).n_kept == 6
+            score_parquet(source, out, other, resume=True)
+    assert score_parquet(source, out, scorer, resume=True).n_kept == 6
     (out / "_plan.json").write_text("{")
     with pytest.raises(ValueError, match="no job to resume"):
-        score_parquet(mine, out, scorer, resume=True)
+        score_parquet(source, out, scorer, resume=True)
 
 
 def test_swapped_groups_are_another_calibration(source: Path, tmp_path: Path) -> None:
@@ -267,6 +275,16 @@ def test_strangers_cannot_connect(client: Any) -> None:
         for page in ("status", "health", "info/main/workers.html"):
             with pytest.raises(OSError, match=r"404|reset|closed|refused"):
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
+
+
+def test_a_scheduler_with_tls_files(client: Any, source: Path, scorer: Scorer, tmp_path: Path) -> None:
+    made, names = client.security, ("ca", "cert", "key")
+    texts = (made.tls_ca_file, made.tls_client_cert, made.tls_client_key)
+    for name, text in zip(names, texts, strict=True):
+        (tmp_path / name).write_text(text)
+    address = client.cluster.scheduler.address
+    with own_dask.connect(address, **{name: str(tmp_path / name) for name in names}) as mine:
+        assert score_parquet(source, tmp_path / "out", scorer, client=mine).n_rows == 2 * N
 
 
 def test_bad_rows_on_workers_are_a_sentence_about_them(source: Path, client: Any, model: Path, tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from pyarrow import parquet  # noqa: E402
 import credalset as cs  # noqa: E402
 from credalset._files import quote_formula  # noqa: E402
 from credalset.exceptions import FileFormatError  # noqa: E402
-from credalset.io.columns import as_texts, choose_columns, find_id, matrix  # noqa: E402
-from credalset.io.tables import read_table, table_writer  # noqa: E402
+from credalset.io.match import Batch, choose_columns, find_id  # noqa: E402
+from credalset.io.tables import read_records, read_table, table_writer  # noqa: E402
 
 ROWS = [("007", 0.25, 0.75), ("1.10", 0.5, 0.5), ("1.1", 1.0, 0.0), ("NA", 0.125, 0.875), ("naïve", 0.0, 1.0)]
 COMMAS = [(task, str(yes).replace(".", ","), str(no).replace(".", ",")) for task, yes, no in ROWS]
@@ -75,12 +75,12 @@ FILES: dict[str, bytes] = {
 }
 
 
-def read(path: Any, **options: Any) -> tuple[list[str | None], np.ndarray]:
-    table = read_table(path, **options)
+def read(path: Any) -> tuple[list[str | None], np.ndarray]:
+    table = read_table(path)
     found = choose_columns(table.schema, ["task"], classes=["yes", "no"])
-    batches = list(table.batches)
-    items = [item for batch in batches for item in as_texts(batch.column(batch.schema.names.index("task")))]
-    return items, np.concatenate([matrix(batch, found.columns) for batch in batches])
+    batches = [Batch(batch, (), str(path)) for batch in table.batches]
+    items = [item for batch in batches for item in batch.texts("task")]
+    return items, np.concatenate([batch.numbers(found.columns) for batch in batches])
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -120,21 +120,21 @@ def test_numbers_in_json_keep_their_text(tmp_path: Path) -> None:
 
 
 def test_other_encodings_are_named(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(CSV.encode("cp1252"))
-    with pytest.raises(FileFormatError, match="encoding='cp1252'"):
-        read(tmp_path / "a.csv")
-    assert read(tmp_path / "a.csv", encoding="cp1252")[0][-1] == "naïve"
-    (tmp_path / "a.csv").write_text(CSV, encoding="utf-8")
-    assert read(tmp_path / "a.csv", encoding="cp1252")[0][-1] == "naïve", "UTF-8 is UTF-8 whatever was said"
-    with pytest.raises(ValueError, match="'klingon' is unknown"):
-        read(tmp_path / "a.csv", encoding="klingon")
+    for text, name in ((CSV, "a.csv"), (JSONL, "a.jsonl")):
+        (tmp_path / name).write_bytes(text.encode("cp1252"))
+        with pytest.raises(FileFormatError, match="encoding='cp1252'"):
+            read(tmp_path / name)
+        ((_, rows),), _ = read_records(tmp_path / name, encoding="cp1252")
+        assert rows[-1]["task"] == "naïve"
+        with pytest.raises(ValueError, match="'klingon' is unknown"):
+            read_records(tmp_path / name, encoding="klingon")
 
 
 def test_standard_input_and_output(monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:
     for data in (CSV.encode(), gzip.compress(JSONL.encode()), parquet_bytes(frame())):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         assert read("-")[0] == [row[0] for row in ROWS]
-    with table_writer("-", frame().schema, "csv") as write:
+    with table_writer("-", frame().schema) as write:
         write(frame().to_batches()[0])
     assert capfdbinary.readouterr().out.startswith(b'"task","yes","no"\n"007",0.25,0.75\n')
 
@@ -192,7 +192,7 @@ def test_ten_thousand_columns(tmp_path: Path) -> None:
     start = time.process_time()
     table = read_table(tmp_path / "a.csv")
     found = choose_columns(table.schema, ["task"], classes=names)
-    assert matrix(next(table.batches), found.columns).shape == (5, 10_000)
+    assert Batch(next(table.batches), found.columns, "a.csv").numbers(found.columns).shape == (5, 10_000)
     assert time.process_time() - start < 5
 
 
@@ -204,7 +204,7 @@ def memory_of_reading(path: Path, n: int) -> int:
     del columns
     before = pa.total_allocated_bytes()
     tracemalloc.start()
-    most = max(pa.total_allocated_bytes() - before for _ in read_table(path, batch_rows=500).batches)
+    most = max(pa.total_allocated_bytes() - before for _ in read_table(path).batches)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return int(most + peak)
@@ -213,6 +213,7 @@ def memory_of_reading(path: Path, n: int) -> int:
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
 def test_memory_does_not_grow_with_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("credalset.io.tables.BLOCK", 1 << 15)
+    monkeypatch.setattr("credalset.io.tables.BATCH_ROWS", 500)
     monkeypatch.setattr("credalset.io.tables.RECORDS", 200)
     n = 3_000 if name == "a.jsonl" else 40_000
     memory_of_reading(tmp_path / name, n)
@@ -244,7 +245,7 @@ def test_texts_with_newlines_and_quotes(tmp_path: Path) -> None:
         ("a.csv", b"task,yes,no\nx,0.5,0.5\ny,0.5,1_000\n", "'no'.*'1_000' in row 2"),
         ("a.csv", b"\x00\x01\x02binary,", "binary"),
         ("a.csv", b"name,yes\nx,1\n", "'no'"),
-        ("a.jsonl", b'{"task": "x", "yes": 1}\n{"task": \n', "line 3"),
+        ("a.jsonl", b'{"task": "x", "yes": 1}\n{"task": \n', "line 2"),
         ("a.jsonl", b"[1, 2]\n", "must hold objects"),
         ("a.jsonl", b'{"a": ' * 100_000, "nested"),
         ("a.json", b'[{"task": "x"}, {"task"]', "line 1"),

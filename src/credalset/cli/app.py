@@ -24,6 +24,7 @@ from credalset.cli.votes import agree, import_votes
 from credalset.exceptions import ClusterError, CredalSetWarning
 
 WRONG_USE, CLUSTER_FAILED = 2, 3
+ENDED = "interrupted; no file was left half-written."
 # click, or the copy of it that newer releases of typer bring along
 ClickException: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
 
@@ -59,12 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always", CredalSetWarning)
         warnings.showwarning = _show_warning
         try:
-            return int(app(arguments, standalone_mode=False) or 0)
+            code = int(app(arguments, standalone_mode=False) or 0)
+            return _fail(ENDED, code) if code == INTERRUPTED else code
         except ClickException as error:
             error.show()
             return WRONG_USE
         except (KeyboardInterrupt, typer.Abort):
-            return _fail("interrupted; no file was left half-written.", INTERRUPTED)
+            return _fail(ENDED, INTERRUPTED)
         except BrokenPipeError:  # whoever read our output has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0

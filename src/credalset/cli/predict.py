@@ -11,11 +11,10 @@ import typer
 
 from credalset._display import progress
 from credalset.cli import shared
-from credalset.io.columns import find_id
 from credalset.io.dask import connect, local_cluster, score_parquet
+from credalset.io.match import find_id, with_votes
 from credalset.io.scorer import DEFAULT_ASK, Scorer
 from credalset.io.tables import read_table, table_writer
-from credalset.io.votes import with_votes
 from credalset.sets.columns import QUESTIONS
 from credalset.votes import Annotations
 

@@ -21,7 +21,7 @@ from credalset.io.store import load
 from credalset.votes import Annotations
 
 SCHEMA_VERSION = 2
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # and marks that turn text round
 
 VotesFile = Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label), as import writes it.")]
 Model = Annotated[str, typer.Argument(metavar="CALIBRATION", help="Folder that calibrate or fit wrote.")]
@@ -41,10 +41,14 @@ Seed = Annotated[int, typer.Option("--random-state", min=0, help="Seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
+def visible(text: Any) -> str:
+    """Return a text in which control characters of names are spelled out, so that they do not reach the terminal."""
+    return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
+
+
 def say(text: str) -> None:
-    """Print words to standard error, so that data can be piped; control characters of names are shown, not sent."""
-    shown = CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
-    Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(shown)
+    """Print words to standard error, so that data can be piped."""
+    Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(visible(text))
 
 
 def note(sentence: str) -> None:
@@ -152,7 +156,7 @@ class Pair:
 
 
 def read_pair(
-    reading: Reading, votes: str, model: Any = None, *, features: bool = False, in_hand: str | None = None
+    reading: Reading, votes: str, model: Any = None, *, features: bool = False, votes_in_hand: str | None = None
 ) -> Pair:
     """Read predictions and votes and match them by name; say what was left out."""
     by_class = is_calibration(model) if model is not None else not features
@@ -163,8 +167,8 @@ def read_pair(
     table, extra = matched.table, dict[str, Any](matched.table.extra)
     if "groups" in extra and model is not None:
         extra["groups"] = np.array(as_calibrated(extra["groups"], calibration_of(model)), dtype=object)
-    if in_hand is not None:
-        extra["in_hand"] = Annotations.read(in_hand).align(table.items)
+    if votes_in_hand is not None:
+        extra["votes_in_hand"] = Annotations.read(votes_in_hand).align(table.items)
     return Pair(table.features(), matched.votes, table.items, extra)
 
 

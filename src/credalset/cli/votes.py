@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from credalset.cli import shared
-from credalset.io.votes import write_votes
+from credalset.io.tables import write_votes
 from credalset.votes import Annotations
 from credalset.votes.exports import KINDS
 
@@ -24,7 +24,7 @@ def agree(
     if as_json:
         shared.print_json("agreement", **agreement.to_dict())
     else:
-        typer.echo(agreement)
+        typer.echo(shared.visible(agreement))
 
 
 def import_votes(

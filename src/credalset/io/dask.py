@@ -2,7 +2,8 @@
 
 The unit of work is a row group. Each becomes one file, written beside its name and renamed, so that a task which runs
 twice, or dies half-way, changes nothing. ``_plan.json`` says first what will be done; ``_parts/`` holds a record of
-every finished part with checksums of what it was made from and of itself; ``_manifest.json`` says last what is there.
+every finished part with checksums of what it was made from and of itself; ``_manifest.json`` says last that all of them
+are there.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ import asyncio
 import concurrent.futures
 import hashlib
 import json
-import shutil
+import signal
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from credalset._files import UNFINISHED, write_file
-from credalset.exceptions import ClusterError, FileFormatError, need, warn
+from credalset.exceptions import ClusterError, FileFormatError, need
 from credalset.io.files import find_files, readable
 from credalset.io.folders import read_manifest
-from credalset.io.scorer import Scorer
+from credalset.io.scorer import Scorer, warn_dropped
 from credalset.io.store import save
 from credalset.io.tables import BATCH_ROWS, READ_BUFFER, table_writer
 
@@ -40,13 +42,12 @@ class Part(NamedTuple):
     number: int
     source: str
     row_group: int
-    rows: int
-    target: str
+    target: Path
 
     @property
     def record(self) -> Path:
         """Where it is recorded that the part is finished."""
-        return Path(self.target).parent / RECORDS / f"{Path(self.target).stem}.json"
+        return self.target.parent / RECORDS / f"{self.target.stem}.json"
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,9 @@ def score_parquet(
     client : dask.distributed.Client, optional
         Where to run; in this process, one part after the other, by default.
     resume : bool
-        Keep the parts that an interrupted run of the same job has finished. The job is known by the contents of its
-        inputs, the manifest of the model and the questions; parts by their checksums. Without it, a target that holds
-        anything is refused.
+        Keep the parts that an interrupted run of the same job has finished. The job is known by the names of its
+        inputs, the manifest of the model and the questions; parts by checksums of their own bytes and of the rows they
+        were made from. Without it, a target that holds anything is refused.
     report : callable, optional
         Wraps the parts as they are finished, with their number: a progress bar.
 
@@ -108,25 +109,19 @@ def score_parquet(
     need("pyarrow", "Scoring Parquet files")
     from pyarrow import parquet
 
-    folder = Path(target)
+    folder = Path(target).resolve()
     parts = list_parts(str(source), folder)
-    scorer = scorer.for_input(parquet.ParquetFile(parts[0].source).schema_arrow)
-    _prepare(folder, resume)
-    scorer = _on_disk(scorer, folder)
-    plan = _plan(parts, scorer)
-    _start(folder, plan, resume)
-    missing = [part for part in parts if not _is_finished(part, plan["job"])]
-    finished = _run_here(missing, scorer, plan["job"]) if client is None else _run_on(client, missing, scorer, plan)
+    scorer, job = _start(folder, parts, scorer.for_input(parquet.ParquetFile(parts[0].source).schema_arrow), resume)
+    missing = [part for part in parts if not _is_finished(part, job)]
+    here = (score_part(part, scorer, job) for part in missing)
+    finished = here if client is None else _run_on(client, missing, scorer, job)
     for _ in report(finished, len(missing)) if report is not None else finished:
         pass
     records = [_look_at(part) for part in parts]
-    n_dropped = sum(record["dropped"] for record in records)
-    if n_dropped:
-        warn(f"{n_dropped} rows without a value that is needed were left out (strict=True refuses them).")
-    rows = sum(record["rows"] for record in records)
-    described = {**plan, "parts": records, "rows": rows, "dropped": n_dropped, "complete": True}
-    _write_json(folder / MANIFEST, described)
-    shutil.rmtree(folder / RECORDS, ignore_errors=True)
+    rows, n_dropped = (sum(record[key] for record in records) for key in ("rows", "dropped"))
+    warn_dropped(n_dropped)
+    done = {"job": job, "parts": len(parts), "rows": rows, "dropped": n_dropped, "complete": True}
+    _write_json(folder / MANIFEST, done)
     _sweep(folder)
     return Summary(len(parts), rows, len(parts) - len(missing), n_dropped)
 
@@ -135,18 +130,16 @@ def list_parts(source: str, folder: Path) -> list[Part]:
     """Return one part per row group of the source files, in order."""
     from pyarrow import parquet
 
-    groups: list[tuple[str, int, int]] = []
+    groups: list[tuple[str, int]] = []
     for file in find_files(source):
         if file.member is not None or not file.path.lower().endswith((".parquet", ".pq")):
             raise ValueError(f"{file.name} is not a Parquet file, so it cannot be scored into a folder of Parquet.")
         with readable(file.name):
-            metadata = parquet.ParquetFile(file.path).metadata
-        groups += [
-            (str(Path(file.path).resolve()), i, metadata.row_group(i).num_rows) for i in range(metadata.num_row_groups)
-        ]
+            n_groups = parquet.ParquetFile(file.path).metadata.num_row_groups
+        groups += [(str(Path(file.path).resolve()), i) for i in range(n_groups)]
     if not groups:
         raise ValueError(f"{source} holds no rows.")
-    return [Part(n, *group, str(folder.resolve() / f"part-{n:06d}.parquet")) for n, group in enumerate(groups)]
+    return [Part(n, *group, folder / f"part-{n:06d}.parquet") for n, group in enumerate(groups)]
 
 
 # --- parts ---
@@ -164,15 +157,8 @@ def score_part(part: Part, scorer: Scorer, job: str) -> Part:
             n_dropped += dropped
             n_rows += result.num_rows
             write(result)
-    record = {
-        "file": Path(part.target).name,
-        "source": _digest_of_row_group(part),
-        "sha256": _digest_of_file(Path(part.target)),
-        "bytes": Path(part.target).stat().st_size,
-        "rows": n_rows,
-        "dropped": n_dropped,
-        "job": job,
-    }
+    record: dict[str, Any] = {"job": job, "source": _digest_of_row_group(part), "sha256": _digest_of_file(part.target)}
+    record |= {"bytes": part.target.stat().st_size, "rows": n_rows, "dropped": n_dropped}
     _write_json(part.record, record)
     return part
 
@@ -180,24 +166,20 @@ def score_part(part: Part, scorer: Scorer, job: str) -> Part:
 def _is_finished(part: Part, job: str) -> bool:
     """Tell whether an earlier run of the job finished a part, from the same rows, and nothing happened to it since."""
     try:
-        record = _read_json(part.record)
-        target = Path(part.target)
-        is_whole = target.stat().st_size == record["bytes"] and _digest_of_file(target) == record["sha256"]
-        return is_whole and record["job"] == job and record["source"] == _digest_of_row_group(part)
-    except (OSError, ValueError, KeyError, TypeError):
+        record = _look_at(part)
+        is_whole = record["job"] == job and _digest_of_file(part.target) == record["sha256"]
+        return is_whole and record["source"] == _digest_of_row_group(part)
+    except (OSError, ValueError, KeyError):
         return False
 
 
 def _look_at(part: Part) -> dict[str, Any]:
     """Return the record of a part, after a look at whether it is there."""
-    try:
+    with suppress(OSError, ValueError, KeyError, TypeError):
         record: dict[str, Any] = _read_json(part.record)
-        is_there = Path(part.target).stat().st_size == record["bytes"]
-    except (OSError, ValueError, KeyError):
-        is_there = False
-    if not is_there:
-        raise FileFormatError(f"{part.target} was written and is gone or changed. Run again with resume=True.")
-    return {key: value for key, value in record.items() if key != "job"}
+        if part.target.stat().st_size == record["bytes"]:
+            return record
+    raise FileFormatError(f"{part.target} was written and is gone or changed. Run again with resume=True.")
 
 
 def _digest_of_file(path: Path) -> str:
@@ -206,16 +188,15 @@ def _digest_of_file(path: Path) -> str:
 
 
 def _digest_of_row_group(part: Part) -> str:
-    """Return a checksum of the bytes of a row group."""
+    """Return a checksum of the names and types of columns and of the bytes of a row group."""
     from pyarrow import parquet
 
-    group = parquet.ParquetFile(part.source).metadata.row_group(part.row_group)
-    chunks = [group.column(i) for i in range(group.num_columns)]
-    starts = [min(c.data_page_offset, c.dictionary_page_offset or c.data_page_offset) for c in chunks]
-    digest = hashlib.sha256()
+    file = parquet.ParquetFile(part.source)
+    group = file.metadata.row_group(part.row_group)
+    digest = hashlib.sha256(str(file.schema).partition("\n")[2].encode())  # the first line has an address in memory
     with open(part.source, "rb") as stream:
-        for start, chunk in zip(starts, chunks, strict=True):
-            stream.seek(start)
+        for chunk in (group.column(i) for i in range(group.num_columns)):
+            stream.seek(min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset))
             left = chunk.total_compressed_size
             while left > 0 and (data := stream.read(min(left, READ_BUFFER))):
                 digest.update(data)
@@ -226,76 +207,46 @@ def _digest_of_row_group(part: Part) -> str:
 # --- jobs ---
 
 
-def _plan(parts: list[Part], scorer: Scorer) -> dict[str, Any]:
-    """Describe the job: equal for equal jobs, whenever and wherever they run."""
-    asked = {each.name: getattr(scorer, each.name) for each in fields(scorer) if each.name not in ("model", "carried")}
-    questions = {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
-    questions["model"] = read_manifest(scorer.model)["sha256"]
-    footers = {source: _digest_of_footer(Path(source)) for source in dict.fromkeys(part.source for part in parts)}
-    listed = [[Path(p.source).name, footers[p.source], p.row_group, p.rows, Path(p.target).name] for p in parts]
-    plan = {"scorer": questions, "sources": listed}
-    return {"job": hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest(), **plan}
+def _start(folder: Path, parts: list[Part], scorer: Scorer, resume: bool) -> tuple[Scorer, str]:
+    """Write the plan, or compare it with that of the run to go on with; return a scorer that travels as a path.
 
-
-def _digest_of_footer(path: Path) -> str:
-    """Return a checksum of the footer of a Parquet file: schema, row groups, offsets, statistics."""
-    from pyarrow import parquet
-
-    return hashlib.sha256(repr(parquet.read_metadata(path).to_dict()).encode()).hexdigest()
-
-
-def _prepare(folder: Path, resume: bool) -> None:
-    """Make the folder, or refuse one that holds something else."""
+    The job is the same for equal questions to equal models, whenever and wherever it runs.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     held = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
     if held and not resume:
         raise FileExistsError(
             f"{folder} is not empty (it holds {held[0]!r}). Choose another folder, or resume the job it belongs to."
         )
-    if held and not (folder / PLAN).is_file():
-        raise ValueError(f"{folder} holds no job to resume: its {PLAN} is missing. Choose another folder.")
-
-
-def _start(folder: Path, plan: dict[str, Any], resume: bool) -> None:
-    """Write the plan, or compare it with the one of the run to go on with."""
-    if (folder / PLAN).is_file():
-        try:
-            earlier = _read_json(folder / PLAN)["job"]
-        except (OSError, ValueError, KeyError, TypeError):
-            raise ValueError(f"{folder} holds no job to resume: its {PLAN} is damaged.") from None
-        if earlier != plan["job"]:
-            raise ValueError(
-                f"{folder} holds the parts of another job: other inputs, another model or other questions. Choose "
-                "another folder."
-            )
-        _restore_records(folder)
+    earlier = None
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        earlier = _read_json(folder / PLAN)["job"]
+    if held and earlier is None:
+        raise ValueError(f"{folder} holds no job to resume: its {PLAN} is missing or damaged. Choose another folder.")
+    if isinstance(scorer.model, Path):
+        scorer = replace(scorer, model=scorer.model.resolve())
+    else:
+        save(scorer.model, folder / MODEL)
+        scorer = replace(scorer, model=folder / MODEL)
+    asked = {each.name: getattr(scorer, each.name) for each in fields(scorer) if each.name != "carried"}
+    asked["model"] = read_manifest(scorer.model)["sha256"]
+    plan = {"scorer": asked, "sources": [[Path(p.source).name, p.row_group, p.target.name] for p in parts]}
+    job = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+    if earlier not in (None, job):
+        raise ValueError(
+            f"{folder} holds the parts of another job: other inputs, another model or other questions. Choose another "
+            "folder."
+        )
+    (folder / MANIFEST).unlink(missing_ok=True)
     _sweep(folder)
-    _write_json(folder / PLAN, plan)
-
-
-def _restore_records(folder: Path) -> None:
-    """Take the records of a finished run apart again, so that its parts can be looked at."""
-    if (folder / MANIFEST).is_file():
-        manifest = _read_json(folder / MANIFEST)
-        for record in manifest["parts"]:
-            path = folder / RECORDS / f"{Path(record['file']).stem}.json"
-            _write_json(path, {**record, "job": manifest["job"]})
-        (folder / MANIFEST).unlink()
+    _write_json(folder / PLAN, {"job": job, **plan})
+    return scorer, job
 
 
 def _sweep(folder: Path) -> None:
     """Remove what workers that died left half-written."""
     for file in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"{RECORDS}/.*{UNFINISHED}")]:
         file.unlink(missing_ok=True)
-
-
-def _on_disk(scorer: Scorer, folder: Path) -> Scorer:
-    """Return a scorer that travels as a path."""
-    if isinstance(scorer.model, Path):
-        return replace(scorer, model=scorer.model.resolve())
-    saved = folder.resolve() / MODEL
-    save(scorer.model, saved)
-    return replace(scorer, model=saved)
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
@@ -309,20 +260,15 @@ def _read_json(path: Path) -> Any:
 # --- where parts are computed ---
 
 
-def _run_here(parts: Iterable[Part], scorer: Scorer, job: str) -> Iterator[Part]:
-    return (score_part(part, scorer, job) for part in parts)
-
-
-def _run_on(client: Any, parts: list[Part], scorer: Scorer, plan: dict[str, Any]) -> Iterator[Part]:
+def _run_on(client: Any, parts: list[Part], scorer: Scorer, job: str) -> Iterator[Part]:
     """Run parts on a Dask cluster; a part whose worker dies runs again on another."""
     from dask import distributed
 
     with _explained():
         client.wait_for_workers(1, timeout=PATIENCE)
-        waiting = iter(parts)
         running: Any = distributed.as_completed([])  # type: ignore[no-untyped-call]
-        for part in waiting:
-            running.add(client.submit(score_part, part, scorer, plan["job"], pure=False, retries=RETRIES))
+        for part in parts:
+            running.add(client.submit(score_part, part, scorer, job, pure=False, retries=RETRIES))
             if running.count() >= TASKS_AT_ONCE:
                 yield next(running).result()
         for future in running:
@@ -357,7 +303,7 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
     They listen on the loopback interface only, with TLS credentials that are made for this run, and without a
     dashboard, so that other users of the machine cannot connect.
     """
-    distributed = _dask()
+    distributed = need("distributed", "Scoring with several workers", extra="dask")
     import dask
 
     try:
@@ -365,27 +311,36 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
     except ImportError:
         need("cryptography", "Scoring with several workers", extra="dask")
         raise
-    options: dict[str, Any] = {
-        "threads_per_worker": 1,
-        "processes": True,
-        "host": "127.0.0.1",
-        "dashboard_address": "127.0.0.1:0",
-        "worker_dashboard_address": None,
-        "scheduler_kwargs": {"dashboard": False},
-        "security": security,
-        "env": {"CREDALSET_NUM_THREADS": "1"},
-    }
-    settings = {
-        "distributed.nanny.pre-spawn-environ": MALLOC,
-        "distributed.scheduler.http.routes": [],  # no pages at all
-        "distributed.worker.http.routes": [],
-    }
+    options: dict[str, Any] = {"threads_per_worker": 1, "host": "127.0.0.1", "env": {"CREDALSET_NUM_THREADS": "1"}}
+    options |= {"loop": _deaf_loop(), "scheduler_kwargs": {"dashboard": False}, "n_workers": n_workers}
+    options |= {"silence_logs": "CRITICAL"}  # what matters comes as an exception
+    options |= {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": None, "security": security}
+    settings: dict[str, Any] = {f"distributed.{each}.http.routes": [] for each in ("scheduler", "worker")}  # no pages
     with (
-        dask.config.set(settings),
-        distributed.LocalCluster(n_workers=n_workers, **options) as cluster,
+        dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC, **settings}),
+        distributed.LocalCluster(**options) as cluster,
         distributed.Client(cluster, security=security) as client,
     ):
         yield client
+
+
+def _deaf_loop() -> Any:
+    """Start an event loop in a thread to which Ctrl-C does not come; processes that it starts inherit that.
+
+    Ctrl-C in a terminal goes to every process. This one ends the others; on their own they would print tracebacks.
+    """
+    from distributed.utils import LoopRunner
+
+    runner = LoopRunner()
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        return None
+    resource_tracker.ensure_running()  # which would end the deafness of the thread that starts it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        runner.start()  # type: ignore[no-untyped-call]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return runner.loop
 
 
 @contextmanager
@@ -395,22 +350,12 @@ def connect(address: str, *, ca: str | None = None, cert: str | None = None, key
     Whoever runs the scheduler can run code here and on its workers: connect to your own only. ``ca``, ``cert`` and
     ``key`` are the files of its TLS credentials.
     """
-    distributed = _dask()
-    security = None
-    if ca or cert or key:
-        security = distributed.Security(
-            tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True
-        )
+    distributed = need("distributed", "Scoring with several workers", extra="dask")
+    files = {"tls_ca_file": ca, "tls_client_cert": cert, "tls_client_key": key}
+    security = distributed.Security(**files, require_encryption=True) if any(files.values()) else None
     try:
         client = distributed.Client(address, timeout=PATIENCE / 6, security=security)
     except (OSError, ValueError, TimeoutError) as error:
         raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from None
     with client:
         yield client
-
-
-def _dask() -> Any:
-    return need("distributed", "Scoring with several workers", extra="dask")
-
-
-__all__ = ["Part", "Summary", "connect", "local_cluster", "score_parquet"]

@@ -16,199 +16,167 @@ from importlib import import_module
 from typing import Any, get_type_hints
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from credalset.exceptions import MissingExtraError, need, warn
 from credalset.io.folders import MAX_FILE, open_stored_zip, refusing, require
 from credalset.io.store import Reader, Writer, check_field, find_type
 
 MAX_SCHEMA = 1 << 26  # bytes
+MAX_LAYERS = 500
 #: estimators of scikit-learn whose arrays are checked here, and the modules that have them
-CHECKED = {
-    "Pipeline": "sklearn.pipeline",
-    "LogisticRegression": "sklearn.linear_model",
-    "StandardScaler": "sklearn.preprocessing",
-    "CountVectorizer": "sklearn.feature_extraction.text",
-    "TfidfTransformer": "sklearn.feature_extraction.text",
-    "TfidfVectorizer": "sklearn.feature_extraction.text",
-}
+CHECKED = dict.fromkeys(("CountVectorizer", "TfidfTransformer", "TfidfVectorizer"), "sklearn.feature_extraction.text")
+CHECKED |= {"Pipeline": "sklearn.pipeline", "LogisticRegression": "sklearn.linear_model"}
+CHECKED |= {"StandardScaler": "sklearn.preprocessing"}
 #: what skops files are made of beside estimators
 PLAIN = {f"builtins.{name}" for name in ("dict", "list", "tuple", "str")}
 PLAIN |= {f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "bool", "str_")}
 PLAIN_LOADERS = {"JsonNode", "DictNode", "ListNode", "TupleNode", "ObjectNode", "NdArrayNode", "TypeNode"}
 PREDICTS = ("predict_proba", "predict_concentration", "predict_density", "predict_intervals")
-#: what fitting leaves on estimators of ours, and of which type
-FITTED: dict[str, Any] = {
-    "classes_": np.ndarray,
-    "n_features_in_": int,
-    "feature_names_in_": np.ndarray,
-    "text_name_in_": str | None,
-    "n_iter_": int,
-    "loss_curve_": list[float],
-    "validation_curve_": list[float],
-    "base_": Any,
-    "estimator_": Any,
-    "estimators_": list[Any],
-    "calibration_": Any,
-    "items_": tuple[Any, ...] | None,
-}
+#: what fitting leaves on estimators of ours, and of which type; networks have a module beside
+FITTED: dict[str, Any] = {"classes_": np.ndarray, "n_features_in_": int, "feature_names_in_": np.ndarray}
+FITTED |= {"text_name_in_": str | None, "items_": tuple[Any, ...] | None, "n_iter_": int, "loss_curve_": list[float]}
+FITTED |= {"validation_curve_": list[float], "module_": dict, "calibration_": Any, "estimators_": list[Any]}
+FITTED |= {"base_": Any, "estimator_": Any}
+INNER = {"base": "base_", "estimator": "estimator_"}  # parameters that a fitted clone stands for
 
 
 def encode_estimator(estimator: Any, where: str, writer: Writer) -> dict[str, Any]:
     """Take an estimator apart: by its attributes if its type is known here, else through skops."""
-    name, kind = type(estimator).__name__, type(estimator)
-    if find_type(name) is kind:
-        return _encode_own(estimator, where, writer)
-    if name in CHECKED and _checked_type(name) is kind:
+    kind = type(estimator)
+    is_own = find_type(kind.__name__) is kind
+    if is_own or _checked_type(kind.__name__) is kind:
         before = dict(writer.arrays), dict(writer.files)
         try:
-            return _encode_checked(estimator, where, writer)
+            state = _state_of(estimator, is_own)
+            encoded = {key: writer.encode(value, f"{where}.{key}") for key, value in state.items()}
+            writer.packages |= set() if is_own else {"scikit-learn"}
+            return {"estimator": kind.__name__, "state": encoded}
         except TypeError:  # a function among its parameters, say
+            if is_own:
+                raise
             writer.arrays, writer.files = before
     return {"skops": _dump_skops(estimator, writer)}
 
 
 def decode_estimator(node: dict[str, Any], reader: Reader) -> Any:
     """Put an estimator together again."""
-    if set(node) == {"estimator", "params", "fitted", "weights"}:
-        return _decode_own(node, reader)
-    if set(node) == {"sklearn", "state"}:
-        return _decode_checked(node, reader)
-    if set(node) == {"number"}:
-        require(node["number"] in ("float64", "float32"), "has an estimator of unknown numbers.")
-        return getattr(np, node["number"])
-    require(set(node) == {"skops"}, f"has parts that are not known here: {', '.join(map(str, node))[:80]}.")
-    data = reader.files.pop(node["skops"], None) if isinstance(node["skops"], str) else None
-    require(data is not None, "has no saved estimator.")
-    return _load_skops(data, reader.trusted)  # type: ignore[arg-type]
+    if set(node) == {"skops"}:
+        return _load_skops(reader.take(reader.files, node["skops"]), reader.trusted)
+    is_valid = set(node) == {"estimator", "state"} and isinstance(node["state"], dict)
+    require(is_valid, f"has parts that are not known here: {', '.join(map(str, node))[:80]}.")
+    name = node["estimator"]
+    own: Any = find_type(name) if isinstance(name, str) else None
+    kind = own if hasattr(own, "get_params") else _checked_type(name)
+    require(kind is not None, f"holds an estimator of type {str(name)[:80]!r}, which is not known here.")
+    state = {key: reader.decode(value) for key, value in node["state"].items()}
+    estimator = kind.__new__(kind)
+    with refusing(f"has no valid {name}"):
+        if kind is own:
+            _check_own(estimator, state)
+        else:
+            _check_sklearn(estimator, state)
+    return estimator
+
+
+def _state_of(estimator: Any, is_own: bool) -> dict[str, Any]:
+    state = dict(vars(estimator))
+    if is_own:
+        known = set(estimator._get_param_names()) | set(FITTED)
+        state = {key: value for key, value in state.items() if key in known}
+        if not set(state) & set(FITTED):
+            raise NotFittedError(f"this {type(estimator).__name__} is not fitted. Call fit or conformalize first.")
+        is_fitted = "estimators_" in state or any(clone in state for clone in INNER.values())
+        state = {key: value for key, value in state.items() if not (is_fitted and key in INNER)}
+    else:
+        state = {key: value for key, value in state.items() if not key.startswith("_") or key == "_tfidf"}
+    if not isinstance(state.get("random_state", 0), int | np.integer):
+        state["random_state"] = None  # a generator in place of a seed is forgotten
+    if "device" in state:
+        state["device"] = str(state["device"])
+    if "module_" in state:
+        weights = state["module_"].state_dict()
+        state["module_"] = {name: each.detach().cpu().contiguous().numpy() for name, each in weights.items()}
+    return state
 
 
 # --- credalset's own ---
 
 
-def _encode_own(estimator: Any, where: str, writer: Writer) -> dict[str, Any]:
-    params = estimator.get_params(deep=False)
-    fitted = {key: value for key, value in vars(estimator).items() if key in FITTED}
-    if any(key in fitted for key in ("estimator_", "estimators_", "base_")):
-        params = {key: value for key, value in params.items() if key not in ("estimator", "base")}
-    if "random_state" in params and not isinstance(params["random_state"], int | np.integer):
-        params["random_state"] = None  # a generator in place of a seed is forgotten
-    if "device" in params:
-        params["device"] = str(params["device"])
-    module = vars(estimator).get("module_")
-    if module is None and not fitted:
-        from sklearn.exceptions import NotFittedError
-
-        raise NotFittedError(f"this {type(estimator).__name__} has nothing to save. Call fit or conformalize first.")
-    weights = None
-    if module is not None:
-        from credalset.io.networks import state_arrays
-
-        weights = writer.encode(state_arrays(module), f"{where}.weights")
-    return {
-        "estimator": type(estimator).__name__,
-        "params": {key: writer.encode(value, f"{where}.{key}") for key, value in params.items()},
-        "fitted": {key: writer.encode(value, f"{where}.{key}") for key, value in fitted.items()},
-        "weights": weights,
-    }
-
-
-def _decode_own(node: dict[str, Any], reader: Reader) -> Any:
-    name = node["estimator"]
-    kind: Any = find_type(name) if isinstance(name, str) else None
-    require(hasattr(kind, "get_params"), f"holds an estimator of type {name!r}, which is not known here.")
-    require(isinstance(node["params"], dict) and isinstance(node["fitted"], dict), f"has no valid {name}.")
-    params = {key: reader.decode(value) for key, value in node["params"].items()}
-    fitted = {key: reader.decode(value) for key, value in node["fitted"].items()}
-    weights = reader.decode(node["weights"])
-    _check_own(kind, params, fitted)
-    inner = [fitted[key] for key in ("base_", "estimator_") if key in fitted] + list(fitted.get("estimators_", ()))
-    _check_together(inner, fitted)
-    with refusing(f"has no valid {name}"):
-        if weights is not None:
-            from credalset.io.networks import build_network
-
-            return build_network(kind, params, fitted, weights)
-        own = {key: inner[0] for key in ("base", "estimator") if inner and key in kind._get_param_names()}
-        estimator = kind(**params, **own)
-        vars(estimator).update(fitted)
-        if "calibration_" in fitted:
-            estimator._calibrated()
-    return estimator
-
-
-def _check_own(kind: Any, params: dict[str, Any], fitted: dict[str, Any]) -> None:
+def _check_own(estimator: Any, state: dict[str, Any]) -> None:
+    """Fill one of our estimators with what is of the declared types and fits together."""
+    kind = type(estimator)
     hints = get_type_hints(kind if dataclasses.is_dataclass(kind) else kind.__init__)
     names = set(kind._get_param_names())
-    is_complete = set(params) <= names <= {*params, "base", "estimator"}
-    require(is_complete and set(fitted) <= set(FITTED), f"does not have the parameters of a {kind.__name__}.")
-    for key, value in params.items():
-        check_field(key, value, hints.get(key, Any), kind.__name__)
-    for key, value in fitted.items():
-        check_field(key, value, FITTED[key], kind.__name__)
-    seed = params.get("random_state")
+    is_complete = names - set(INNER) <= set(state) <= names | set(FITTED)
+    require(is_complete, f"does not have the parameters of a {kind.__name__}.")
+    for key, value in state.items():
+        check_field(key, value, FITTED[key] if key in FITTED else hints.get(key, Any), kind.__name__)
+    seed = state.get("random_state")
     require(seed is None or (type(seed) is int and seed >= 0), "has no valid random_state.")
-    for key in ("classes_", "feature_names_in_"):
-        require(key not in fitted or fitted[key].ndim == 1, f"has no valid {key}.")
-    names_fit = "feature_names_in_" not in fitted or len(fitted["feature_names_in_"]) == fitted.get("n_features_in_")
-    require(names_fit, "contradicts itself: its features and their names differ in number.")
+    is_flat = all(state[key].ndim == 1 for key in ("classes_", "feature_names_in_") if key in state)
+    names_fit = "feature_names_in_" not in state or len(state["feature_names_in_"]) == state.get("n_features_in_")
+    require(is_flat and names_fit, "contradicts itself: its features and their names differ in number.")
+    inner = [state[key] for key in INNER.values() if key in state] + list(state.get("estimators_", ()))
+    _check_together(inner, state)
+    vars(estimator).update({key: inner[0] for key in INNER if inner and key in names} | state)
+    if "module_" in state:
+        estimator.module_ = _build_module(estimator, state["module_"])
+    if "calibration_" in state:
+        estimator._calibrated()
 
 
-def _check_together(inner: Sequence[Any], fitted: dict[str, Any]) -> None:
+def _check_together(inner: Sequence[Any], state: dict[str, Any]) -> None:
     """Refuse estimators inside another that do not predict, or differ from it in classes or features."""
-    for estimator in inner:
-        require(any(hasattr(estimator, method) for method in PREDICTS), "holds an estimator that does not predict.")
-    features = {n for e in (*inner,) if isinstance(n := vars(e).get("n_features_in_"), int)}
-    features |= {fitted["n_features_in_"]} if "n_features_in_" in fitted else set()
+    is_valid = all(any(hasattr(estimator, method) for method in PREDICTS) for estimator in inner)
+    require(is_valid, "holds an estimator that does not predict.")
+    features = {n for each in (state, *map(vars, inner)) if isinstance(n := each.get("n_features_in_"), int)}
     require(len(features) <= 1, "contradicts itself: its parts differ in the number of features.")
-    calibration = fitted.get("calibration_")
+    calibration: Any = state.get("calibration_")
     if calibration is not None:
-        classes = getattr(calibration, "classes", None), getattr(calibration, "n_classes", None)
-        own = fitted.get("classes_", ())
-        is_same = hasattr(calibration, "predict_set") and len(own) == classes[1]
-        is_same = is_same and classes[0] in (None, tuple(np.asarray(own).tolist()))
-        require(is_same, "contradicts itself: the classifier and its calibration differ in classes.")
-        n_folds = getattr(calibration, "n_folds", None)
-        is_same = n_folds in (None, len(fitted.get("estimators_", ())))
-        require(is_same, "contradicts itself: its folds and its estimators differ in number.")
+        own = np.asarray(state.get("classes_", ())).tolist()
+        is_same = hasattr(calibration, "predict_set") and len(own) == getattr(calibration, "n_classes", None)
+        is_same = is_same and calibration.classes in (None, tuple(own))
+        is_same = is_same and getattr(calibration, "n_folds", None) in (None, len(state.get("estimators_", ())))
+        require(is_same, "contradicts itself: the classifier and its calibration differ in classes or folds.")
+
+
+def _build_module(estimator: Any, arrays: dict[str, Any]) -> Any:
+    """Build a network around the weights that were saved; shapes are compared before anything is allocated."""
+    import torch
+
+    estimator._check_options()
+    torch.device(estimator.device)  # refuses what is not the name of a device
+    n_classes, n_features = len(getattr(estimator, "classes_", ())), getattr(estimator, "n_features_in_", 0)
+    is_complete = n_classes >= 2 and n_features >= 1 and len(estimator.hidden) < len(arrays) <= 2 * MAX_LAYERS
+    require(is_complete, "does not have the classes, features and weights of its network.")
+    with torch.device("meta"):
+        module = estimator._build_module(n_features, n_classes)
+    weights = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    for name, own in module.state_dict().items():
+        found: Any = weights.get(name)
+        is_same = found is not None and (found.shape, found.dtype) == (own.shape, own.dtype)
+        require(
+            is_same and bool(torch.isfinite(found).all()), f"contradicts itself: {name!r} does not fit its network."
+        )
+    module.load_state_dict(weights, assign=True)
+    return module.eval()
 
 
 # --- scikit-learn's, by their attributes ---
 
 
-def _checked_type(name: str) -> Any:
-    return getattr(import_module(CHECKED[name]), name)
+def _checked_type(name: Any) -> Any:
+    return getattr(import_module(CHECKED[name]), name) if isinstance(name, str) and name in CHECKED else None
 
 
-def _encode_checked(estimator: Any, where: str, writer: Writer) -> dict[str, Any]:
-    state = {k: v for k, v in vars(estimator).items() if not k.startswith("_") or k == "_tfidf"}
-    if not isinstance(state.get("random_state", 0), int):
-        state["random_state"] = None  # a generator in place of a seed is forgotten
-    encoded = {}
-    for key, value in state.items():
-        is_type = isinstance(value, type) and issubclass(value, np.floating)
-        encoded[key] = {"number": value.__name__} if is_type else writer.encode(value, f"{where}.{key}")
-    writer.packages.add("scikit-learn")
-    return {"sklearn": type(estimator).__name__, "state": encoded}
-
-
-def _decode_checked(node: dict[str, Any], reader: Reader) -> Any:
-    name, state = node["sklearn"], node["state"]
-    require(isinstance(name, str) and name in CHECKED and isinstance(state, dict), "has no valid estimator.")
-    kind = _checked_type(name)
-    values = {key: reader.decode(value) for key, value in state.items()}
-    params = set(kind._get_param_names())
-    is_known = all(key in params or key == "_tfidf" or (key.endswith("_") and key.isidentifier()) for key in values)
-    require(is_known and params <= set(values), f"does not have the parameters of a {name}.")
-    estimator = kind.__new__(kind)
-    vars(estimator).update(values)
-    with refusing(f"has no valid {name}"):
-        estimator._validate_params()
-        _check_arrays(name, values)
-    return estimator
-
-
-def _check_arrays(name: str, state: dict[str, Any]) -> None:
-    """Refuse arrays that do not fit each other."""
+def _check_sklearn(estimator: Any, state: dict[str, Any]) -> None:
+    """Fill one of scikit-learn's estimators with valid parameters and arrays that fit each other."""
+    name, params = type(estimator).__name__, set(estimator._get_param_names())
+    is_known = all(key in params or key == "_tfidf" or (key.endswith("_") and key.isidentifier()) for key in state)
+    require(is_known and params <= set(state), f"does not have the parameters of a {name}.")
+    vars(estimator).update(state)
+    estimator._validate_params()
     n = state.get("n_features_in_")
     if name == "Pipeline":
         steps = state["steps"]

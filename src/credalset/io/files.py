@@ -13,27 +13,20 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from credalset.exceptions import FileFormatError, need
 from credalset.votes.names import join_names
 
-STANDARD_STREAM = "-"
-FORMATS = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-}
+STDIN = "-"  # and standard output
+FORMATS = {".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json"}
+FORMATS |= {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow"}
 WRITTEN = ("csv", "tsv", "jsonl", "parquet")  # formats of the writer
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
+MARKS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow"}
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 UNPACKERS: dict[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": lambda stream: gzip.GzipFile(fileobj=stream),
     b"BZh": bz2.BZ2File,
@@ -66,8 +59,8 @@ class File(NamedTuple):
 def find_files(path: str | Path) -> list[File]:
     """Return the files that a path stands for: one, those of a folder, a pattern or an archive, or ``-`` for stdin."""
     text = os.fspath(path)
-    if text == STANDARD_STREAM:
-        return [File("standard input", STANDARD_STREAM)]
+    if text == STDIN:
+        return [File("standard input", STDIN)]
     if os.path.isdir(text):
         inside = sorted(file for file in Path(text).rglob("*") if file.is_file())
         found = [str(file) for file in inside if _is_data(file.relative_to(text))]
@@ -108,24 +101,18 @@ def readable(name: str) -> Iterator[None]:
     """Turn what damaged or foreign data raise into a sentence that names the file."""
     arrow = sys.modules.get("pyarrow")
     errors = () if arrow is None else (arrow.ArrowException,)
+    remedy = "Export it again, or mend the line."
     try:
         yield
-    except UnicodeError:
-        raise FileFormatError(_not_text(name)) from None
-    except RecursionError:
-        raise FileFormatError(f"{name} is nested too deeply to be read.") from None
-    except (*DAMAGED, *errors, OSError) as error:
+    except (*DAMAGED, *errors, OSError, UnicodeError, RecursionError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        what = str(error).strip().split("\n")[0][:300] or "it is cut short"
-        if "invalid UTF8" in what:
-            raise FileFormatError(_not_text(name)) from None
-        said = f"{name} cannot be read: {what.rstrip('.')}."
-        raise FileFormatError(f"{said} Export it again, or mend the line.") from None
-
-
-def _not_text(name: str) -> str:
-    return f"{name} is not text in UTF-8. Name its encoding, such as encoding='cp1252' for a spreadsheet from Windows."
+        what = str(error).strip().split("\n")[0][:300].rstrip(".") or "it is cut short"
+        if isinstance(error, UnicodeError) or "invalid UTF8" in what:
+            what = "it is not text in UTF-8"
+            remedy = "Save it so; of votes, name the encoding, such as encoding='cp1252'."
+        what = "it is nested too deeply" if isinstance(error, RecursionError) else what
+        raise FileFormatError(f"{name} cannot be read: {what}. {remedy}") from None
 
 
 def _arrow_zstd(stream: Any) -> Any:
@@ -159,7 +146,7 @@ class _Joined(io.RawIOBase):
 def open_file(file: File) -> tuple[bytes, Any]:
     """Open a file, unpacked; return its first bytes, with at least one whole line, and a stream of all of it."""
     handle = None
-    if file.path == STANDARD_STREAM:
+    if file.path == STDIN:
         stream: Any = sys.stdin.buffer
     elif file.member is not None:
         with zipfile.ZipFile(file.path) as archive:  # stays open for as long as a member does
@@ -178,46 +165,34 @@ def open_file(file: File) -> tuple[bytes, Any]:
     return head, io.BufferedReader(_Joined(head, stream), HEAD)
 
 
-def format_of(path: str, format: str | None = None, head: bytes | None = None) -> str:
-    """Return the format that was named, else the one of a file's name, else that of its first bytes.
+def format_of(path: str, head: bytes | None = None) -> str:
+    """Return the format of a file's name; of one to read whose name says none, that of its first bytes.
 
     Examples
     --------
-    >>> format_of("votes.csv.gz"), format_of("-", head=b'{"task": 1}')
+    >>> format_of("votes.csv.gz"), format_of("-", b'{"task": 1}')
     ('csv', 'jsonl')
     """
-    known = set(FORMATS.values()) if head is not None else set(WRITTEN)
-    if format is None:
-        suffixes = [suffix for suffix in (s.lower() for s in PurePath(path).suffixes) if suffix not in COMPRESSIONS]
-        format = FORMATS.get(suffixes[-1]) if suffixes else None
-        if format is None and head is not None:
-            starts = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow"}
-            text = head.decode("utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace")
-            text_format = "jsonl" if text.lstrip("\ufeff \t\r\n")[:1] in tuple("[{") else "csv"
-            format = next((kind for mark, kind in starts.items() if head.startswith(mark)), text_format)
-    if format not in known:
-        seen = "the format of its name is not known" if format is None else f"{format!r} is not a format"
-        choices = ", ".join(sorted(known))
-        raise ValueError(f"{path}: {seen}. Name the file .csv, .jsonl or .parquet, or pass format=... ({choices}).")
-    return format
+    suffixes = [suffix for suffix in map(str.lower, PurePath(path).suffixes) if suffix not in COMPRESSIONS]
+    format = FORMATS.get(suffixes[-1]) if suffixes else None
+    if head is None and format not in WRITTEN:
+        raise ValueError(f"{path}: the format of its name is not known. Name the file .csv, .tsv, .jsonl or .parquet.")
+    if format is None and head is not None:
+        text = head.decode("utf-16" if head.startswith(UTF16) else "utf-8", "replace").lstrip("\ufeff \t\r\n")
+        format = next((kind for mark, kind in MARKS.items() if head.startswith(mark)), None)
+        format = format or ("jsonl" if text.startswith(("[", "{")) else "csv")
+    return str(format)
 
 
-def encoding_of(name: str, head: bytes, said: str | None) -> str:
-    """Return the encoding of a text file: that of its byte order mark, UTF-8 if it is that, else the one named."""
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "utf-16"
-    if head.startswith(codecs.BOM_UTF8):
-        return "utf-8-sig"
-    if said is None:
-        if b"\x00" in head:
-            raise FileFormatError(f"{name} is a binary file of no known format. Export it as JSON, CSV or Parquet.")
-        return "utf-8"
+def open_text(file: File, head: bytes, stream: Any, encoding: str | None = None) -> io.TextIOWrapper:
+    """Read a stream as text: in the encoding of its byte order mark, else the one that was named, else UTF-8."""
+    if head.startswith(UTF16):
+        encoding = "utf-16"
+    elif head.startswith(codecs.BOM_UTF8):
+        encoding = "utf-8-sig"
+    elif encoding is None and b"\x00" in head:
+        raise FileFormatError(f"{file.name} is a binary file of no known format. Export it as JSON, CSV or Parquet.")
     try:
-        codecs.lookup(said)
+        return io.TextIOWrapper(stream, encoding or "utf-8", newline="")
     except LookupError:
-        raise ValueError(f"encoding={said!r} is unknown to Python. Try 'cp1252' or 'latin-1'.") from None
-    with suppress(UnicodeDecodeError):
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-        if not head.isascii():
-            return "utf-8"
-    return said
+        raise ValueError(f"encoding={encoding!r} is unknown to Python. Try 'cp1252' or 'latin-1'.") from None

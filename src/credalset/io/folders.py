@@ -9,9 +9,10 @@ import math
 import platform
 import re
 import zipfile
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import metadata
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ MAX_FILE = 1 << 31  # bytes
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 NUMBERS = "biuf"  # kinds of arrays
 DEPENDED_ON = ("scikit-learn", "skops")  # packages that read their own objects only
-_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})[0-9A-Za-z.+!_-]{0,60}", re.ASCII)
+_VERSION = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}[0-9A-Za-z.+!_-]{0,60}", re.ASCII)
 
 
 def require(condition: Any, sentence: str) -> None:
@@ -38,19 +39,15 @@ def require(condition: Any, sentence: str) -> None:
         raise FileFormatError(sentence)
 
 
-class refusing:  # used as a statement
+@contextmanager
+def refusing(sentence: str) -> Iterator[None]:
     """Blame the file for whatever its values make a constructor or a check complain about."""
-
-    def __init__(self, sentence: str) -> None:
-        self.sentence = sentence
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Turn an error into a refusal."""
-        if isinstance(error, Exception) and not isinstance(error, FileFormatError | ImportError | MemoryError):
-            raise FileFormatError(f"{self.sentence}: {error}") from error
+    try:
+        yield
+    except (FileFormatError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        raise FileFormatError(f"{sentence}: {error}") from error
 
 
 def write_object(
@@ -65,14 +62,9 @@ def write_object(
     for name, data in files.items():
         if len(data) > MAX_FILE:
             raise ValueError(f"{name} would have {len(data)} bytes, but at most {MAX_FILE} can be saved and loaded.")
-    manifest = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "credalset_version": __version__,
-        "versions": _versions({"numpy", *packages}),
-        "object": tree,
-        "files": {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in sorted(files.items())},
-    }
+    manifest = {"format": FORMAT, "format_version": FORMAT_VERSION, "credalset_version": __version__}
+    manifest |= {"versions": _versions({"numpy", *packages}), "object": tree}
+    manifest |= {"files": {name: _entry(data) for name, data in sorted(files.items())}}
     manifest["sha256"] = manifest_digest(manifest)
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
     if len(text) > MAX_MANIFEST:
@@ -80,9 +72,16 @@ def write_object(
     write_folder(target, {**files, MANIFEST: text})
 
 
+def _entry(data: bytes) -> dict[str, Any]:
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
 def read_object(folder: Path) -> tuple[Any, dict[str, AnyArray], dict[str, bytes], str]:
     """Read the folder of an object: its tree, arrays and files, and what to say of versions if building it fails."""
-    _require_folder(folder)
+    if not folder.exists():
+        whole = [str(copy) for copy in find_leftovers(folder) if (copy / MANIFEST).is_file()]
+        found = f" A save was cut off; a whole copy is {whole[0]}: rename it." if whole else ""
+        raise FileNotFoundError(f"there is nothing at {folder}. Give the folder that save() wrote.{found}")
     manifest = read_manifest(folder)
     remark = check_versions(manifest.get("versions"))
     files = {name: _read_checked(folder, name, entry) for name, entry in manifest["files"].items()}
@@ -114,14 +113,6 @@ def manifest_digest(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _require_folder(folder: Path) -> None:
-    if folder.exists():
-        return
-    whole = [str(copy) for copy in find_leftovers(folder) if (copy / MANIFEST).is_file()]
-    found = f" A save was cut off; a whole copy is {whole[0]}: rename it." if whole else ""
-    raise FileNotFoundError(f"there is nothing at {folder}. Give the folder that save() wrote.{found}")
-
-
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
@@ -131,14 +122,13 @@ def _finite(text: str) -> float:
 
 def _read_checked(folder: Path, name: str, entry: Any) -> bytes:
     path = folder / name
-    is_beside = SAFE_NAME.fullmatch(name) and path.is_file() and not path.is_symlink()
-    require(is_beside and isinstance(entry, dict), f"has no file {name!r}. Restore the whole folder, or save again.")
+    is_beside = SAFE_NAME.fullmatch(name) and path.is_file() and not path.is_symlink() and isinstance(entry, dict)
+    require(is_beside, f"has no file {name!r}. Restore the whole folder, or save again.")
     size = path.stat().st_size
     require(size == entry.get("bytes"), f"has a damaged {name}: {size} bytes instead of {entry.get('bytes')}.")
     require(size <= MAX_FILE, f"has a {name} of {size} bytes, but at most {MAX_FILE} are read.")
     data = path.read_bytes()
-    is_same = hashlib.sha256(data).hexdigest() == entry.get("sha256")
-    require(is_same, f"has a damaged {name}: its checksum differs from the one in {MANIFEST}.")
+    require(_entry(data) == entry, f"has a damaged {name}: its checksum differs from the one in {MANIFEST}.")
     return data
 
 
@@ -176,15 +166,12 @@ def _refuse_foreign(target: Path) -> None:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise FileExistsError(f"{target} exists and is not a folder. Choose another path.")
     present = {entry.name for entry in target.iterdir()} if target.is_dir() else set()
-    if not present:
-        return
     try:
-        own = {MANIFEST, *read_manifest(target)["files"]}
+        other = sorted(present - {MANIFEST, *read_manifest(target)["files"]}) if present else []
     except FileFormatError as error:
         raise FileExistsError(f"{target} {error} Choose another folder.") from None
-    if present - own:
-        other = sorted(present - own)[0]
-        raise FileExistsError(f"{target} also holds {other!r}, which would be lost. Choose another folder.")
+    if other:
+        raise FileExistsError(f"{target} also holds {other[0]!r}, which would be lost. Choose another folder.")
 
 
 # --- versions ---
@@ -204,15 +191,15 @@ def check_versions(saved: Any) -> str:
     is_valid = isinstance(saved, dict) and all(isinstance(v, str) and _VERSION.fullmatch(v) for v in saved.values())
     require(is_valid, f"has a damaged {MANIFEST}: its versions are missing or are none.")
     here = _versions(DEPENDED_ON)
-    found = {p: saved[p] for p in DEPENDED_ON if p in saved and _minor(saved[p]) != _minor(here.get(p))}
-    then, now = found.get("scikit-learn"), here.get("scikit-learn")
+    other = [p for p in DEPENDED_ON if p in saved and p in here and _minor(saved[p]) != _minor(here[p])]
+    pairs = ", ".join(f"{package} {saved[package]} (here {here[package]})" for package in other)
+    newer = [package for package in other if _minor(saved[package]) > _minor(here[package])]
     require(
-        then is None or now is None or _minor(now) > _minor(then),
-        f"was saved with scikit-learn {then}, and its estimators do not load into older versions such as {now}. "
-        f"Install scikit-learn>={then}, or load it there and save what you need.",
+        not newer,
+        f"was saved with {pairs}, and estimators do not load into older versions. Upgrade {', '.join(newer)}, or load "
+        "it there and save what you need.",
     )
-    pairs = ", ".join(f"{package} {v} (here {here.get(package, 'not installed')})" for package, v in found.items())
-    if any(package in here for package in found):
+    if other:
         warn(
             f"a model was saved with {pairs}. Estimators are not made to move between versions: compare a few "
             "predictions before you rely on it, and save it again."
@@ -220,7 +207,7 @@ def check_versions(saved: Any) -> str:
     return f" It was saved with {pairs}." if pairs else ""
 
 
-def _minor(version: str | None) -> tuple[int, ...]:
+def _minor(version: str) -> tuple[int, int]:
     """Return major and minor version as numbers."""
-    match = _VERSION.fullmatch(version or "")
-    return (int(match[1]), int(match[2])) if match else ()
+    major, minor = version.split(".")[:2]
+    return int(major), int("".join(takewhile(str.isdigit, minor)))

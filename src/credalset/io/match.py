@@ -1,21 +1,21 @@
-"""Predictions and votes from files, matched by the names of items and classes, never by position."""
+"""Predictions and votes from tables, matched by the names of columns, items and classes, never by position."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, compress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
 from credalset._typing import AnyArray, FloatArray
 from credalset.exceptions import need
-from credalset.io.columns import Reading, as_texts, choose_columns, drop_missing, find_id, is_number, is_text, matrix
-from credalset.io.tables import read_table
+from credalset.io.tables import Table, is_list, is_text, read_table
 from credalset.votes.names import join_names
 
 if TYPE_CHECKING:
@@ -25,6 +25,198 @@ if TYPE_CHECKING:
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 LOOKED_AT = 100  # cells that tell whether a column of texts holds numbers
+#: columns of every table that ``predict`` writes, whose predictions begin with ``prediction_``
+WRITTEN, PREDICTION = {"alpha", "threshold", "empty"}, "prediction_"
+
+
+# --- which columns are read ---
+
+
+class Reading(NamedTuple):
+    """Columns to read, what they are called, and whether they hold texts.
+
+    Attributes
+    ----------
+    columns : list of str
+        As the table calls them.
+    labels : tuple of str or None
+        Classes or features that they stand for; None for a column of lists.
+    texts : bool
+        Whether the one column holds texts.
+    """
+
+    columns: list[str]
+    labels: tuple[str, ...] | None
+    texts: bool = False
+
+
+def find_id(names: Sequence[str]) -> str:
+    """Return the column that names the items: the first of the usual names of a task that the table has."""
+    from credalset.votes.tables import SYNONYMS
+
+    plain = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(names)}
+    known = ["".join(filter(str.isalnum, synonym)) for synonym in SYNONYMS["task"]]
+    found = [plain[name] for name in known if name in plain]
+    if not found:
+        usual = f"id=... (found without: {', '.join(SYNONYMS['task'])})"
+        raise ValueError(
+            f"no column is known to name the items; the table has {join_names(names, 12)}. Name it: {usual}."
+        )
+    return found[0]
+
+
+def choose_columns(
+    schema: pa.Schema,
+    taken: Collection[str | None] = (),
+    columns: Sequence[str] | None = None,
+    classes: Sequence[Any] | None = None,
+    texts: bool | str = False,
+) -> Reading:
+    """Return the columns that hold predictions, features or texts.
+
+    Parameters
+    ----------
+    schema : pyarrow schema
+        Of the table.
+    taken : names of columns
+        Ids, groups, weights and others that are not to be read.
+    columns : sequence of str, optional
+        Those that were named; an object with a column per class is named by its own name.
+    classes : sequence, optional
+        Classes of a calibration: their columns are read in their order. Without, all columns that are not taken.
+    texts : bool or str
+        Whether the model reads texts, and the name of their column where that is known.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> schema = pa.schema([(name, pa.float64()) for name in ("task", "probs.no", "probs.yes", "length")])
+    >>> choose_columns(schema, ["task"], classes=["yes", "no"])
+    Reading(columns=['probs.yes', 'probs.no'], labels=('yes', 'no'), texts=False)
+    """
+    known, free = set(schema.names), [name for name in schema.names if name not in taken]
+    nested = list(dict.fromkeys(name.rpartition(".")[0] + "." for name in free if "." in name))
+    wanted, start = [str(label) for label in classes or ()], ""
+    if columns is not None:
+        inside = {name: [each for each in free if each.startswith(f"{name}.")] for name in columns if name not in known}
+        found = [each for name in columns for each in inside.get(name) or [name]]
+        start = f"{columns[0]}." if len(columns) == 1 and inside else ""
+    elif texts:
+        free = [name for name in free if is_text(schema.field(name).type)]
+        found = [texts] if isinstance(texts, str) and texts in known else free
+        if len(found) != 1:
+            held = f"{len(found)} columns hold texts ({join_names(found)})"
+            raise ValueError(f"the model reads texts, and {held}. Name the one to read: columns=...")
+    else:
+        starts = ["", *([PREDICTION] if known >= WRITTEN else []), *nested]
+        fitting = [each for each in starts if known.issuperset(each + label for label in wanted)]
+        lists = [name for name in free if is_list(schema.field(name).type)]
+        if wanted and (fitting or len(lists) != 1):
+            start = fitting[0] if fitting else ""
+            found = [start + label for label in wanted]
+        elif len(lists) == 1:
+            found = lists
+        else:
+            start = PREDICTION if known >= WRITTEN else nested[0] if len(nested) == 1 else ""
+            found = [name for name in free if name.startswith(start)]
+    missing = [name for name in found if name not in known]
+    if missing or not found:
+        raise ValueError(
+            f"{len(missing)} of {len(found)} columns to read are missing (first: {join_names(missing, 1)}); the table "
+            f"has {join_names(schema.names, 12)}. Rename its columns, or name those to read: columns=..."
+        )
+    is_lists = len(found) == 1 and is_list(schema.field(found[0]).type)
+    return Reading(found, None if is_lists else tuple(name.removeprefix(start) for name in found), bool(texts))
+
+
+# --- batches as names and numbers ---
+
+
+class Batch:
+    """A record batch of which rows without a needed value are left out, or refused if ``strict``."""
+
+    def __init__(self, batch: pa.RecordBatch, needed: Sequence[str], where: str, first: int = 0, strict: bool = False):
+        self.position = {name: i for i, name in enumerate(batch.schema.names)}
+        missing = np.zeros(batch.num_rows, dtype=bool)
+        for name in needed:
+            column = batch.column(self.position[name])
+            missing |= np.asarray(column.is_null()) if column.null_count else False
+            if strict and missing.any():
+                row = first + int(np.argmax(missing)) + 1
+                raise ValueError(f"{where} has no value in the column {name!r} in row {row}. Fill or drop it.")
+        self.rows, self.where = first + np.flatnonzero(~missing), where  # rows and where are for messages
+        self.data = batch.filter(~missing) if missing.any() else batch
+
+    def __len__(self) -> int:
+        return int(self.data.num_rows)
+
+    def column(self, name: str) -> pa.Array:
+        """Return a column as it is."""
+        return self.data.column(self.position[name])
+
+    def read(self, reading: Reading) -> AnyArray:
+        """Return the texts (N,) or numbers (N, number of columns) to read."""
+        return np.array(self.texts(reading.columns[0]), object) if reading.texts else self.numbers(reading.columns)
+
+    def texts(self, name: str) -> list[str | None]:
+        """Return names of items, groups or labels: texts as they stand, numbers as they are written; None if empty."""
+        import pyarrow as pa
+
+        column = self.column(name)
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            raise ValueError(f"column {name!r} of {self.where} holds bytes. Save the table with texts in UTF-8.")
+        return [text or None for text in column.cast(pa.string()).to_pylist()]
+
+    def numbers(self, names: Sequence[str]) -> FloatArray:
+        """Return columns, or one column of lists, as numbers (N, number of columns); texts are parsed."""
+        columns = [self.column(name) for name in names]
+        if len(columns) == 1 and is_list(columns[0].type):
+            lengths = set(columns[0].value_lengths().to_pylist()) or {0}
+            if len(lengths) > 1:
+                raise ValueError(
+                    f"column {names[0]!r} of {self.where} must hold lists of one length, but has lengths "
+                    f"{min(lengths)} to {max(lengths)}."
+                )
+            (length,) = lengths
+            return self._parse(columns[0].flatten(), names[0], max(1, length)).reshape(len(self), length)
+        result = np.empty((len(self), len(columns)))
+        for k, (name, column) in enumerate(zip(names, columns, strict=True)):
+            result[:, k] = self._parse(column, name)
+        return result
+
+    def _parse(self, column: pa.Array, name: str, per_row: int = 1) -> FloatArray:
+        import pyarrow as pa
+        from pyarrow import compute
+
+        kind, what = column.type, f"column {name!r} of {self.where}"
+        if column.null_count:
+            raise ValueError(f"{what} has lists with missing numbers. Fill or drop such rows.")
+        if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+            return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        seen = str(kind)
+        if is_text(kind):
+            texts = compute.utf8_trim_whitespace(column.cast(pa.string()))
+            for each in (texts, compute.replace_substring(texts, ",", ".")):
+                with suppress(pa.ArrowInvalid):
+                    return np.asarray(each.cast(pa.float64()).to_numpy(zero_copy_only=False))
+            place, text = next((i, text) for i, text in enumerate(column.to_pylist()) if not is_number(text))
+            seen = f"{text!r} in row {self.rows[place // per_row] + 1}"
+        raise ValueError(
+            f"{what} must hold numbers, but holds {seen}. Correct it, or name the columns to read (columns=...) and "
+            "the one that names the items (id=...)."
+        )
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text is a number, with a decimal point or comma."""
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+# --- tables of items ---
 
 
 @dataclass(frozen=True)
@@ -54,11 +246,6 @@ class ItemTable:
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, rows: Any) -> ItemTable:
-        chosen = np.arange(len(self))[rows]
-        extra = {role: column[chosen] for role, column in self.extra.items()}
-        return replace(self, items=tuple(self.items[i] for i in chosen), values=self.values[chosen], extra=extra)
-
     def features(self) -> Any:
         """Return what a model is trained on and asked about: a frame, or a series of texts, with all names."""
         pandas = need("pandas", "A model of named features")
@@ -69,7 +256,6 @@ class ItemTable:
 
 def read_items(
     path: str,
-    format: str | None = None,
     *,
     id: str | None = None,
     columns: Sequence[str] | None = None,
@@ -77,14 +263,13 @@ def read_items(
     extra: Mapping[str, str] = NOTHING,
     classes: Sequence[Any] | None = None,
     texts: bool | str | None = False,
-    encoding: str | None = None,
     strict: bool = False,
 ) -> ItemTable:
     """Read a table of items into memory: predictions per class, features, or texts.
 
     Parameters
     ----------
-    path, format, encoding
+    path : str
         As in `read_table`.
     id : str, optional
         Column that names the items; by default the first that has a usual name of a task.
@@ -98,82 +283,65 @@ def read_items(
     strict : bool
         Refuse rows without a value that is needed, instead of leaving them out.
     """
-    table = read_table(path, format, encoding=encoding)
-    id = find_id(table.schema.names) if id is None else id
-    _check_present(table.schema, id, extra, path)
+    table = read_table(path)
+    names = table.schema.names
+    notes: list[str] = []
+    id = find_id(names) if id is None else id
+    absent = [(role, name) for role, name in {"id": id, **extra}.items() if name not in names]
+    if absent:
+        has = f"which {path} does not have; it has {join_names(names, 12)}"
+        raise ValueError(f"{absent[0][0]} names the column {absent[0][1]!r}, {has}.")
     taken = [id, *(column for role, column in extra.items() if role != "texts")]
     try:
         reading = choose_columns(table.schema, taken, columns, classes, texts or False)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    batches = iter(table.batches)
-    first = next(batches, None)
-    notes: list[str] = []
+    first = next(table.batches, None)
     if first is not None and columns is None and classes is None and not reading.texts:
-        reading, notes = _without_words(first, reading, may_be_texts=texts is None)
+        reading, notes = _without_words(Batch(first, (), path), reading, may_be_texts=texts is None)
     needed = [id, *reading.columns, *(column for role, column in extra.items() if role in ("groups", "weights"))]
     items: list[str] = []
-    blocks: list[FloatArray] = []
+    blocks: list[AnyArray] = []
     kept: dict[str, list[Any]] = {role: [] for role in extra}
     n_rows = 0
-    for batch in () if first is None else chain([first], batches):
-        whole, rows = drop_missing(batch, needed, path, first_row=n_rows, strict=strict)
-        items += map(str, as_texts(_column(whole, id), f"{id!r} of {path}"))
-        values = _column(whole, reading.columns[0]) if reading.texts else None
-        blocks.append(
-            matrix(whole, reading.columns, path, rows) if values is None else np.array(values.to_pylist(), object)
-        )
+    for data in () if first is None else chain([first], table.batches):
+        batch = Batch(data, needed, path, n_rows, strict)
+        items += map(str, batch.texts(id))
+        blocks.append(batch.read(reading))
         for role, name in extra.items():
-            column = _column(whole, name)
-            kept[role] += matrix(whole, [name], path, rows)[:, 0].tolist() if role == "weights" else as_texts(column)
-        n_rows += batch.num_rows
+            kept[role] += batch.numbers([name])[:, 0].tolist() if role == "weights" else batch.texts(name)
+        n_rows += data.num_rows
     if not items:
         raise ValueError(f"{path} has no rows with values in {join_names(needed)}.")
-    if len(items) < n_rows:
-        notes.append(f"{n_rows - len(items)} rows of {path} without a value were left out.")
-    _check_distinct(items, path, id)
-    values = np.concatenate(blocks)
-    arrays = {role: np.array(column, dtype=None if role == "weights" else object) for role, column in kept.items()}
-    return ItemTable(tuple(items), softmax(values, axis=1) if logits else values, reading.labels, arrays, tuple(notes))
-
-
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    return batch.column(batch.schema.get_field_index(name))
-
-
-def _check_present(schema: pa.Schema, id: str, extra: Mapping[str, str], path: str) -> None:
-    for role, name in [("id", id), *extra.items()]:
-        if name not in schema.names:
-            raise ValueError(
-                f"{role} names the column {name!r}, which {path} does not have; it has {join_names(schema.names, 12)}."
-            )
-
-
-def _without_words(batch: pa.RecordBatch, reading: Reading, may_be_texts: bool) -> tuple[Reading, list[str]]:
-    """Leave out columns of texts none of which is a number; if there is nothing else, one may be what is read."""
-    words = []
-    for name in reading.columns:
-        column = _column(batch, name)
-        if is_text(column.type) and not any(map(is_number, column.drop_null()[:LOOKED_AT].to_pylist())):
-            words.append(name)
-    if not words:
-        return reading, []
-    left = [(n, label) for n, label in zip(reading.columns, reading.labels or (), strict=True) if n not in words]
-    if not left and may_be_texts and len(words) == 1:
-        return Reading(words, tuple(words), texts=True), []
-    if not left:
-        raise ValueError(f"no column holds numbers: {join_names(words)} hold words. Name the columns: columns=...")
-    names, labels = zip(*left, strict=True)
-    return Reading(list(names), labels), [f"columns of words were left out: {join_names(words)}."]
-
-
-def _check_distinct(items: list[str], path: str, id: str) -> None:
+    notes += [f"{n_rows - len(items)} rows of {path} without a value were left out."] if len(items) < n_rows else []
     twice = [item for item, n in Counter(items).items() if n > 1]
     if twice:
         raise ValueError(
             f"{path} names {len(twice)} items more than once in the column {id!r} (first: {join_names(twice)}). Each "
             "item needs one row."
         )
+    values = np.concatenate(blocks)
+    arrays = {role: np.array(column, dtype=None if role == "weights" else object) for role, column in kept.items()}
+    return ItemTable(tuple(items), softmax(values, axis=1) if logits else values, reading.labels, arrays, tuple(notes))
+
+
+def _without_words(batch: Batch, reading: Reading, may_be_texts: bool) -> tuple[Reading, list[str]]:
+    """Leave out columns of texts none of which is a number; if there is nothing else, one may be what is read."""
+    texts = [name for name in reading.columns if is_text(batch.column(name).type)]
+    some = {name: batch.column(name).drop_null()[:LOOKED_AT].to_pylist() for name in texts}
+    words = [name for name in texts if not any(map(is_number, some[name]))]
+    left = [(n, label) for n, label in zip(reading.columns, reading.labels or (), strict=False) if n not in words]
+    if not words:
+        return reading, []
+    if not left and may_be_texts and len(words) == 1:
+        return Reading(words, tuple(words), texts=True), []
+    if not left:
+        raise ValueError(f"no column holds numbers: {join_names(words)} hold words. Name the columns: columns=...")
+    chosen = Reading([name for name, _ in left], tuple(label for _, label in left))
+    return chosen, [f"columns of words were left out: {join_names(words)}."]
+
+
+# --- votes beside them ---
 
 
 @dataclass(frozen=True)
@@ -203,11 +371,11 @@ def match(table: ItemTable, votes: Annotations, *, by_class: bool = True, keep_u
     """
     if votes.items is None:
         raise ValueError("votes have no names of items, so they cannot be matched with a table. Name them: items=...")
-    votes = replace(votes.drop_empty(), items=tuple(map(str, votes.drop_empty().items or ())))
-    voted, asked = set(votes.items or ()), set(table.items)
-    here = np.array([item in voted for item in table.items], dtype=bool)
-    without = [item for item in table.items if item not in voted]
-    idle = [item for item in votes.items or () if item not in asked]
+    votes = votes.drop_empty()
+    voted = tuple(map(str, votes.items or ()))
+    known, asked = set(voted), set(table.items)
+    here = np.array([item in known for item in table.items], dtype=bool)
+    without, idle = ([item for item in table.items if item not in known], [item for item in voted if item not in asked])
     fate = "are kept" if keep_unvoted else "were left out"
     notes = [*table.notes]
     notes += [f"{len(without)} items without votes {fate} (first: {join_names(without)})."] if without else []
@@ -215,28 +383,50 @@ def match(table: ItemTable, votes: Annotations, *, by_class: bool = True, keep_u
     if not here.any():
         raise ValueError(
             f"no item is in both tables: {len(table)} rows such as {join_names(table.items, 2)}, votes on {len(votes)} "
-            f"items such as {join_names(votes.items or (), 2)}. Check which columns name the items (id=..., task=...)."
+            f"items such as {join_names(voted, 2)}. Check which columns name the items (id=..., task=...)."
         )
-    kept = table if keep_unvoted else table[here]
-    found = replace(votes.align(kept.items), notes=votes.notes)
-    return Matched(kept, _in_class_order(found, kept) if by_class else found, notes)
+    if not keep_unvoted:
+        items = tuple(compress(table.items, here))
+        extra = {role: column[here] for role, column in table.extra.items()}
+        table = replace(table, items=items, values=table.values[here], extra=extra)
+    found = replace(replace(votes, items=voted).align(table.items), notes=votes.notes)
+    return Matched(table, _in_class_order(found, table) if by_class else found, notes)
 
 
 def _in_class_order(votes: Annotations, table: ItemTable) -> Annotations:
     own = tuple(map(str, votes.classes or range(votes.n_classes)))
     votes = replace(votes, classes=own)
-    if table.names is None:
-        if len(own) != table.values.shape[1]:
-            raise ValueError(
-                f"predictions are lists of {table.values.shape[1]} numbers, but votes name {len(own)} classes "
-                f"({join_names(own)}). Give one column per class, so that they can be matched by name."
-            )
-        return votes
-    unknown = [name for name in own if name not in table.names]
+    if table.names is None and len(own) != table.values.shape[1]:
+        raise ValueError(
+            f"predictions are lists of {table.values.shape[1]} numbers, but votes name {len(own)} classes "
+            f"({join_names(own)}). Give one column per class, so that they can be matched by name."
+        )
+    unknown = [name for name in own if name not in (table.names or own)]
     if unknown:
         raise ValueError(
             f"votes name {len(unknown)} classes that the predictions have no column for ({join_names(unknown)}); the "
-            f"predictions have {join_names(table.names)}. Rename the columns, or the labels as votes are read "
+            f"predictions have {join_names(table.names or ())}. Rename the columns, or the labels as votes are read "
             f"(rename={{{unknown[0]!r}: ...}})."
         )
-    return votes.reorder(table.names)
+    return votes.reorder(table.names or own)
+
+
+def with_votes(table: Table, votes: Annotations, id: str, classes: Any, name: str) -> Table:
+    """Add a column with the counts of each item, a list in the order of the classes; items without votes have zeros."""
+    import pyarrow as pa
+
+    if name in table.schema.names:
+        raise ValueError(f"the predictions have a column {name!r} already. Rename it.")
+    if classes is None:
+        raise ValueError("the calibration has no names of classes, so votes cannot be matched. Calibrate with names.")
+    ordered = votes.reorder([str(c) for c in classes])
+    counts = dict(zip(map(str, ordered.items or ()), ordered.counts.tolist(), strict=True))
+    nothing = [0] * len(classes)
+    schema = table.schema.append(pa.field(name, pa.list_(pa.int64())))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in table.batches:
+            lists = [counts.get(item or "", nothing) for item in Batch(batch, (), "the predictions").texts(id)]
+            yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(lists, schema.types[-1])], schema=schema)
+
+    return Table(schema, batches())

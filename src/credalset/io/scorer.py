@@ -14,8 +14,9 @@ from scipy.special import softmax
 
 from credalset._validation import as_probability
 from credalset.exceptions import CredalSetWarning, need, warn
-from credalset.io.columns import Reading, as_texts, choose_columns, drop_missing, matrix
+from credalset.io.match import Batch, Reading, choose_columns
 from credalset.sets.columns import arrow_columns, check_questions, columns
+from credalset.votes.names import join_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,8 +150,7 @@ class Scorer:
         """The schema of every result, known before there is one."""
         calibration = self.calibration
         stand_in = np.full((1, calibration.n_classes), 1.0 / calibration.n_classes)
-        if calibration.score.order == "second":
-            stand_in = stand_in + 1.0
+        stand_in += calibration.score.order == "second"
         sets = replace(calibration.score.region(stand_in, 1.0), classes=calibration.classes)
         return self._table(None, sets).schema
 
@@ -169,7 +169,7 @@ class Scorer:
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Predict the sets of a batch and return their answers, one row for each row that has the values needed."""
         result, n_dropped = self.score(batch)
-        _warn_dropped(n_dropped)
+        warn_dropped(n_dropped)
         return result
 
     def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -180,36 +180,34 @@ class Scorer:
             n_dropped += dropped
             if result.num_rows:
                 yield result
-        _warn_dropped(n_dropped)
+        warn_dropped(n_dropped)
 
     def score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Return the answers for a batch, and how many of its rows were left out as a value is missing."""
         reading = self._reading(batch.schema)
         roles = (self.id, self.groups, self.weights, self.votes)
         needed = [*reading.columns, *(name for name in roles if name is not None)]
-        n_rows = batch.num_rows
-        batch, rows = drop_missing(batch, needed, "the batch", strict=self.strict)
-        names = batch.schema.names
+        kept = Batch(batch, needed, "the batch", strict=self.strict)
         options: dict[str, Any] = {}
         if self.groups is not None:
-            options["groups"] = as_calibrated(as_texts(batch.column(names.index(self.groups))), self.calibration)
+            options["groups"] = as_calibrated(kept.texts(self.groups), self.calibration)
         if self.weights is not None:
-            options["weights"] = matrix(batch, [self.weights])[:, 0]
+            options["weights"] = kept.numbers([self.weights])[:, 0]
         if self.votes is not None:
-            options["votes"] = matrix(batch, [self.votes], "the votes in hand")
+            options["votes"] = kept.numbers([self.votes])
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
-            sets = self._model.predict_set(self._input(batch, reading), alpha=self.alpha, **options)
-        carried = [batch.column(names.index(name)) for name in self._names(batch.schema)]
-        return self._table(carried, sets), n_rows - len(rows)
+            sets = self._model.predict_set(self._input(kept, reading), alpha=self.alpha, **options)
+        carried = [kept.column(name) for name in self._names(batch.schema)]
+        return self._table(carried, sets), batch.num_rows - len(kept)
 
     def _names(self, schema: pa.Schema) -> list[str]:
         """Return the columns that are copied: the ids and those to keep."""
         names = [name for name in (self.id, *self.keep) if name is not None]
         missing = [name for name in names if name not in schema.names]
         if missing:
+            remedy = "Say which column names the items (id=..., None if there is none) and which to keep (keep=...)"
             raise ValueError(
-                f"column {missing[0]!r} is missing: the table has {', '.join(map(repr, schema.names[:12]))}. Say which "
-                "column names the items (id=..., None if there is none) and which to keep (keep=...)."
+                f"column {missing[0]!r} is missing: the table has {join_names(schema.names, 12)}. {remedy}."
             )
         return names
 
@@ -227,11 +225,9 @@ class Scorer:
             cached[key] = choose_columns(schema, taken, None if known is None else list(known), wanted, texts)
         return cached[key]
 
-    def _input(self, batch: pa.RecordBatch, reading: Reading) -> Any:
+    def _input(self, batch: Batch, reading: Reading) -> Any:
         """Read predictions, features or texts."""
-        if reading.texts:
-            return np.array(as_texts(batch.column(batch.schema.names.index(reading.columns[0]))), dtype=object)
-        values = matrix(batch, reading.columns, "the predictions")
+        values = batch.read(reading)
         if getattr(self._model, "feature_names_in_", None) is not None:
             return need("pandas", "A model of named features").DataFrame(values, columns=list(reading.columns))
         return softmax(values, axis=1) if self.logits else values
@@ -258,7 +254,8 @@ def as_calibrated(groups: Iterable[Any], calibration: Any) -> list[Any]:
     return [own.get(str(group), group) for group in groups]
 
 
-def _warn_dropped(n_dropped: int) -> None:
+def warn_dropped(n_dropped: int) -> None:
+    """Say how many rows were left out."""
     if n_dropped:
         warn(f"{n_dropped} rows without a value that is needed were left out (strict=True refuses them).")
 
@@ -269,7 +266,5 @@ def _as(kind: pa.DataType, array: pa.Array, name: str) -> pa.Array:
     try:
         return array.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ValueError(
-            f"column {name!r} changes its type on the way, from {kind} to {array.type}, and cannot be kept. Write it "
-            "as text everywhere."
-        ) from None
+        what = f"column {name!r} changes its type on the way, from {kind} to {array.type}"
+        raise ValueError(f"{what}, and cannot be kept. Write it as text everywhere.") from None

@@ -1,6 +1,6 @@
 """Save and load: a folder with a JSON manifest and arrays of numbers, in which nothing is executed.
 
-An object is a tree. Frozen dataclasses on the list `TYPES` (and registered scores) are written field by field, arrays
+An object is a tree. Frozen dataclasses on the list `TYPES`, scores and noise models are written field by field, arrays
 go to ``arrays.npz``, everything else is JSON. On reading, each field must have the type that the class declares, and
 the class's own ``__post_init__`` checks the values, so that a damaged or forged file ends in `FileFormatError`. A class
 whose fields are not what should be stored has ``_to_store(self) -> dict`` and a class method ``_from_store(**fields)``
@@ -28,37 +28,22 @@ from credalset.exceptions import FileFormatError
 from credalset.io.folders import NUMBERS, SAFE_NAME, read_object, refusing, require, write_object
 
 MAX_SIZE = 1_000_000  # classes or features that a file may claim without holding them
-MAX_DEPTH = 50  # of objects in objects
+MAX_TEXTS = 40_000_000  # characters of an array of texts
+MAX_DEPTH = 100  # of values in values
 
-#: classes that can be saved, and the modules that have them
-TYPES = {
-    "Calibration": "credalset.calibration",
-    "CrossCalibration": "credalset.calibration",
-    "Stream": "credalset.calibration",
-    "LabelCalibration": "credalset.labels",
-    "CredalSet": "credalset.sets",
-    "ScaledPrediction": "credalset.scores",
-    "IntervalPrediction": "credalset.scores",
-    "Thresholds": "credalset.calibration.thresholds",
-    "Quantile": "credalset.calibration.noise",
-    "SampledQuantile": "credalset.calibration.sampling",
-    "MeanExcess": "credalset.calibration.unbiased",
-    "MeanBound": "credalset.calibration.few_votes",
-    "NoNoise": "credalset.calibration.noise",
-    "BoundedNoise": "credalset.calibration",
-    "AnnotatorSampling": "credalset.calibration",
-    "UnbiasedVotes": "credalset.calibration",
-    "FewVotes": "credalset.calibration",
-    "CrowdLaw": "credalset.crowd.law",
-    "DirichletCrowd": "credalset.crowd",
-    "VotingPolicy": "credalset.crowd",
-    "CrowdCalibration": "credalset.crowd",
-    "ConformalCredalClassifier": "credalset.classifier",
-    "SoftLabelClassifier": "credalset.predictors",
-    "FirstOrderNetwork": "credalset.predictors",
-    "SecondOrderNetwork": "credalset.predictors",
-    "IntervalNetwork": "credalset.predictors",
+_TYPES = {
+    "credalset.calibration": "Calibration CrossCalibration Stream",
+    "credalset.calibration.thresholds": "Thresholds",
+    "credalset.labels": "LabelCalibration",
+    "credalset.sets": "CredalSet",
+    "credalset.scores": "ScaledPrediction IntervalPrediction",
+    "credalset.crowd": "DirichletCrowd VotingPolicy CrowdCalibration",
+    "credalset.crowd.law": "CrowdLaw",
+    "credalset.classifier": "ConformalCredalClassifier",
+    "credalset.predictors": "SoftLabelClassifier FirstOrderNetwork SecondOrderNetwork IntervalNetwork",
 }
+#: classes that can be saved, and the modules that have them; noise models are known by `NOISES`
+TYPES = {name: module for module, names in _TYPES.items() for name in names.split()}
 
 
 def save(thing: Any, path: str | Path) -> None:
@@ -136,18 +121,21 @@ class Writer:
             return value if math.isfinite(value) else {"float": str(value)}
         if isinstance(value, Fraction):
             return {"fraction": [value.numerator, value.denominator]}
+        if isinstance(value, type) and value in NUMBER_TYPES.values():
+            return {"number": value.__name__}
         if isinstance(value, tuple | list):
             parts = [self.encode(part, f"{where}.{i}") for i, part in enumerate(value)]
             return {"list": parts} if isinstance(value, list) else parts
         if isinstance(value, dict):
             return {"dict": [[self.encode(k), self.encode(v, f"{where}.{k}")] for k, v in value.items()]}
+        if isinstance(value, np.ndarray) and value.dtype.kind in "UO" and value.ndim == 1:
+            is_small = value.dtype.kind == "U" and value.nbytes <= 4 * MAX_TEXTS
+            return {"texts" if is_small else "objects": self.encode(tuple(value.tolist()), where)}
         if isinstance(value, np.ndarray):
             return self._encode_array(value, where)
         return self._encode_object(value, where)
 
     def _encode_array(self, array: AnyArray, where: str) -> Any:
-        if array.dtype.kind in "UO" and array.ndim == 1:
-            return {"names": self.encode(tuple(array.tolist()), where), "dtype": array.dtype.kind}
         if array.dtype.kind not in NUMBERS:
             raise TypeError(f"{where or 'the array'} holds {array.dtype}, which cannot be saved: only numbers can.")
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", where.strip(".")) or "array"
@@ -156,21 +144,19 @@ class Writer:
         return {"array": name}
 
     def _encode_object(self, value: Any, where: str) -> Any:
-        kind = type(value)
-        if hasattr(value, "get_params") and not hasattr(value, "_to_store"):
+        kind, is_own_way = type(value), hasattr(value, "_to_store")
+        if hasattr(value, "get_params") and not is_own_way:
             from credalset.io.estimators import encode_estimator
 
             return encode_estimator(value, where, self)
-        if _is_score(kind):
-            name = kind.name
-            _require_own(_find_score(name) is kind, f"the score {kind.__name__} is not registered (register_score)")
-        else:
-            candidates = kind.__mro__ if hasattr(value, "_to_store") else (kind,)
-            name = next((each.__name__ for each in candidates if find_type(each.__name__) is each), "")
-            _require_own(name, f"{where.strip('.') or 'the object'} is a {kind.__name__}, which has no file format")
-        fields = value._to_store() if hasattr(value, "_to_store") else _fields_of(value)
-        encoded = {field: self.encode(part, f"{where}.{field}") for field, part in fields.items()}
-        return {"score" if _is_score(kind) else "type": name, "fields": encoded}
+        tag, name = "type", next((k.__name__ for k in kind.__mro__ if find_type(k.__name__) is k), "")
+        if isinstance(getattr(kind, "name", None), str) and _find_score(kind.name) is kind:
+            tag, name = "score", kind.name
+        elif not name or (find_type(name) is not kind and not is_own_way):
+            what = where.strip(".") or "the object"
+            raise TypeError(f"{what} is a {kind.__name__}, which has no file format: scores need register_score.")
+        fields = value._to_store() if is_own_way else {field: getattr(value, field) for field in _constructor(kind)[1]}
+        return {tag: name, "fields": {field: self.encode(part, f"{where}.{field}") for field, part in fields.items()}}
 
 
 class Reader:
@@ -182,33 +168,34 @@ class Reader:
 
     def decode(self, node: Any) -> Any:
         """Return the value that a JSON value stands for."""
-        if isinstance(node, list):
-            return tuple([self._inside(part) for part in node])
-        if not isinstance(node, dict):
-            return node
-        decoders: dict[tuple[str, ...], Callable[[dict[str, Any]], Any]] = {
-            ("list",): lambda node: list(self._inside(node["list"])),
-            ("float",): lambda node: _special_float(node["float"]),
-            ("fraction",): lambda node: _fraction(node["fraction"]),
-            ("dict",): lambda node: _dictionary(self._inside(node["dict"])),
-            ("array",): lambda node: self._array(node["array"]),
-            ("dtype", "names"): lambda node: _names(self._inside(node["names"]), node["dtype"]),
-            ("fields", "score"): self._object,
-            ("fields", "type"): self._object,
-        }
-        return decoders.get(tuple(sorted(node)), self._estimator)(node)
-
-    def _inside(self, node: Any) -> Any:
         self._depth += 1
         require(self._depth <= MAX_DEPTH, "is nested too deeply; it was not written by credalset.")
-        value = self.decode(node)
+        value = self._decode(node)
         self._depth -= 1
         return value
 
-    def _array(self, name: Any) -> AnyArray:
-        found = self.arrays.pop(name, None) if isinstance(name, str) else None
-        require(found is not None, f"has no array {name!r}, or refers to it twice.")
-        return found  # type: ignore[return-value]
+    def _decode(self, node: Any) -> Any:
+        if isinstance(node, list):
+            return tuple([self.decode(part) for part in node])
+        if not isinstance(node, dict):
+            return node
+        tags = set(node)
+        if tags == {"array"}:
+            return self.take(self.arrays, node["array"])
+        if tags in ({"type", "fields"}, {"score", "fields"}):
+            return self._object(node)
+        if len(tags) == 1 and tags <= set(VALUES):
+            (tag,) = tags
+            with refusing(f"has a {tag} that is none"):
+                return VALUES[tag](self.decode(node[tag]))
+        from credalset.io.estimators import decode_estimator
+
+        return decode_estimator(node, self)
+
+    def take(self, held: dict[str, Any], name: Any) -> Any:
+        """Return an array or a file, once."""
+        require(isinstance(name, str) and name in held, f"has no {str(name)[:80]!r}, or refers to it twice.")
+        return held.pop(name)
 
     def _object(self, node: dict[str, Any]) -> Any:
         name: Any = node.get("type", node.get("score"))
@@ -219,16 +206,11 @@ class Reader:
         require(kind is not None, f"holds a {name!r}, which is not known here: {missing}, then load again.")
         build, hints = _constructor(kind)
         require(set(fields) == set(hints), f"does not have the fields of a {name}: {', '.join(sorted(hints))}.")
-        values = {field: self._inside(part) for field, part in fields.items()}
+        values = {field: self.decode(part) for field, part in fields.items()}
         for field, value in values.items():
             check_field(field, value, hints[field], name)
         with refusing(f"has no valid {name}"):
             return build(**values)
-
-    def _estimator(self, node: dict[str, Any]) -> Any:
-        from credalset.io.estimators import decode_estimator
-
-        return decode_estimator(node, self)
 
 
 def check_field(field: str, value: Any, hint: Any, owner: str) -> None:
@@ -269,24 +251,27 @@ def fits(value: Any, hint: Any) -> bool:
     return True
 
 
-def _fields_of(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-
-
 def _constructor(kind: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Return what builds an object, and the types of its arguments."""
     if hasattr(kind, "_from_store"):
         hints = get_type_hints(kind._from_store)
-        names = list(inspect.signature(kind._from_store).parameters)
-        return kind._from_store, {name: hints.get(name, Any) for name in names}
+        return kind._from_store, {name: hints.get(name, Any) for name in inspect.signature(kind._from_store).parameters}
     require(dataclasses.is_dataclass(kind), f"holds a {kind.__name__}, which is not written in this way.")
     hints = get_type_hints(kind)
     return kind, {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
 
 
 def find_type(name: str) -> Any:
-    """Return the class of the list `TYPES` that has this name, or None."""
-    return getattr(import_module(TYPES[name]), name, None) if name in TYPES else None
+    """Return the class of the list `TYPES` that has this name, or the noise model, or what one fits; else None."""
+    if name in TYPES:
+        return getattr(import_module(TYPES[name]), name, None)
+    from credalset.calibration.noise import Fit
+    from credalset.calibration.thresholds import NOISES
+
+    models = {model.__name__: model for model in NOISES.values()}
+    beside = (getattr(import_module(model.__module__), name, None) for model in models.values())
+    fits = (each for each in beside if isinstance(each, type) and issubclass(each, Fit))
+    return models.get(name) or next(fits, None)
 
 
 def _find_score(name: str) -> Any:
@@ -295,39 +280,28 @@ def _find_score(name: str) -> Any:
     return find_score(name)
 
 
-def _is_score(kind: type) -> bool:
-    from credalset.scores import Score
-
-    return issubclass(kind, Score)
-
-
-def _require_own(condition: Any, sentence: str) -> None:
-    if not condition:
-        raise TypeError(f"{sentence}, so it cannot be saved.")
+def _text_array(names: tuple[str, ...]) -> AnyArray:
+    """Return an array of texts, which takes the room of the longest for each."""
+    longest = max(map(len, names), default=0)
+    require(longest * len(names) <= MAX_TEXTS, "has names that are too long.")
+    require(all(isinstance(name, str) for name in names), "has names that are no texts.")
+    return np.array(names, dtype=str)
 
 
-def _special_float(text: Any) -> float:
-    require(text in ("inf", "-inf", "nan"), "has a number that is none.")
-    return float(text)
+def _object_array(values: tuple[Any, ...]) -> AnyArray:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
 
 
-def _fraction(parts: Any) -> Fraction:
-    is_pair = isinstance(parts, list) and len(parts) == 2 and all(type(part) is int for part in parts)
-    require(is_pair and parts[1] > 0, "has a fraction that is none.")
-    return Fraction(*parts)
-
-
-def _dictionary(pairs: Any) -> dict[Any, Any]:
-    is_valid = isinstance(pairs, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
-    require(is_valid, "has a dictionary that is none.")
-    with refusing("has a dictionary that is none"):
-        return dict(pairs)
-
-
-def _names(names: Any, dtype: Any) -> AnyArray:
-    """Return an array of texts or objects."""
-    texts = dtype == "U" and isinstance(names, tuple) and all(isinstance(name, str) for name in names)
-    require(texts or (dtype == "O" and isinstance(names, tuple)), "has names that are none.")
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array.astype(str) if texts else array
+NUMBER_TYPES = {"float64": np.float64, "float32": np.float32}
+#: what values that JSON lacks are built with
+VALUES: dict[str, Callable[[Any], Any]] = {
+    "list": list,
+    "dict": dict,
+    "float": float,
+    "fraction": lambda parts: Fraction(*parts),
+    "number": NUMBER_TYPES.__getitem__,
+    "texts": _text_array,
+    "objects": _object_array,
+}

@@ -36,6 +36,13 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
     classes_ : ndarray of shape (K,)
         Class names, in the column order of Y.
 
+    Notes
+    -----
+    Labels with names are matched with the rows of X by name, or refused if X has none. scikit-learn's meta-estimators
+    (``VotingClassifier``, ``BaggingClassifier``, ``StackingClassifier``, ``CalibratedClassifierCV``) turn a series of
+    labels into an array before this class sees it, so that its names are lost without a word: bring labels into the
+    order of X first, with ``votes.align(X.index).counts`` or ``y.loc[X.index]``.
+
     Examples
     --------
     >>> import numpy as np

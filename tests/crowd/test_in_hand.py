@@ -299,3 +299,17 @@ def test_simulations_that_break_the_imputed_route(make, n_classes, low, high):
     coverage = imputed_coverage(*data, 3)[:, 0]
     assert (coverage >= low).all(), coverage
     assert (coverage <= high).all(), coverage
+
+
+def test_ordinal_scores_need_the_order_of_the_scale(crowd):
+    """The scale of the votes was lost on the way, and distances were those of the columns."""
+    p, votes = make_crowd(200, 3, 30, np.random.default_rng(7))[:2]
+    rows = [(i, k) for i, row in enumerate(votes.astype(int)) for k in np.repeat(["low", "mid", "high"], row)]
+    table = pd.DataFrame([(f"t{i}", w, k) for w, (i, k) in enumerate(rows)], columns=["task", "worker", "label"])
+    annotations = cs.Annotations.from_table(table, scale=["low", "mid", "high"])
+    frame = pd.DataFrame(p, index=[f"t{i}" for i in range(200)], columns=["low", "mid", "high"])
+    assert crowd.conformalize(frame, annotations, "ws", in_hand=(0, 1)).n_classes == 3
+    turned = cs.DirichletCrowd().fit(frame[["high", "low", "mid"]].iloc[:50], annotations[:50])
+    for source in (turned, cs.VotingPolicy(turned, max_votes=5)):
+        with pytest.raises(ValueError, match="votes are on the scale"):
+            source.conformalize(frame.iloc[50:], annotations[50:], "ws")

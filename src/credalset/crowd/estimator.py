@@ -19,6 +19,7 @@ from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
 from credalset.exceptions import warn
 from credalset.scores import get_score
+from credalset.votes import Annotations
 from credalset.votes.names import (
     Names,
     class_names,
@@ -43,20 +44,24 @@ class Saved:
 
 @dataclass(frozen=True, eq=False)
 class Voted:
-    """Predictions (N, K) and votes (N, K) of the same items, with names and groups (N,) where they are known."""
+    """Predictions (N, K) and votes (N, K) of the same items, with names and groups (N,) where they are known.
+
+    The scale of ordinal votes holds the position of each class, in column order.
+    """
 
     prediction: FloatArray
     counts: FloatArray
     items: Names | None
     classes: Names | None
     groups: AnyArray | None = None
+    scale: tuple[float, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.prediction)
 
     def __getitem__(self, rows: Any) -> Voted:
-        groups = None if self.groups is None else self.groups[rows]
-        return Voted(self.prediction[rows], self.counts[rows], take_names(self.items, rows), self.classes, groups)
+        groups, names = None if self.groups is None else self.groups[rows], take_names(self.items, rows)
+        return replace(self, prediction=self.prediction[rows], counts=self.counts[rows], items=names, groups=groups)
 
     def grouped(self, groups: Any) -> Voted:
         """Return the items with the group of each, put into their order."""
@@ -101,7 +106,11 @@ def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_cla
             f"votes has {counts.shape[0]} rows and {counts.shape[1]} classes, but predictions have "
             f"{prediction.shape[0]} and {prediction.shape[1]}. Pass one row per prediction, or name the items of both."
         )
-    return Voted(prediction, counts, named if items is None else items, own if classes is None else classes)
+    classes, scale = own if classes is None else classes, votes.scale if isinstance(votes, Annotations) else None
+    if scale is not None and own is not None and classes is not None:
+        levels = dict(zip(own, scale, strict=True))
+        scale = tuple(levels.get(name, -np.inf) for name in classes)
+    return Voted(prediction, counts, named if items is None else items, classes, scale=scale)
 
 
 def _align(counts: FloatArray, own: Names | None, wanted: Names | None, what: str) -> FloatArray:

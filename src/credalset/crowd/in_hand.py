@@ -18,7 +18,7 @@ from credalset.crowd.policy import VotingPolicy
 from credalset.crowd.posterior import Posterior, predict_blocks
 from credalset.scores import Score
 from credalset.sets import CredalSet
-from credalset.votes.names import Names, join_names
+from credalset.votes.names import Labels, Names, join_names
 
 DRAWS = 20  # imputed distributions per item
 LARGEST_IMPUTED = 20_000_000  # items × draws × classes
@@ -198,6 +198,8 @@ def calibrate(
     score: Score, law: CrowdLaw, voted: Voted, hand: FloatArray, labels: FloatArray, sharpness: float
 ) -> Calibration:
     """Calibrate what votes in hand, (n, K), predict against one or more labels of each item, (n, L, K)."""
+    if score.is_ordinal:
+        Labels(voted.prediction, classes=voted.classes, scale=voted.scale).require_scale_order("votes")
     predicted = predict_blocks(law, voted.prediction, hand, score.order, sharpness)
     n_items, n_labels, n_classes = labels.shape
     keys = None if voted.groups is None else np.repeat(voted.groups, n_labels)

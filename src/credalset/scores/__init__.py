@@ -14,18 +14,8 @@ from credalset.scores.registry import get_score, register_score
 from credalset.scores.total_variation import TotalVariation
 from credalset.scores.wasserstein import Wasserstein
 
-for _score in (
-    TotalVariation,
-    Wasserstein,
-    KullbackLeibler,
-    InnerProduct,
-    RelativeLikelihood,
-    NegativeLogDensity,
-    Hellinger,
-    Brier,
-    Normalized,
-    Intervals,
-):
+_FIRST_ORDER = (TotalVariation, Wasserstein, KullbackLeibler, InnerProduct, Hellinger, Brier, Normalized, Intervals)
+for _score in (*_FIRST_ORDER, RelativeLikelihood, NegativeLogDensity):
     register_score(_score)
 
 __all__ = [

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from docs.hooks.example_report import example_report
 
 import credalset as cs
 from credalset.reporting import Report

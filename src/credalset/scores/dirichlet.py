@@ -19,6 +19,7 @@ from credalset._parallel import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, PowerBall, pool
+from credalset.scores.registry import register_score
 from credalset.sets.geometry import Geometry
 from credalset.sets.roots import bisect
 
@@ -82,6 +83,7 @@ def _log_peak(excess: FloatArray) -> FloatArray:
     return xlogy(excess, excess).sum(axis=1) - xlogy(weight, weight)
 
 
+@register_score
 @dataclass(frozen=True)
 class RelativeLikelihood(DirichletScore):
     r"""Minus log relative likelihood, $f = -\log \frac{p(\lambda | \theta)}{p(m | \theta)}$ (paper name: SO).
@@ -116,6 +118,7 @@ class RelativeLikelihood(DirichletScore):
         return np.asarray(-np.expm1(-np.asarray(score)) + 0.0)
 
 
+@register_score
 @dataclass(frozen=True)
 class NegativeLogDensity(DirichletScore):
     r"""Negative log density, $f = -\log p(\lambda)$, of the predicted Dirichlet distribution.

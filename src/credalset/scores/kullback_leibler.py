@@ -39,6 +39,7 @@ from credalset._parallel import in_blocks
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_finite
 from credalset.scores.base import Score
+from credalset.scores.registry import register_score
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.roots import newton
 from credalset.sets.volume import smooth_quadrature
@@ -49,6 +50,7 @@ NODES, WEIGHTS = smooth_quadrature(32)
 
 
 @final
+@register_score
 @dataclass(frozen=True)
 class KullbackLeibler(Score):
     r"""Kullback–Leibler divergence $f = \sum_k \lambda_k \log(\lambda_k / g_k)$ (paper name: KL).

@@ -209,8 +209,9 @@ def _tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray) -> FloatArra
         variance = (g * ahead * ahead).sum(axis=0)
         gauss = np.sqrt(2.0 * radius / variance)
         skew = (g * ahead * ahead * ahead).sum(axis=0) / variance
-        point = np.where(radius >= limit, np.where(best, g, 0.0) / top, g * (1.0 + np.minimum(gauss, 1.0) * ahead))
-        rows = np.flatnonzero((radius < limit * (1.0 - 1e-12)) & (radius >= SMALL_RADIUS))
+        full = radius >= limit * (1.0 - 1e-12)
+        point = np.where(full, np.where(best, g, 0.0) / top, g * (1.0 + np.minimum(gauss, 1.0) * ahead))
+        rows = np.flatnonzero(~full & (radius >= SMALL_RADIUS))
         point[:, radius <= 0] = g[:, radius <= 0]
         goal = -np.log1p(-radius / limit)
         nearest = np.where(best | (g <= 0), 1.0, -advantage).min(axis=0)

@@ -132,8 +132,7 @@ class WassersteinBall(Geometry):
                 taken = np.minimum(mass[near], left / far)
                 upper += taken
                 left -= taken * far
-                open_classes = np.flatnonzero(left.max(axis=1) > 0.0)
-                if not len(open_classes):
+                if not (left > 0.0).any():
                     break
             return np.minimum(upper, 1.0).T
 

@@ -1,7 +1,8 @@
 """Break the code on purpose, one fault at a time, and see that the tests notice.
 
 ``make mutants`` (a few minutes) copies ``src``, puts one fault in, and runs test files of the fast suite until one
-fails. A fault that survives is a hole in the tests. The faults are listed below.
+fails; without a fault they must pass. A fault that survives is a hole in the tests. ``python tools/mutants.py --list``
+prints the faults.
 """
 
 from __future__ import annotations
@@ -303,33 +304,179 @@ FAULTS = [
         "+ 1.0, delta)",
         "tests/calibration/test_noise.py",
     ),
+    Fault(
+        "columns in another order than the scale of the votes are taken for its levels",
+        "votes/names.py",
+        "any(b <= a for a, b in pairwise(self.scale))",
+        "any(b == a for a, b in pairwise(self.scale))",
+        "tests/votes/test_names.py tests/scores/test_wasserstein.py tests/calibration/test_split.py",
+    ),
+    Fault(
+        "a label set for every vote counts the majority only",
+        "labels.py",
+        '    if target == "annotator":\n        return shares\n    if target == "majority":',
+        '    if target in ("annotator", "majority"):',
+        "tests/test_labels.py",
+    ),
+    Fault(
+        "the level of a stream moves the wrong way",
+        "calibration/stream.py",
+        "self.gamma * (self.alpha - (not covered))",
+        "self.gamma * ((not covered) - self.alpha)",
+        "tests/calibration/test_stream.py",
+    ),
+    Fault(
+        "the worst slice is measured on the items that it was found on",
+        "evaluation/slices.py",
+        "for part in (half, ~half)]",
+        "for part in (half, half)]",
+        "tests/evaluation/test_slices.py",
+    ),
+    Fault(
+        "held-back votes include those in hand",
+        "crowd/estimator.py",
+        "(voted.counts - drawn[h])[:, None, :]",
+        "voted.counts[:, None, :]",
+        "tests/crowd/test_in_hand.py",
+    ),
+    Fault(
+        "items get the threshold of another number of votes",
+        "crowd/in_hand.py",
+        "np.flatnonzero(voted.n_votes == h) for h in self.in_hand]",
+        "np.flatnonzero(voted.n_votes == h) for h in self.in_hand[::-1]]",
+        "tests/crowd/test_in_hand.py -k mixed",
+    ),
+    Fault(
+        "the posterior ignores the votes",
+        "crowd/posterior.py",
+        "return cls(law, prediction, counts, component_weights(",
+        "counts = 0.0 * counts\n        return cls(law, prediction, counts, component_weights(",
+        "tests/crowd/test_law.py",
+    ),
+    Fault(
+        "predictions for calibration ignore the votes in hand",
+        "crowd/in_hand.py",
+        "predict_blocks(law, voted.prediction, hand, score.order, sharpness)",
+        "predict_blocks(law, voted.prediction, 0.0 * hand, score.order, sharpness)",
+        "tests/crowd/test_in_hand.py",
+    ),
+    Fault(
+        "an exact calibration takes items that the crowd was fitted to",
+        "crowd/estimator.py",
+        "        if both:",
+        "        if False:",
+        "tests/crowd/test_in_hand.py -k fitted",
+    ),
+    Fault(
+        "a policy is scored against votes that it has seen",
+        "crowd/policy.py",
+        "return Replay(rows, used, final, panel.counts - used)",
+        "return Replay(rows, used, final, panel.counts)",
+        "tests/crowd/test_policy.py",
+    ),
+    Fault(
+        "sets are given for items that the policy would ask again",
+        "crowd/policy.py",
+        "        if again.any():",
+        "        if False:",
+        "tests/crowd/test_policy.py -k unfinished",
+    ),
+    Fault(
+        "a resumed job trusts the names of its parts",
+        "io/dask.py",
+        'record["job"] == job and _digest_of_file(part.target) == record["sha256"]',
+        'record["job"] == job',
+        "tests/io/test_parts.py -k checksum",
+    ),
+    Fault(
+        "a resumed job keeps parts whose rows have changed",
+        "io/dask.py",
+        'return is_whole and record["source"] == _digest_of_row_group(part)',
+        "return is_whole",
+        "tests/io/test_parts.py -k changed",
+    ),
+    Fault(
+        "a file appears before it is whole",
+        "_files.py",
+        "        yield staging\n        _sync(staging)\n        staging.replace(path)",
+        "        yield path",
+        "tests/io/test_tables.py -k whole",
+    ),
+    Fault(
+        "damaged files are loaded",
+        "io/folders.py",
+        "    require(_entry(data) == entry, ",
+        "    require(True, ",
+        "tests/io/test_hostile.py -k damaged",
+    ),
+    Fault(
+        "fields of a saved object may have any type",
+        "io/store.py",
+        "require(fits(value, hint), ",
+        "require(True, ",
+        "tests/io/test_hostile.py",
+    ),
+    Fault(
+        "texts of a table are run as formulas by spreadsheets",
+        "io/tables.py",
+        "None if cell is None else quote_formula(cell) for cell in cells",
+        "cell for cell in cells",
+        "tests/io/test_tables.py -k formulas",
+    ),
+    Fault(
+        "predictions and votes with classes in different orders are matched by column",
+        "io/match.py",
+        "    return votes.reorder(table.names or own)",
+        "    return votes",
+        "tests/io/test_match.py",
+    ),
+    Fault(
+        "rows that are left out are not counted",
+        "io/scorer.py",
+        "            n_dropped += dropped\n",
+        "",
+        "tests/io/test_scorer.py tests/cli/test_workflow.py",
+    ),
 ]
 
 
-def is_caught(fault: Fault) -> bool:
-    """Run the tests of a fault on a copy of the package that has it."""
+def run_tests(files: list[str], chosen: str, *, fault: Fault | None = None) -> subprocess.CompletedProcess[str]:
+    """Run test files on a copy of the package, with a fault in it or without."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "src"
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-        path = source / "credalset" / fault.file
-        text = path.read_text(encoding="utf-8")
-        if text.count(fault.right) != 1:
-            raise SystemExit(f"{fault.file} no longer has just one {fault.right!r}: bring tools/mutants.py up to date.")
-        path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
+        if fault is not None:
+            path = source / "credalset" / fault.file
+            text = path.read_text(encoding="utf-8")
+            if text.count(fault.right) != 1:
+                raise SystemExit(f"{fault.file} no longer has just one {fault.right!r}: update tools/mutants.py.")
+            path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
         environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
-        files, _, chosen = fault.tests.partition(" -k ")
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files.split()]
-        command += ["-k", chosen.strip("'")] if chosen else []
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files]
+        command += ["-k", chosen] if chosen else []
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1):
-            raise SystemExit(f"the tests of {fault.title!r} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        return done.returncode == 1
+            raise SystemExit(f"the tests {files} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return done
+
+
+def is_caught(fault: Fault) -> bool:
+    """Tell whether the tests of a fault fail on a copy of the package that has it."""
+    files, _, chosen = fault.tests.partition(" -k ")
+    return run_tests(files.split(), chosen.strip("'"), fault=fault).returncode == 1
 
 
 def main() -> int:
-    """Try every fault, or those whose titles hold the words given."""
+    """Try every fault, or those whose titles contain the words given; ``--list`` prints the titles."""
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(fault.title for fault in FAULTS))
+        return 0
     wanted = " ".join(sys.argv[1:])
     faults = [fault for fault in FAULTS if wanted in fault.title]
+    files = sorted({file for fault in faults for file in fault.tests.partition(" -k ")[0].split()})
+    clean = run_tests(files, "")
+    if clean.returncode:  # tests that fail anyway would catch everything
+        raise SystemExit(f"tests fail without any fault:\n{clean.stdout[-2000:]}")
     missed = 0
     for fault in faults:
         caught = is_caught(fault)

@@ -102,6 +102,13 @@ def test_names_are_matched_and_absent_items_have_no_votes(crowd, data):
     np.testing.assert_allclose(without, named.predict(p.to_numpy(), votes.to_numpy() * [1, 0, 1]))
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(-1, 1), (1, -1)])
+def test_votes_numbered_in_another_order_are_warned_of(crowd, data, rows, columns):
+    prediction, votes = data[:2]
+    with pytest.warns(cs.CredalSetWarning, match="votes"):
+        crowd.predict(prediction, pd.DataFrame(votes).iloc[::rows, ::columns])
+
+
 def test_annotations_are_votes(data):
     rows = [(f"item {i}", w, "ab"[w % 2]) for i in range(20) for w in range(1 + i % 3)]
     votes = cs.Annotations.from_table(pd.DataFrame(rows, columns=["task", "worker", "label"]))

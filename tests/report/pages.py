@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import runpy
 from html.parser import HTMLParser
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,6 +24,12 @@ NASTY = [
     "\ud800 half a character, \u2028 and \x00 nothing",
     "long" * 100,
 ]
+
+
+def example_report(**options: Any) -> Report:
+    """The example page of the documentation."""
+    path = Path(__file__).parents[2] / "docs" / "hooks" / "example_report.py"
+    return cast("Report", runpy.run_path(str(path))["example_report"](None, **options))
 
 
 def make(n_classes: int = 3, n: int = 200, n_votes: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import credalset as cs
-from credalset.reporting import Report, example_report
+from credalset.reporting import Report
 from tests.report.conftest import Visit
-from tests.report.pages import HOSTILE, NASTY, data_of, make, page
+from tests.report.pages import HOSTILE, NASTY, data_of, example_report, make, page
 
 Open = Callable[..., Visit]
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
@@ -23,7 +23,7 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touc
 
 @cache
 def example() -> Report:
-    return example_report(None, n_items=300)
+    return example_report(n_items=300)
 
 
 @cache

@@ -15,11 +15,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset.reporting import compose, example_report
+from credalset.reporting import compose
 from credalset.reporting import items as items_module
 from credalset.reporting import page as page_module
 from credalset.sets.queue import ACTIONS
-from tests.report.pages import HOSTILE, NASTY, Reader, data_of, make, page
+from tests.report.pages import HOSTILE, NASTY, Reader, data_of, example_report, make, page
 
 # --- what it says ---
 
@@ -267,7 +267,7 @@ def test_empty_and_infinite_sets_are_told() -> None:
         ({"prediction": None}, ValueError, "prediction"),
         ({"votes": np.ones((3, 3))}, ValueError, "votes"),
         ({"votes": np.ones((20, 4))}, ValueError, "votes"),
-        ({"in_hand": np.ones((3, 3))}, ValueError, "in_hand"),
+        ({"votes_in_hand": np.ones((3, 3))}, ValueError, "votes_in_hand"),
         ({"texts": ["a"]}, ValueError, "texts"),
         ({"groups": "predicted"}, TypeError, "groups"),
         ({"classes": ["a", "b"]}, ValueError, "classes"),
@@ -442,7 +442,7 @@ def test_no_drawing_library_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_example_is_worth_looking_at() -> None:
-    report = example_report(None)
+    report = example_report()
     assert report.verdict.status == "valid"
     assert all(count >= 5 for count in report.queue.counts().values())
     assert len(report.html.encode()) < 400_000
@@ -504,13 +504,13 @@ def test_votes_in_hand_are_shown_and_test_nothing() -> None:
     few = np.random.default_rng(0).multinomial(3, [0.5, 0.3, 0.2], 50)
     few[0] = 0
     sets = calibration.predict_set(g[300:], 0.1)
-    alone = cs.report(sets, path=None, in_hand=few, alpha=0.1)
+    alone = cs.report(sets, path=None, votes_in_hand=few, alpha=0.1)
     assert (alone.verdict.status, alone.verdict.observed.n) == ("not tested", 0)
     data = data_of(alone.html)
     expected = np.where(few.sum(axis=1, keepdims=True) > 0, few, -1)
     np.testing.assert_array_equal(np.array(data["votes"]).reshape(-1, 3), expected[alone.shown])
     assert "share of votes in hand" in Reader(alone.html).text()
-    both = cs.report(sets, votes=counts[300:], path=None, in_hand=few)
+    both = cs.report(sets, votes=counts[300:], path=None, votes_in_hand=few)
     assert both.verdict.observed == cs.metrics.coverage(sets, counts[300:])
     assert data_of(both.html)["votes"] == data["votes"]
 
@@ -522,10 +522,10 @@ def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:
     calibration = crowd.conformalize(p[200:500], data.counts[200:500], in_hand=(0, 3), random_state=0)
     few = np.array([rng.multivariate_hypergeometric(row, 3) for row in data.counts[500:]])
     rest = data.counts[500:] - few
-    report = cs.report(calibration, p[500:], rest, None, in_hand=few)
+    report = cs.report(calibration, p[500:], rest, None, votes_in_hand=few)
     sets = calibration.predict_set(p[500:], few, alpha=0.1)
     assert report.verdict.observed == cs.metrics.coverage(sets, rest)
-    assert report.verdict == cs.evaluate(calibration, p[500:], rest, 0.1, in_hand=few).verdicts[0]
+    assert report.verdict == cs.evaluate(calibration, p[500:], rest, 0.1, votes_in_hand=few).verdicts[0]
     np.testing.assert_array_equal(np.array(data_of(report.html)["votes"]).reshape(-1, 3), few[report.shown])
     assert "held-back votes" in Reader(report.html).text()
 

@@ -94,6 +94,15 @@ def test_enclosing_balls_enclose(score: Score) -> None:
 # Special functions
 
 
+@pytest.mark.parametrize("radius", [5e-324, 1e-310, 1e-300])
+@pytest.mark.parametrize("kind", [ReverseKullbackLeiblerBall, HellingerBall])
+def test_radii_at_the_end_of_the_doubles(kind: type[PowerBall], radius: float) -> None:
+    center = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.7, 0.2, 0.1]])
+    bounds = kind(center, np.full(3, radius)).entropies()
+    np.testing.assert_allclose(bounds.lower, entropy_of_valid(center), atol=1e-12)
+    np.testing.assert_allclose(bounds.upper, entropy_of_valid(center), atol=1e-12)
+
+
 def test_omega_is_that_of_scipy() -> None:
     z = np.concatenate([np.linspace(-600, -20, 300), np.linspace(-20, 20, 4001), np.geomspace(20, 1e12, 300)])
     assert omega(z) == pytest.approx(wrightomega(z), rel=1e-13)

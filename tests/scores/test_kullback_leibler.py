@@ -62,6 +62,15 @@ def test_extreme_predictions_and_radii(n_classes: int, radius: float) -> None:
     assert sets.decide().any(axis=1).all()
 
 
+@pytest.mark.parametrize("share", [1.0, 1.0 - 1e-15, 1.0 - 5e-13, 1.0 - 2e-12])
+def test_balls_that_end_at_a_corner(share: float) -> None:
+    """Thresholds are scores of calibration items; those of one vote are scores of corners."""
+    g = np.array([[0.9, 0.1 - 1e-10, 1e-10]])
+    value, member = SCORE.region(g, share * SCORE(g, [[0.0, 0.0, 1.0]])).support([-1.0, 0.0, 1.0])
+    np.testing.assert_allclose(value, 1.0, atol=1e-6)
+    np.testing.assert_allclose(member, [[0.0, 0.0, 1.0]], atol=1e-6)
+
+
 def test_classes_that_are_ruled_out_stay_out() -> None:
     sets = SCORE.region([[0.6, 0.4, 0.0]], 0.3)
     assert sets.upper()[0, 2] == 0.0

@@ -143,6 +143,32 @@ def test_empty_batches_and_empty_sets() -> None:
     assert "1 empty" in repr(empty)
 
 
+def test_whole_simplices_answer_everything(score: Score) -> None:
+    prediction = random_predictions(score, 2, 3, np.random.default_rng(0))
+    sets = score.region(prediction, np.inf)
+    np.testing.assert_array_equal(sets.envelope(), np.stack([np.zeros((2, 3)), np.ones((2, 3))]))
+    np.testing.assert_allclose(sets.entropy_bounds("K"), [[0.0, 0.0], [1.0, 1.0]])
+    assert sets.decide().all()
+    np.testing.assert_array_equal(sets.volume(), 1.0)
+
+
+def test_answers_depend_neither_on_earlier_questions_nor_on_neighbours(score: Score) -> None:
+    """The entropies of a single set exchanged its classes; expectations were scaled by the utilities of all rows."""
+    rng = np.random.default_rng(3)
+    prediction = score.check_prediction(random_predictions(score, 20, 3, rng))
+    best, utility = score.evaluate_rows(prediction, score.best_fit(prediction)), rng.normal(size=(20, 3))
+    sets = score._region(prediction, best + 0.05 + 0.1 * rng.random(20))
+    center, entropies, value = sets.center.copy(), sets.entropy_bounds(), sets.upper_expectation(utility)
+    for i in range(20):
+        one = sets[i]
+        np.testing.assert_allclose([bound[0] for bound in one.entropy_bounds()], [e[i] for e in entropies], atol=1e-12)
+        one.volume(), one.decide(), one.sample(2, random_state=0)
+        np.testing.assert_array_equal(one.center[0], center[i])
+        np.testing.assert_array_equal(sets.center, center)
+        np.testing.assert_allclose(one.envelope(), [bound[[i]] for bound in sets.envelope()], atol=1e-15)
+        assert one.upper_expectation(utility[i])[0] == pytest.approx(value[i], abs=1e-15)
+
+
 def test_entropy_units() -> None:
     nats = some_sets().entropy_bounds()
     for base, unit in (("K", np.log(3)), (2, np.log(2))):

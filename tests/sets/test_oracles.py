@@ -56,17 +56,14 @@ def test_no_member_goes_beyond_an_answer(score: Score, share: float | str, n_cla
         value, member = sets.support(utility)
         assert (found @ utility <= value[:, None] + EPS).all()
         np.testing.assert_allclose(sets.lower_expectation(-utility), -value, atol=1e-12)
-        if not sets.geometry.is_outer:
-            assert_members(sets, member)
-            np.testing.assert_allclose(member @ utility, value, atol=EPS + 2 * sets.geometry.tolerance)
+        assert_members(sets, member)
+        np.testing.assert_allclose(member @ utility, value, atol=EPS + 2 * sets.geometry.tolerance)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5])
 @plain
 def test_answers_over_three_classes_are_attained(score: Score, share: float) -> None:
     sets = make_sets(score, 3, share)
-    if sets.geometry.is_outer:
-        pytest.skip("answers are those of a larger set")
     lower, upper = sets.envelope()
     bounds = sets.entropy_bounds()
     for k in range(3):
@@ -85,8 +82,6 @@ def test_answers_over_three_classes_are_attained(score: Score, share: float) -> 
 @plain
 def test_answers_over_six_classes_are_met_by_a_search(score: Score, share: float) -> None:
     sets = make_sets(score, 6, share)
-    if sets.geometry.is_outer:
-        pytest.skip("answers are those of a larger set")
     found, rows = members(sets, 100), np.arange(len(sets))
     bounds, entropy = sets.entropy_bounds(), entropy_of_valid(found)
     low = improve(sets, found[rows, entropy.argmin(axis=1)], lambda points: -entropy_of_valid(points))
@@ -107,7 +102,7 @@ def test_possible_modes(score: Score, share: float | str, n_classes: int) -> Non
     for k in range(n_classes):
         nearest = nearest_with_top(sets, k)
         assert (kept[:, k] >= (nearest <= sets.threshold)).all()
-        if share in (0.02, 0.3, 0.8) and not sets.geometry.is_outer:
+        if share in (0.02, 0.3, 0.8):
             assert (kept[:, k] <= (nearest <= sets.threshold + slack)).all()
 
 
@@ -128,7 +123,7 @@ def test_rules_nest_and_agree_with_members(score: Score, share: float, n_classes
     values = members(sets, 120) @ utility.T
     best = (values >= values.max(axis=2, keepdims=True)).any(axis=1)
     assert (e_admissible >= best).all()
-    if n_classes == 3 and not sets.geometry.is_outer:
+    if n_classes == 3:
         pool = np.concatenate([sample_uniform(20_000, 3, 0), np.eye(3)])
         worth, held = pool @ utility.T, contains_pairs(sets, pool[None])
         near = (worth >= worth.max(axis=1, keepdims=True) - 0.02)[None] & held[..., None]

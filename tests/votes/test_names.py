@@ -132,6 +132,20 @@ def test_scales_move_with_their_columns() -> None:
         moved.require_scale_order("Y")
 
 
+def test_classes_numbered_in_another_order_beside_classes_without_names() -> None:
+    """Counters of labels make frames whose columns come as the labels did."""
+    counts = pd.DataFrame([{2: 3, 0: 1, 1: 2}, {0: 5, 1: 1, 2: 1}])
+    prediction = np.array([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]])
+    for one, other in ((prediction, counts), (counts.div(counts.sum(axis=1), axis=0), prediction)):
+        with pytest.warns(cs.CredalSetWarning, match="classes"):
+            cs.conformalize(one, other, "tv")
+    calibration = cs.conformalize(prediction, counts[[0, 1, 2]], "tv")
+    with pytest.warns(cs.CredalSetWarning, match="classes"):
+        calibration.predict_set(counts.div(counts.sum(axis=1), axis=0), alpha=0.5)
+    cs.conformalize(prediction, counts.to_numpy(), "tv", classes=[2, 0, 1]).predict_set(prediction, alpha=0.5)
+    np.testing.assert_array_equal(read_labels(counts, classes=[0, 1, 2]).counts, counts[[0, 1, 2]])
+
+
 def test_rows_of_labels_keep_their_names() -> None:
     part = read_labels(COUNTS)[[1]]
     assert part.items == ("t2",)

@@ -27,6 +27,7 @@ from credalset.votes.names import (
     order_columns,
     per_item,
     read_labels,
+    warn_of_numbers,
 )
 
 Sets = TypeVar("Sets")
@@ -181,7 +182,8 @@ def read_items(
             f"ConformalCredalClassifier({what}(...))."
         )
     names = class_names(prediction, "prediction") if classes is None else as_names(classes)
-    names = class_names(labels, labels_name) if names is None else names
+    if classes is None and class_names(labels, labels_name) is None:
+        warn_of_numbers(names, "classes", "prediction", labels_name)
     if isinstance(prediction, Checked):
         checked = prediction.prediction
     else:

@@ -30,10 +30,19 @@ from credalset.exceptions import warn
 from credalset.scores import Score
 from credalset.votes.names import as_names, join_names
 
-#: every noise model, by its name
+#: every noise model, by its name; `credalset.io.store` saves these, and what their files define as a `Fit`
 NOISES: dict[str, type[Noise]] = {
-    model.name: model for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes)
+    model.name: model
+    for model in (
+        NoNoise,
+        BoundedNoise,
+        AnnotatorSampling,
+        UnbiasedVotes,
+        FewVotes,
+    )
 }
+#: those that can be asked for by name, here and on the command line
+NAMED = tuple(name for name in NOISES if name not in (NoNoise.name, BoundedNoise.name))
 #: the value of ``groups`` that stands for the most probable class of the (mean) predicted distribution
 PREDICTED = "predicted"
 

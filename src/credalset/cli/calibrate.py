@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from credalset.calibration import AnnotatorSampling, FewVotes, UnbiasedVotes, conformalize
+from credalset.calibration import conformalize
+from credalset.calibration.thresholds import NAMED
 from credalset.cli import shared
 
 if TYPE_CHECKING:
     from credalset.crowd import CrowdCalibration
 
-NOISES = {"unbiased-votes": UnbiasedVotes, "annotator-sampling": AnnotatorSampling, "few-votes": FewVotes}
 FIT_SIZE = 0.3  # share of the items that the crowd is fitted to, and that calibrate nothing
 
 
@@ -22,7 +22,7 @@ def calibrate(
     votes: shared.VotesFile,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder for the calibration.")],
     score: Annotated[str, typer.Option(help="Nonconformity score.")] = "kl",
-    noise: Annotated[str | None, typer.Option(help=f"Cover the truth: {', '.join(NOISES)}.")] = None,
+    noise: Annotated[str | None, typer.Option(help=f"Cover the truth: {', '.join(NAMED)}.")] = None,
     in_hand: Annotated[str | None, typer.Option(help="Sets for items with votes: 0,1,2,3,5 of them.")] = None,
     method: Annotated[str | None, typer.Option(help="For --in-hand: panel or imputed.")] = None,
     lead: Annotated[float | None, typer.Option(help="Calibrate a policy: ask until this lead (see plan).")] = None,
@@ -38,15 +38,14 @@ def calibrate(
 ) -> None:
     """Calibrate predictions of a model on votes it has not seen."""
     shared.check_output(out, overwrite, folder=True)
-    if noise is not None and noise not in NOISES:
-        raise ValueError(f"--noise must be one of {', '.join(NOISES)}, but is {noise!r}.")
+    if noise is not None and noise not in NAMED:
+        raise ValueError(f"--noise must be one of {', '.join(NAMED)}, but is {noise!r}.")
     pair = shared.read_pair(
         shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict), votes
     )
     calibration: Any
     if in_hand is None and lead is None:
-        model = None if noise is None else NOISES[noise]()
-        calibration = conformalize(pair.inputs, pair.votes, score, noise=model, **pair.extra)
+        calibration = conformalize(pair.inputs, pair.votes, score, noise=noise, **pair.extra)
     elif noise is not None or weights is not None:
         raise ValueError("--in-hand and --lead take neither --noise nor --weights.")
     else:

@@ -18,7 +18,7 @@ def check(
     predictions: shared.HeldOut,
     votes: shared.VotesFile,
     alpha: shared.Alphas = "0.1",
-    in_hand: shared.InHand = None,
+    votes_in_hand: shared.InHand = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,
@@ -34,7 +34,7 @@ def check(
     """
     model = shared.load_model(calibration, trusted)
     reading = shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict)
-    pair = shared.read_pair(reading, votes, model, in_hand=in_hand)
+    pair = shared.read_pair(reading, votes, model, votes_in_hand=votes_in_hand)
     result = evaluate(model, pair.inputs, pair.votes, shared.split_numbers(alpha, "alpha"), **pair.extra)
     if as_json:
         shared.print_json("check", passed=result.passed, rows=list(result), groups=list(result.groups))
@@ -52,7 +52,7 @@ def report(
     alpha: shared.Alpha = 0.1,
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     texts: Annotated[str | None, typer.Option(help="Column with the text of each item, to show it.")] = None,
-    in_hand: shared.InHand = None,
+    votes_in_hand: shared.InHand = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,
@@ -70,7 +70,7 @@ def report(
     model = shared.load_model(calibration, trusted)
     extra = {"groups": groups, "weights": weights, "texts": texts}
     pair = shared.read_pair(
-        shared.Reading(predictions, id, columns, extra, logits, strict), votes, model, in_hand=in_hand
+        shared.Reading(predictions, id, columns, extra, logits, strict), votes, model, votes_in_hand=votes_in_hand
     )
     options = {"alpha": alpha, "items": pair.items, "command": shared.command_line(), **pair.extra}
     options |= {} if title is None else {"title": title}

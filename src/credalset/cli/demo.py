@@ -80,7 +80,7 @@ def _go(say: Console) -> None:
     _run(say, "plan", "calibration", *given, "-o", "tasks.csv", "--texts", "text")
 
     _heading(say, "5. Check and report", "on the other votes of the new messages.")
-    held = ("new-predicted.csv", "later-votes.csv", "--in-hand", "so-far.csv")
+    held = ("new-predicted.csv", "later-votes.csv", "--votes-in-hand", "so-far.csv")
     say.print(_run(say, "check", "calibration", *held, "--alpha", "0.05,0.1,0.2"))
     words = ("--texts", "text", "--groups", "channel", "--title", "Praise, question or complaint?")
     _run(say, "report", "calibration", *held, "-o", "report.html", *words)

@@ -18,6 +18,7 @@ from rich.console import Console
 from credalset.io.match import ItemTable, match, read_items
 from credalset.io.scorer import as_calibrated, calibration_of, is_calibration, reads_texts
 from credalset.io.store import load
+from credalset.io.tables import read_votes
 from credalset.votes import Annotations
 
 SCHEMA_VERSION = 2
@@ -156,19 +157,19 @@ class Pair:
 
 
 def read_pair(
-    reading: Reading, votes: str, model: Any = None, *, features: bool = False, in_hand: str | None = None
+    reading: Reading, votes: str, model: Any = None, *, features: bool = False, votes_in_hand: str | None = None
 ) -> Pair:
     """Read predictions and votes and match them by name; say what was left out."""
     by_class = is_calibration(model) if model is not None else not features
-    found = Annotations.read(votes)
+    found = read_votes(votes)
     matched = match(reading.items(model, features=features), found, by_class=by_class)
     for sentence in matched.notes:
         note(sentence)
     table, extra = matched.table, dict[str, Any](matched.table.extra)
     if "groups" in extra and model is not None:
         extra["groups"] = np.array(as_calibrated(extra["groups"], calibration_of(model)), dtype=object)
-    if in_hand is not None:
-        extra["in_hand"] = Annotations.read(in_hand).align(table.items)
+    if votes_in_hand is not None:
+        extra["votes_in_hand"] = read_votes(votes_in_hand).align(table.items)
     return Pair(table.features(), matched.votes, table.items, extra)
 
 

@@ -19,7 +19,16 @@ from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
 from credalset.exceptions import warn
 from credalset.scores import get_score
-from credalset.votes.names import Names, class_names, item_names, join_names, order_columns, per_item, take_names
+from credalset.votes.names import (
+    Names,
+    class_names,
+    item_names,
+    join_names,
+    order_columns,
+    per_item,
+    take_names,
+    warn_of_numbers,
+)
 
 
 class Saved:
@@ -98,6 +107,7 @@ def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_cla
 def _align(counts: FloatArray, own: Names | None, wanted: Names | None, what: str) -> FloatArray:
     """Put rows into the order of the wanted names; those that are not named have no votes."""
     if own is None or wanted is None or own == wanted:
+        warn_of_numbers(own if wanted is None else wanted if own is None else None, what, "votes", "predictions")
         return counts
     position = {name: row for row, name in enumerate(wanted)}
     unknown = [name for name, row in zip(own, counts, strict=True) if name not in position and row.any()]

@@ -10,7 +10,7 @@ import numpy as np
 
 from credalset._typing import FloatArray, IntArray
 from credalset._validation import check_choice
-from credalset.calibration import Calibration, conformalize
+from credalset.calibration import Calibration, CoverageDistribution, conformalize
 from credalset.crowd.estimator import DirichletCrowd, Saved, Voted
 from credalset.crowd.fitting import bootstrap_laws
 from credalset.crowd.law import CrowdLaw
@@ -137,6 +137,12 @@ class CrowdCalibration(Saved):
             return self.calibrations[0].threshold(alpha)
         self._refuse_other(np.array([in_hand]))
         return self.calibrations[self.in_hand.index(in_hand)].threshold(alpha)
+
+    def coverage_distribution(self, alpha: float) -> CoverageDistribution:
+        """Return the distribution of the coverage over panels, where there is one threshold for all items."""
+        if len(self.calibrations) > 1 or self.method == "imputed":
+            raise ValueError("The distribution of the coverage is known for a panel with one number of votes in hand.")
+        return self.calibrations[0].coverage_distribution(alpha)
 
     def predict_set(self, predictions: Any, votes: Any = None, alpha: float = 0.1, *, groups: Any = None) -> CredalSet:
         """Predict credal sets for items with votes in hand; their numbers may differ from item to item.

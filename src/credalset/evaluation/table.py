@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,9 @@ class Source:
         return range(self.calibration.n_classes) if self.calibration.classes is None else self.calibration.classes
 
     @classmethod
-    def read(cls, origin: Any, prediction: Any, groups: Any = None, weights: Any = None, in_hand: Any = None) -> Source:
+    def read(
+        cls, origin: Any, prediction: Any, groups: Any = None, weights: Any = None, votes_in_hand: Any = None
+    ) -> Source:
         """Take a calibration or a calibrated classifier with what it predicts from."""
         if not callable(getattr(origin, "predict_set", None)):
             raise TypeError(
@@ -63,7 +65,7 @@ class Source:
                 "Start with cs.conformalize(prediction, labels)."
             )
         if hasattr(origin, "crowd"):
-            return cls._of_crowd(origin, prediction, groups, in_hand)
+            return cls._of_crowd(origin, prediction, groups, votes_in_hand)
         calibration, asked = origin, prediction
         if hasattr(origin, "nonconformity"):
             calibration, asked = origin._calibrated(), origin._predict(prediction)
@@ -89,16 +91,25 @@ class Source:
         return cls(origin, calibration, predict, len(blocks[0] if is_cross else asked.prediction), items, groups, keys)
 
     @classmethod
-    def _of_crowd(cls, origin: Any, prediction: Any, groups: Any, in_hand: Any) -> Source:
+    def _of_crowd(cls, origin: Any, prediction: Any, groups: Any, votes_in_hand: Any) -> Source:
         """Take a calibration that predicts from votes in hand too."""
         items = item_names(prediction)
         groups = per_item(groups, items, "groups")
         own = {} if origin.calibrations[0].groups is None else {"groups": groups}
 
-        def predict(alpha: float) -> CredalSet:
-            return origin.predict_set(prediction, in_hand, alpha, **own)
+        about = (len(prediction), items, groups, None)
 
-        return cls(origin, origin, predict, len(prediction), items, groups, None)
+        def predict(alpha: float) -> CredalSet:
+            return origin.predict_set(prediction, votes_in_hand, alpha, **own)
+
+        # With one number of votes there is one threshold, and the distribution of the coverage is known.
+        numbers = set(origin.crowd.read(prediction, votes_in_hand).n_votes.tolist())
+        if origin.policy is None and len(numbers) == 1 and numbers <= set(origin.in_hand):
+            own_calibration = origin.calibrations[origin.in_hand.index(*numbers)]
+            return cls(
+                origin, replace(origin, calibrations=(own_calibration,), in_hand=tuple(numbers)), predict, *about
+            )
+        return cls(origin, origin, predict, *about)
 
 
 VOLUMES_UP_TO = 20  # classes for which hundreds of volumes take seconds, whatever the score
@@ -191,7 +202,7 @@ def evaluate(
     groups: Any = None,
     weights: Any = None,
     volume: bool | None = None,
-    in_hand: Any = None,
+    votes_in_hand: Any = None,
 ) -> Evaluation:
     """Evaluate calibrations on labelled items that were used neither for training nor for calibration.
 
@@ -211,7 +222,7 @@ def evaluate(
         serves each of them.
     volume : bool, optional
         Whether to compute mean volumes; by default up to 20 classes, as they take long beyond.
-    in_hand : array of shape (N, K) or Annotations, optional
+    votes_in_hand : array of shape (N, K) or Annotations, optional
         Votes in hand of the test items, for a calibration that predicts from them; ``labels`` are then the other votes.
 
     Returns
@@ -241,9 +252,11 @@ def evaluate(
         several = Evaluation()
         named = calibration if isinstance(calibration, Mapping) else numbered(calibration)
         for name, one in named.items():
-            several.extend_as(str(name), evaluate(one, prediction, labels, alpha, groups, weights, volume, in_hand))
+            several.extend_as(
+                str(name), evaluate(one, prediction, labels, alpha, groups, weights, volume, votes_in_hand)
+            )
         return several
-    source = Source.read(calibration, prediction, groups, weights, in_hand)
+    source = Source.read(calibration, prediction, groups, weights, votes_in_hand)
     found = read_labels(labels, items=source.items, classes=source.classes)
     used = items_used(calibration, found.items if source.items is None else source.items)
     if source.n != len(found):

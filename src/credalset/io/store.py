@@ -1,6 +1,6 @@
 """Save and load: a folder with a JSON manifest and arrays of numbers, in which nothing is executed.
 
-An object is a tree. Frozen dataclasses on the list `TYPES` (and registered scores) are written field by field, arrays
+An object is a tree. Frozen dataclasses on the list `TYPES`, scores and noise models are written field by field, arrays
 go to ``arrays.npz``, everything else is JSON. On reading, each field must have the type that the class declares, and
 the class's own ``__post_init__`` checks the values, so that a damaged or forged file ends in `FileFormatError`. A class
 whose fields are not what should be stored has ``_to_store(self) -> dict`` and a class method ``_from_store(**fields)``
@@ -32,12 +32,8 @@ MAX_TEXTS = 40_000_000  # characters of an array of texts
 MAX_DEPTH = 100  # of values in values
 
 _TYPES = {
-    "credalset.calibration": "Calibration CrossCalibration Stream BoundedNoise AnnotatorSampling UnbiasedVotes",
+    "credalset.calibration": "Calibration CrossCalibration Stream",
     "credalset.calibration.thresholds": "Thresholds",
-    "credalset.calibration.noise": "NoNoise Quantile",
-    "credalset.calibration.sampling": "SampledQuantile",
-    "credalset.calibration.unbiased": "MeanExcess",
-    "credalset.calibration.few_votes": "FewVotes MeanBound",
     "credalset.labels": "LabelCalibration",
     "credalset.sets": "CredalSet",
     "credalset.scores": "ScaledPrediction IntervalPrediction",
@@ -46,7 +42,7 @@ _TYPES = {
     "credalset.classifier": "ConformalCredalClassifier",
     "credalset.predictors": "SoftLabelClassifier FirstOrderNetwork SecondOrderNetwork IntervalNetwork",
 }
-#: classes that can be saved, and the modules that have them
+#: classes that can be saved, and the modules that have them; noise models are known by `NOISES`
 TYPES = {name: module for module, names in _TYPES.items() for name in names.split()}
 
 
@@ -266,8 +262,16 @@ def _constructor(kind: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 
 def find_type(name: str) -> Any:
-    """Return the class of the list `TYPES` that has this name, or None."""
-    return getattr(import_module(TYPES[name]), name, None) if name in TYPES else None
+    """Return the class of the list `TYPES` that has this name, or the noise model, or what one fits; else None."""
+    if name in TYPES:
+        return getattr(import_module(TYPES[name]), name, None)
+    from credalset.calibration.noise import Fit
+    from credalset.calibration.thresholds import NOISES
+
+    models = {model.__name__: model for model in NOISES.values()}
+    beside = (getattr(import_module(model.__module__), name, None) for model in models.values())
+    fits = (each for each in beside if isinstance(each, type) and issubclass(each, Fit))
+    return models.get(name) or next(fits, None)
 
 
 def _find_score(name: str) -> Any:

@@ -85,7 +85,7 @@ def report(
     alpha: float | None = None,
     levels: Sequence[float] = (0.05, 0.1, 0.2),
     compare: Sequence[Any] = (),
-    in_hand: Any = None,
+    votes_in_hand: Any = None,
     items: Sequence[Any] | None = None,
     texts: Sequence[Any] | None = None,
     images: Sequence[Any] | None = None,
@@ -121,7 +121,7 @@ def report(
         Levels at which sizes are compared.
     compare : sequence of calibrations, or of pairs (calibration, prediction), optional
         Other scores, for the table of sizes. A calibration without predictions gets those of the page.
-    in_hand : array of shape (N, K) or Annotations, optional
+    votes_in_hand : array of shape (N, K) or Annotations, optional
         Votes that the sets have used already. They are shown with each item; coverage is tested on ``votes`` only.
     items : sequence of N names, optional
         With these, `Annotations` are matched by name; otherwise by position.
@@ -169,9 +169,9 @@ def report(
         default = None if isinstance(source, CredalSet) else 0.1
         level = default if alpha is None else as_probability(alpha, "alpha")
         compared = sorted({as_probability(one, "levels") for one in levels} | (set() if level is None else {level}))
-        origin, sets_at = _predict(source, prediction, groups, weights, in_hand, level, compared)
+        origin, sets_at = _predict(source, prediction, groups, weights, votes_in_hand, level, compared)
         about = {"items": items, "texts": texts, "images": images, "groups": groups, "slices": slices}
-        known = read_items(sets_at[level], votes, in_hand, **about, classes=classes, rules=rules)
+        known = read_items(sets_at[level], votes, votes_in_hand, **about, classes=classes, rules=rules)
         used = "" if origin is None else items_used(source, known.keys)
         rows = [
             assess(sets_at[one], known.votes.shares, one, origin, used, efficiency=False)
@@ -217,7 +217,7 @@ def _predict(
     prediction: Any,
     groups: Any,
     weights: Any,
-    in_hand: Any,
+    votes_in_hand: Any,
     level: float | None,
     compared: Sequence[float],
 ) -> tuple[Source | None, dict[float | None, CredalSet]]:
@@ -228,7 +228,7 @@ def _predict(
         return None, {level: source}
     if prediction is None:
         raise ValueError("prediction is missing: pass the predictions for the items of the page.")
-    origin = Source.read(source, prediction, groups, weights, in_hand)
+    origin = Source.read(source, prediction, groups, weights, votes_in_hand)
     assert level is not None  # only sets may be without one
     found: dict[float | None, CredalSet] = {level: origin.predict(level)}
     for one in {*compared, *CURVE} - {level}:

@@ -103,7 +103,7 @@ class Items:
 def read_items(
     sets: CredalSet,
     votes: Any,
-    in_hand: Any = None,
+    votes_in_hand: Any = None,
     *,
     items: Sequence[Any] | None = None,
     texts: Any = None,
@@ -126,7 +126,7 @@ def read_items(
         return None if found is None else [shorten(text_of(value), letters) for value in found]
 
     held_out = read_votes(votes, n, keys, named, k)
-    shown = held_out if in_hand is None else read_votes(in_hand, n, keys, named, k, "in_hand")
+    shown = held_out if votes_in_hand is None else read_votes(votes_in_hand, n, keys, named, k, "votes_in_hand")
     keys = item_names(votes) if keys is None and votes is not None and len(item_names(votes) or ()) == n else keys
     links = (
         None if images is None else [safe_link(link) for link in _column(per_item(images, keys, "images"), "images", n)]

@@ -19,6 +19,7 @@ from credalset._typing import FloatArray, IntArray
 from credalset._validation import as_finite
 from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, bracketed, omega, pooled_spread
+from credalset.scores.registry import register_score
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.roots import newton
 from credalset.sets.volume import edge_distance
@@ -30,6 +31,7 @@ DUAL_STEPS = 2  # toward the best multipliers of the bound on it
 DESCENTS = 2  # steps from a start toward a member of small entropy
 
 
+@register_score
 @dataclass(frozen=True)
 class Brier(Score):
     r"""Squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$: a Brier score, less the least it can be.

@@ -18,14 +18,14 @@ from scipy.special import digamma, gammaln, loggamma, rel_entr, xlog1py, xlogy
 from credalset._parallel import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.scores.base import Score
-from credalset.scores.power import BLOCK, PowerBall, pool
+from credalset.scores.power import BLOCK, TINIEST, PowerBall, pool
+from credalset.scores.registry import register_score
 from credalset.sets.geometry import Geometry
 from credalset.sets.roots import bisect
 
 ComplexArray = NDArray[np.complex128]
 
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
-TINIEST = 1e-290  # modes below count as zero: quotients with them leave the range of doubles
 N_NODES = 32  # of the volume's integral; 24 give 5e-13, 32 reach rounding
 
 
@@ -82,6 +82,7 @@ def _log_peak(excess: FloatArray) -> FloatArray:
     return xlogy(excess, excess).sum(axis=1) - xlogy(weight, weight)
 
 
+@register_score
 @dataclass(frozen=True)
 class RelativeLikelihood(DirichletScore):
     r"""Minus log relative likelihood, $f = -\log \frac{p(\lambda | \theta)}{p(m | \theta)}$ (paper name: SO).
@@ -116,6 +117,7 @@ class RelativeLikelihood(DirichletScore):
         return np.asarray(-np.expm1(-np.asarray(score)) + 0.0)
 
 
+@register_score
 @dataclass(frozen=True)
 class NegativeLogDensity(DirichletScore):
     r"""Negative log density, $f = -\log p(\lambda)$, of the predicted Dirichlet distribution.

@@ -10,8 +10,10 @@ import numpy as np
 from credalset._typing import FloatArray
 from credalset.scores.base import Score
 from credalset.scores.power import PowerBall, pooled_spread
+from credalset.scores.registry import register_score
 
 
+@register_score
 @dataclass(frozen=True)
 class Hellinger(Score):
     r"""Squared Hellinger distance $f = 1 - \sum_k \sqrt{\lambda_k g_k}$, between 0 and 1.

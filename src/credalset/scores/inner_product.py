@@ -30,6 +30,7 @@ import numpy as np
 from credalset._parallel import in_blocks, row_blocks
 from credalset._typing import FloatArray, IntArray, Prediction
 from credalset.scores.base import Score
+from credalset.scores.registry import register_score
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.roots import newton
 from credalset.simplex import corners
@@ -38,6 +39,7 @@ DRAWS_PER_CHUNK = 1 << 21
 
 
 @final
+@register_score
 @dataclass(frozen=True)
 class InnerProduct(Score):
     r"""One minus the inner product, $f = 1 - \sum_k \lambda_k g_k$ (paper name: Inner).

@@ -20,6 +20,7 @@ from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers
 from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, bracketed
+from credalset.scores.registry import register_score
 from credalset.sets import box
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.modes import TIE
@@ -64,6 +65,7 @@ class IntervalPrediction(PredictionBatch):
         return whole if dtype is None else whole.astype(dtype)
 
 
+@register_score
 @dataclass(frozen=True)
 class Intervals(Score):
     r"""The largest difference in units of its side, $\max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.

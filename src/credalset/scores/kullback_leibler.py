@@ -39,6 +39,7 @@ from credalset._parallel import in_blocks
 from credalset._typing import FloatArray, Prediction
 from credalset._validation import as_finite
 from credalset.scores.base import Score
+from credalset.scores.registry import register_score
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.roots import newton
 from credalset.sets.volume import smooth_quadrature
@@ -49,6 +50,7 @@ NODES, WEIGHTS = smooth_quadrature(32)
 
 
 @final
+@register_score
 @dataclass(frozen=True)
 class KullbackLeibler(Score):
     r"""Kullback–Leibler divergence $f = \sum_k \lambda_k \log(\lambda_k / g_k)$ (paper name: KL).
@@ -207,8 +209,9 @@ def _tilt(g: FloatArray, advantage: FloatArray, radius: FloatArray) -> FloatArra
         variance = (g * ahead * ahead).sum(axis=0)
         gauss = np.sqrt(2.0 * radius / variance)
         skew = (g * ahead * ahead * ahead).sum(axis=0) / variance
-        point = np.where(radius >= limit, np.where(best, g, 0.0) / top, g * (1.0 + np.minimum(gauss, 1.0) * ahead))
-        rows = np.flatnonzero((radius < limit * (1.0 - 1e-12)) & (radius >= SMALL_RADIUS))
+        full = radius >= limit * (1.0 - 1e-12)
+        point = np.where(full, np.where(best, g, 0.0) / top, g * (1.0 + np.minimum(gauss, 1.0) * ahead))
+        rows = np.flatnonzero(~full & (radius >= SMALL_RADIUS))
         point[:, radius <= 0] = g[:, radius <= 0]
         goal = -np.log1p(-radius / limit)
         nearest = np.where(best | (g <= 0), 1.0, -advantage).min(axis=0)

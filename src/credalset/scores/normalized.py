@@ -13,7 +13,7 @@ from credalset._predictions import PredictionBatch
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import as_finite, as_numbers
 from credalset.scores.base import Score
-from credalset.scores.registry import get_score
+from credalset.scores.registry import get_score, register_score
 from credalset.scores.total_variation import TotalVariation
 from credalset.sets.geometry import Geometry
 
@@ -42,6 +42,7 @@ class ScaledPrediction(PredictionBatch):
         return np.asarray(self.rows / self.rows.sum(axis=-1, keepdims=True))
 
 
+@register_score
 @dataclass(frozen=True)
 class Normalized(Score):
     r"""A score relative to how hard the item is: $f / (H_K(g) + c)$, or $f / (\sigma(x) + c)$.
@@ -86,7 +87,7 @@ class Normalized(Score):
                 f"scale must be None, for the entropy of the prediction, or 'predicted', but is {self.scale!r}. "
                 "Numbers of your own go with the predictions: ScaledPrediction(predictions, scale)."
             )
-        if isinstance(score, Normalized):
+        if isinstance(score, type(self)):
             raise ValueError("score must not be normalised already.")
         if score.order != "first" and self.scale is None:
             raise ValueError(

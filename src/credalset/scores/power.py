@@ -62,6 +62,7 @@ FARTHEST = 1e4  # of −log y of the largest class, where the point is a corner 
 MAX_SECTIONS = 8  # of a search that ended after at most 6 in thousands of centres with a fold
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 TOLERANCE = 1e-7  # of the last Newton step; what is left is about its square
+TINIEST = 1e-290  # modes and radii below count as zero: quotients with them leave the range of doubles
 
 
 def bracketed(least: FloatArray, found: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -112,7 +113,7 @@ def beyond(radius: FloatArray, value: FloatArray, slope: FloatArray) -> tuple[Fl
 
 def _largest_first(center: FloatArray) -> FloatArray:
     """Return the centres with classes first, (K, n), the largest class of each exchanged with the first one."""
-    m, top, columns = np.ascontiguousarray(center.T), center.argmax(axis=1), np.arange(len(center))
+    m, top, columns = np.array(center.T, order="C"), center.argmax(axis=1), np.arange(len(center))
     largest, first = m[top, columns], m[0].copy()
     m[top, columns] = first
     m[0] = largest
@@ -124,6 +125,10 @@ class PowerBall(Geometry):
     """{λ : D(λ) ≤ radius} for a divergence with $dD / dλ_k = c - (m_k / λ_k)^{1/p} / p$ from the centre m."""
 
     power: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        is_point = (self.radius > 0) & (self.radius < TINIEST)
+        object.__setattr__(self, "radius", np.where(is_point, 0.0, self.radius))
 
     @staticmethod
     @abstractmethod

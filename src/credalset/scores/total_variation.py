@@ -35,6 +35,7 @@ import numpy as np
 from credalset._parallel import in_blocks
 from credalset._typing import FloatArray
 from credalset.scores.base import Score
+from credalset.scores.registry import register_score
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.simplex import entropy_of_valid
 
@@ -43,6 +44,7 @@ MAX_VERTEX_CLASSES = 8  # 40 320 orders
 
 
 @final
+@register_score
 @dataclass(frozen=True)
 class TotalVariation(Score):
     r"""Total variation distance $f = \tfrac12 \sum_k |\lambda_k - g_k|$ (paper name: TV).

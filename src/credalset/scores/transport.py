@@ -54,7 +54,8 @@ def flattest(mass: FloatArray, radius: FloatArray, gaps: FloatArray) -> tuple[Fl
         up, down = 1.0 / (room - rise), 1.0 / (room + rise)
         gap, bent, lacks = (a / up + b / down).sum(axis=0), p - np.log(point), g - point
         error = np.abs(lacks + _outflow(a - b)).max(axis=0) * -p.min(axis=0) + np.abs(bent * point).max(axis=0)
-        if (gap + error < CLOSE).all():
+        close = gap + error < CLOSE  # such regions no longer move: an answer does not depend on its neighbours
+        if close.all():
             break
         goal = np.maximum(SIGMA * gap, 0.1 * CLOSE) / (2 * k - 2)
         stiff_a, stiff_b = a * up, b * down
@@ -73,7 +74,7 @@ def flattest(mass: FloatArray, radius: FloatArray, gaps: FloatArray) -> tuple[Fl
         growth = dp + bent  # of the point, relative to it
         fall = np.maximum(np.maximum(-fall_a, -fall_b), np.maximum(-da, -db)).max(axis=0)
         step = np.minimum(1.0, 0.99 / np.maximum(np.maximum(fall, -growth.min(axis=0)), 1e-300))
-        step = np.where(np.isfinite(step + dnu), step, 0.0)
+        step = np.where(np.isfinite(step + dnu) & ~close, step, 0.0)
         p, nu, point = p + step * dp, nu + step * dnu, point * (1.0 + step * growth)
         a, b = a * (1.0 + step * da), b * (1.0 + step * db)
     point = np.exp(p)

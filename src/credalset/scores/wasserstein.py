@@ -17,6 +17,7 @@ from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, bracketed
+from credalset.scores.registry import register_score
 from credalset.scores.transport import distance_to_mode, entropy_toward_top, flattest, gathered, transport_cost
 from credalset.sets.box import majorization_bound
 from credalset.sets.geometry import Entropies, Geometry
@@ -26,6 +27,7 @@ MIN_ROWS = 400  # of a block: each class takes a few operations, however few reg
 MAX_GROUP_CLASSES = 24  # up to which all groups of neighbouring classes are priced
 
 
+@register_score
 @dataclass(frozen=True)
 class Wasserstein(Score):
     r"""1-Wasserstein distance on a line (paper name: WS).
@@ -130,8 +132,7 @@ class WassersteinBall(Geometry):
                 taken = np.minimum(mass[near], left / far)
                 upper += taken
                 left -= taken * far
-                open_classes = np.flatnonzero(left.max(axis=1) > 0.0)
-                if not len(open_classes):
+                if not (left > 0.0).any():
                     break
             return np.minimum(upper, 1.0).T
 

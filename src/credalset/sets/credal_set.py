@@ -210,8 +210,8 @@ class CredalSet:
             raise ValueError(f"utility must have shape ({k},) or ({n}, {k}), but has shape {u.shape}.")
         if not np.isfinite(u).all():
             raise ValueError("utility contains NaN or infinity.")
-        # In units of its size, so that differences and squares stay within the range of doubles.
-        size = float(np.abs(u).max(initial=0.0)) or 1.0
+        # In units of its size, a power of two: differences and squares stay within the range of doubles.
+        size = float(2.0 ** (np.frexp(np.abs(u).max(initial=0.0))[1] - 1.0))
         u = np.ascontiguousarray(np.broadcast_to(u / size, (n, k)))
         best = np.eye(k)[u.argmax(axis=1)][np.isposinf(self.radius)]
         whole = ((best * u[np.isposinf(self.radius)]).sum(axis=1), best)

@@ -129,10 +129,12 @@ def read_labels(
     array([[4., 0.],
            [1., 3.]])
     """
-    wanted = None if classes is None else as_names(classes)
+    wanted, own = None if classes is None else as_names(classes), class_names(labels, name)
     n_classes = n_classes if wanted is None else len(wanted)
-    wanted = None if wanted is None or _is_unnamed(wanted) else wanted
-    columns = match_names(class_names(labels, name), wanted, "classes", name, like)
+    wanted = _names_for(own, wanted)
+    if wanted is None and n_classes is not None:
+        warn_of_numbers(own, "classes", name, like)
+    columns = match_names(own, wanted, "classes", name, like)
     found = labels if isinstance(labels, Labels) else _read(labels, name)
     if n_classes is not None and found.n_classes != n_classes:
         raise ValueError(f"{name} has {found.n_classes} classes (columns), but {like} has {n_classes}.")
@@ -149,18 +151,17 @@ def read_labels(
     if keys is not None and len(keys) != len(found):
         raise ValueError(f"{name} has {len(found)} rows, but {like} has {len(keys)} items. Pass one row per item.")
     if (keys is None) != (found.items is None):
-        _warn_of_numbers(keys or found.items or (), name, like)
+        warn_of_numbers(keys or found.items, "items", name, like)
     found = found if rows is None else found[rows]
     return found if keys is None else replace(found, items=keys)
 
 
-def _warn_of_numbers(names: Names, name: str, like: str) -> None:
-    """Warn of rows that are numbered in another order than the other side, which is matched by position."""
-    numbers = range(len(names))
-    if names != tuple(numbers) and set(names) == set(numbers):
+def warn_of_numbers(names: Names | None, what: str, name: str, like: str) -> None:
+    """Warn of names that are numbers in another order than the other side, which is matched by position."""
+    if names is not None and not _is_unnamed(names) and set(names) == set(range(len(names))):
         warn(
-            f"{name} and {like} are matched by position: one of them numbers its rows 0, 1, … in another order, the "
-            "other has no names. Give both the same index to match by name, or pass arrays."
+            f"the {what} of {name} and {like} are matched by position: one of them numbers them 0, 1, … in another "
+            "order, the other has no names. Name both to match by name, or pass arrays."
         )
 
 
@@ -219,6 +220,11 @@ def _is_unnamed(names: Names) -> bool:
     return names == tuple(range(len(names)))
 
 
+def _names_for(own: Names | None, wanted: Names | None) -> Names | None:
+    """Return the names to match, None if they are unnamed; numbers are names for the same numbers in any order."""
+    return None if wanted is None or (_is_unnamed(wanted) and set(own or ()) != set(wanted)) else wanted
+
+
 def match_names(own: Names | None, wanted: Names | None, what: str, name: str, like: str) -> IntArray | None:
     """Return the positions that bring ``own`` into the order of ``wanted``; None where positions count as they are.
 
@@ -253,8 +259,11 @@ def order_columns(value: Any, classes: Names | None, name: str = "prediction", l
          a    b
     0  0.8  0.2
     """
-    wanted = None if classes is None or _is_unnamed(classes) else classes
-    columns = match_names(class_names(value, name), wanted, "classes", name, like)
+    own = class_names(value, name)
+    wanted = _names_for(own, classes)
+    if wanted is None:
+        warn_of_numbers(own, "classes", name, like)
+    columns = match_names(own, wanted, "classes", name, like)
     if columns is None:
         return value
     return value.iloc[:, columns] if hasattr(value, "iloc") else np.asarray(value)[:, columns]

@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from credalset.io.columns import matrix
 from pyarrow import parquet
 
 import credalset as cs
 from credalset.io.dask import local_cluster, score_parquet
+from credalset.io.match import matrix
 from credalset.io.tables import read_table, table_writer
 
 ALPHA = 0.1

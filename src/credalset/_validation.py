@@ -17,12 +17,11 @@ import numpy as np
 from credalset._parallel import for_each_block
 from credalset._typing import AnyArray, ArrayLike, FloatArray
 
-# A row whose sum is this close to one is taken as it is, to the last bit. A row further off, yet within the
-# tolerance of its dtype, is divided by its sum. The gap between the two keeps validation idempotent: validating a
+# A row whose sum is this close to one is taken as it is, to the last bit. A row further off, yet within
+# tolerance, is divided by its sum. The gap between the two keeps validation idempotent: validating a
 # validated array changes nothing, so scores (and ties between scores) do not depend on how often it happened.
 EXACT_SUM_TOLERANCE = 1e-10
-SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-5}
-DEFAULT_SUM_TOLERANCE = 5e-3  # probabilities that were rounded to three decimals
+SUM_TOLERANCE = 5e-3  # probabilities that were rounded to three decimals
 # Beyond, sums of concentrations and their log-gamma functions leave the range of doubles.
 LARGEST_CONCENTRATION = 1e100
 
@@ -119,19 +118,6 @@ def _check_non_negative(array: FloatArray, name: str) -> None:
         )
 
 
-def _sum_tolerance(value: Any) -> float:
-    """Tolerance of the least precise numbers in an array, or in a column of a frame."""
-    dtypes = getattr(value, "dtypes", None)  # one per column, where a frame has several
-    if dtypes is None:
-        dtypes = [getattr(value, "dtype", None)]
-    found = DEFAULT_SUM_TOLERANCE
-    for dtype in dtypes:
-        plain = getattr(dtype, "numpy_dtype", dtype)
-        known = isinstance(plain, np.dtype)
-        found = max(found, SUM_TOLERANCE.get(plain if known else np.asarray(value).dtype, DEFAULT_SUM_TOLERANCE))
-    return found
-
-
 def sequential_row_sums(array: FloatArray) -> FloatArray:
     """Sum each row from left to right, the order every kernel of the package uses."""
     if array.flags.f_contiguous and len(array) > 1:  # the order that NumPy chooses too, where classes lie apart
@@ -173,7 +159,7 @@ def as_distributions(
 ) -> FloatArray:
     """Check that every row is a probability distribution and return a float64 matrix (N, K).
 
-    Rows may miss the sum one by rounding to three decimals (0.005; 0.01 for float16): they are divided by their sum.
+    Rows may miss the sum one by rounding to three decimals (0.005): they are divided by their sum.
     ``or_counts`` tells that counts would have been welcome too.
     """
     array = as_matrix(value, name, n_classes=n_classes)
@@ -182,7 +168,7 @@ def as_distributions(
     _check_finite(array, name)
     _check_non_negative(array, name)
     sums = sequential_row_sums(array)
-    bad = np.abs(sums - 1.0) > _sum_tolerance(value)
+    bad = np.abs(sums - 1.0) > SUM_TOLERANCE
     if bad.any():
         where = f"(row {np.argmax(bad)} sums to {sums[bad][0]:.6g}). Normalise the rows"
         if or_counts:

@@ -198,7 +198,7 @@ def test_a_heavy_new_item_gets_everything() -> None:
 
 def test_what_weights_refuse() -> None:
     g, counts = draw(cs.get_score("tv"), 20, np.random.default_rng(9))
-    for weights in ([1, 2, 3], np.full(20, -1.0), np.full(20, math.nan)):
+    for weights in ([1, 2, 3], np.full(20, -1.0), np.full(20, math.nan), np.full(20, 1e308)):
         with pytest.raises(ValueError, match="weights must"):
             cs.conformalize(g, counts, weights=weights)
     with pytest.raises(TypeError, match="weights"):

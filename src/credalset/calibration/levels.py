@@ -73,14 +73,14 @@ def score_at_rank(sorted_scores: FloatArray, rank: int) -> float:
 
 
 def as_weights(value: Any, n: int) -> FloatArray:
-    """Check likelihood ratios: n finite numbers, none negative."""
+    """Check likelihood ratios: n finite numbers up to 1e300, none negative."""
     weights = as_numbers(value, "weights", "Pass one number per item.").copy()
     if weights.shape != (n,):
         raise ValueError(f"weights must hold one number per item ({n}), but has shape {weights.shape}.")
-    bad = ~(np.isfinite(weights) & (weights >= 0))
+    bad = ~((weights >= 0) & (weights <= 1e300))  # sums of larger ones are infinite
     if bad.any():
         raise ValueError(
-            f"weights must be finite and not negative, but is {weights[bad][0]:.6g} in row {bad.argmax()}. "
+            f"weights must be between 0 and 1e300, but is {weights[bad][0]:.6g} in row {bad.argmax()}. "
             "Pass likelihood ratios: the density of x where you predict over its density where you calibrate."
         )
     return weights

@@ -9,7 +9,7 @@ INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types bench docs slow mutants reproduce reproduce-quick minimum format clean
+.PHONY: help demo test lint types bench docs slow faults mutants reproduce reproduce-quick minimum format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ docs: $(VENV)/.ready-docs ## Build the documentation site into site/, warnings a
 
 slow: $(VENV)/.ready-test ## Run the long statistical tests
 	$(BIN)/python -m pytest -m slow -n $(WORKERS)
+
+faults: $(VENV)/.ready-test ## Kill, forge, fill disks and lose workers at random; prints a table of outcomes (six minutes)
+	$(BIN)/python tools/faults.py
 
 mutants: $(VENV)/.ready-test ## Break the code on purpose, twenty ways and more, and see that the tests notice
 	$(BIN)/python tools/mutants.py

@@ -82,9 +82,7 @@ def test_cross_val_score_and_searches_on_counts(make: Any, Y: Any) -> None:
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-@pytest.mark.parametrize(
-    "scorer", [metrics.soft_log_loss, metrics.soft_brier, metrics.WidthScorer(0.2, "kl")], ids=repr
-)
+@pytest.mark.parametrize("scorer", [metrics.soft_log_loss, metrics.soft_brier], ids=repr)
 def test_scorers_select_the_better_model(scorer: Any) -> None:
     search = GridSearchCV(SoftLabelClassifier(LogisticRegression()), {"base__C": GRID}, scoring=scorer, cv=3)
     search.fit(X, COUNTS)
@@ -108,15 +106,6 @@ def test_losses_of_predictions_come_with_intervals() -> None:
     with pytest.raises(ValueError, match="Y has 299 rows"):
         metrics.soft_log_loss(p, COUNTS[1:])
     assert repr(metrics.soft_brier) == "credalset.metrics.soft_brier"
-
-
-def test_the_width_scorer_measures_calibrated_sets() -> None:
-    model = SoftLabelClassifier().fit(X[:150], COUNTS[:150])
-    p = model.predict_proba(X[150:])
-    expected = metrics.mean_width(cs.conformalize(p, COUNTS[150:], "kl").predict_set(p, 0.2))
-    assert metrics.WidthScorer(0.2, "kl")(model, X[150:], COUNTS[150:]) == pytest.approx(-expected, rel=1e-12)
-    whole = ConformalCredalClassifier(SoftLabelClassifier(), "kl").fit(X[:150], COUNTS[:150])
-    assert metrics.WidthScorer(0.2)(whole, X[150:], COUNTS[150:]) == pytest.approx(-expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["grid", "random", "pipeline"])

@@ -12,7 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-EXTRAS = ("fast", "cli", "io", "plot", "report", "tables", "dask", "torch", "reproduce", "test")
+EXTRAS = ("tables", "cli", "plot", "torch", "dask", "reproduce", "test")
 BOUND = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?>=([0-9][^,;]*)")
 
 
@@ -20,7 +20,7 @@ def lower_bounds(pyproject: Path, extras: tuple[str, ...] = EXTRAS) -> list[str]
     """Return ``name==version`` for every requirement of the package and of these extras."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
     optional = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *(line for extra in extras for line in optional.get(extra, []))]
+    wanted = [*project["dependencies"], *(line for extra in extras for line in optional[extra])]
     found = (BOUND.match(line) for line in wanted)
     return sorted({f"{match[1]}=={match[2].strip()}" for match in found if match})
 

@@ -384,15 +384,15 @@ FAULTS = [
     Fault(
         "a resumed job trusts the names of its parts",
         "io/dask.py",
-        'is_whole = target.stat().st_size == record["bytes"] and _digest_of_file(target) == record["sha256"]',
-        "is_whole = target.exists()",
+        'record["job"] == job and _digest_of_file(part.target) == record["sha256"]',
+        'record["job"] == job',
         "tests/io/test_parts.py -k checksum",
     ),
     Fault(
         "a resumed job keeps parts whose rows have changed",
         "io/dask.py",
-        'is_whole and record["job"] == job and record["source"] == _digest_of_row_group(part)',
-        'is_whole and record["job"] == job',
+        'return is_whole and record["source"] == _digest_of_row_group(part)',
+        "return is_whole",
         "tests/io/test_parts.py -k changed",
     ),
     Fault(
@@ -405,7 +405,7 @@ FAULTS = [
     Fault(
         "damaged files are loaded",
         "io/folders.py",
-        "    require(is_same, ",
+        "    require(_entry(data) == entry, ",
         "    require(True, ",
         "tests/io/test_hostile.py -k damaged",
     ),
@@ -419,14 +419,14 @@ FAULTS = [
     Fault(
         "texts of a table are run as formulas by spreadsheets",
         "io/tables.py",
-        "column = compute.if_else(risky, quoted, column)",
-        "pass",
+        "None if cell is None else quote_formula(cell) for cell in cells",
+        "cell for cell in cells",
         "tests/io/test_tables.py -k formulas",
     ),
     Fault(
         "predictions and votes with classes in different orders are matched by column",
         "io/match.py",
-        "    return votes.reorder(table.names)",
+        "    return votes.reorder(table.names or own)",
         "    return votes",
         "tests/io/test_match.py",
     ),

@@ -47,37 +47,23 @@ if TYPE_CHECKING:
     from credalset.votes import Annotations
 
 # Where the public names live. They are imported at first use: whoever only has arrays does not wait for scikit-learn.
-_MODULES = {
-    "Annotations": "votes",
-    "AnnotatorSampling": "calibration",
-    "BoundedNoise": "calibration",
-    "Calibration": "calibration",
-    "ClusterError": "exceptions",
-    "Conditional": "calibration",
-    "ConformalCredalClassifier": "classifier",
-    "CredalSet": "sets",
-    "CredalSetWarning": "exceptions",
-    "CrossCalibration": "calibration",
-    "DirichletCrowd": "crowd",
-    "FewVotes": "calibration",
-    "FileFormatError": "exceptions",
-    "Guarantee": "calibration",
-    "MissingExtraError": "exceptions",
-    "QueueRules": "sets",
-    "Scorer": "io.scorer",
-    "SoftLabelClassifier": "predictors",
-    "Stream": "calibration",
-    "UnbiasedVotes": "calibration",
-    "VotingPolicy": "crowd",
-    "conformalize": "calibration",
-    "cross_conformalize": "calibration",
-    "epsilon_from_counts": "calibration",
-    "evaluate": "evaluation",
-    "get_score": "scores",
-    "load": "io.store",
-    "report": "reporting",
-    "train_conformalize_test_split": "_splits",
+_HOMES = {
+    "votes": "Annotations",
+    "calibration": "AnnotatorSampling BoundedNoise Calibration Conditional CrossCalibration FewVotes Guarantee "
+    "Stream UnbiasedVotes conformalize cross_conformalize epsilon_from_counts",
+    "exceptions": "ClusterError CredalSetWarning FileFormatError MissingExtraError",
+    "classifier": "ConformalCredalClassifier",
+    "sets": "CredalSet QueueRules",
+    "crowd": "DirichletCrowd VotingPolicy",
+    "io.scorer": "Scorer",
+    "predictors": "SoftLabelClassifier",
+    "evaluation": "evaluate",
+    "scores": "get_score",
+    "io.store": "load",
+    "reporting": "report",
+    "_splits": "train_conformalize_test_split",
 }
+_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 _PACKAGES = ("datasets", "labels", "metrics", "plotting", "predictors", "scores", "simplex", "testing")
 
 

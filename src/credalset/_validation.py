@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, cast
@@ -16,13 +17,11 @@ import numpy as np
 from credalset._parallel import for_each_block
 from credalset._typing import AnyArray, ArrayLike, FloatArray
 
-# A row whose sum is this close to one is taken as it is, to the last bit. A row further off, yet within the
-# tolerance of its dtype, is divided by its sum. The gap between the two keeps validation idempotent: validating a
+# A row whose sum is this close to one is taken as it is, to the last bit. A row further off, yet within
+# tolerance, is divided by its sum. The gap between the two keeps validation idempotent: validating a
 # validated array changes nothing, so scores (and ties between scores) do not depend on how often it happened.
 EXACT_SUM_TOLERANCE = 1e-10
-SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-5}
-DEFAULT_SUM_TOLERANCE = 5e-3  # probabilities that were rounded to three decimals
-ROUNDED = 1e-2  # by how much sums of probabilities miss one that were rounded to two or three digits
+SUM_TOLERANCE = 5e-3  # probabilities that were rounded to three decimals
 # Beyond, sums of concentrations and their log-gamma functions leave the range of doubles.
 LARGEST_CONCENTRATION = 1e100
 
@@ -53,38 +52,20 @@ def check_choice(value: object, name: str, options: Iterable[object]) -> None:
 
 
 def as_numbers(value: Any, name: str, hint: str = "Pass plain numbers.") -> FloatArray:
-    """Convert to a float64 array of any shape; refuse what holds no real numbers in our words, not in NumPy's."""
+    """Convert to a float64 array of any shape; refuse what does not hold real numbers."""
     if np.ma.is_masked(value):
         raise ValueError(f"{name} has masked values. Fill them in, or leave these items out.")
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError):
-        lengths = _row_lengths(value)
-        if lengths is None:
-            raise TypeError(f"{name} must hold numbers, but it does not convert to an array. {hint}") from None
-        raise ValueError(f"{name} must have rows of one length, but has rows of lengths {lengths}. {hint}") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must have rows of one length ({error}). {hint}") from None
     if array.dtype.kind in "biuf":
         return np.asarray(array, dtype=np.float64)
-    kinds = {"c": "complex numbers", "U": "text", "S": "bytes", "M": "dates", "m": "time differences", "V": "records"}
-    if array.dtype.kind != "O":
-        seen = kinds.get(array.dtype.kind, f"values of dtype {array.dtype}")
-        raise TypeError(f"{name} must hold numbers, but holds {seen}. {hint}")
-    try:
-        odd = next((x for x in array.flat if isinstance(x, str | bytes | complex | np.complexfloating)), None)
-        if odd is None:
+    if array.dtype.kind == "O" and not any(isinstance(x, str | bytes | complex) for x in array.flat):
+        with suppress(TypeError, ValueError, OverflowError):
             return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        odd = next((x for x in array.flat if not isinstance(x, Real)), array.flat[0])
-    raise TypeError(f"{name} must hold numbers, but holds objects such as {odd!r}. {hint}")
-
-
-def _row_lengths(value: Any) -> str | None:
-    """Lengths of ragged rows, shortened to the first few distinct ones."""
-    try:
-        lengths = sorted({len(row) for row in value})
-    except TypeError:
-        return None
-    return " and ".join(map(str, lengths[:2])) if len(lengths) > 1 else None
+    seen = f"{array.flat[0]!r}" if array.size else f"values of dtype {array.dtype}"
+    raise TypeError(f"{name} must hold numbers, but holds {seen}. {hint}")
 
 
 def as_matrix(value: ArrayLike, name: str, *, n_classes: int | None = None) -> FloatArray:
@@ -92,14 +73,14 @@ def as_matrix(value: ArrayLike, name: str, *, n_classes: int | None = None) -> F
     refuse_texts(value, name)
     array = as_numbers(value, name, "Pass a numeric array of shape (n_items, n_classes).")
     if array.ndim != 2:
-        hint = _remedy_for_one_axis(array) if array.ndim == 1 else ""
-        raise ValueError(f"{name} must have shape (n_items, n_classes), but has shape {array.shape}.{hint}")
-    if array.shape[1] < 2:
-        codes = array.size > 0 and (array == np.floor(array)).all()
-        hint = "For class labels, one per item, pass a vote each: np.eye(n_classes)[labels.ravel()]. " if codes else ""
         raise ValueError(
-            f"{name} must have at least 2 classes (columns), but has shape {array.shape}. "
-            f"{hint}For a binary problem pass both columns, e.g. np.column_stack([1 - p, p])."
+            f"{name} must have shape (n_items, n_classes), but has shape {array.shape}. For a single row use "
+            "array[None, :], for class labels np.eye(n_classes)[labels]."
+        )
+    if array.shape[1] < 2:
+        raise ValueError(
+            f"{name} must have at least 2 classes (columns), but has shape {array.shape}. For two classes pass both "
+            "columns, np.column_stack([1 - p, p]), for class labels np.eye(n_classes)[labels]."
         )
     if n_classes is not None and array.shape[1] != n_classes:
         raise ValueError(
@@ -120,18 +101,6 @@ def refuse_texts(value: Any, name: str) -> None:
         )
 
 
-def _remedy_for_one_axis(array: FloatArray) -> str:
-    """Say what to do with numbers that have one axis where two are wanted, by what they look like."""
-    one_row = " Use array[None, :] for a single row."
-    if len(array) == 0 or array.min() < 0.0:
-        return one_row
-    if (array == np.floor(array)).all():
-        return f" For class labels, one per item, pass a vote each: np.eye(n_classes)[labels].{one_row}"
-    if array.max() > 1.0 or abs(array.sum() - 1.0) <= 1e-2:
-        return one_row
-    return f" For probabilities of one of two classes, pass both columns: np.column_stack([1 - p, p]).{one_row}"
-
-
 def _check_finite(array: FloatArray, name: str) -> None:
     bad = ~np.isfinite(array).all(axis=1)
     if bad.any():
@@ -147,19 +116,6 @@ def _check_non_negative(array: FloatArray, name: str) -> None:
             f"{name} contains negative values in {_describe_rows(bad)} (smallest {array.min():.6g}). "
             "Probabilities and counts cannot be negative."
         )
-
-
-def _sum_tolerance(value: Any) -> float:
-    """Tolerance of the least precise numbers in an array, or in a column of a frame."""
-    dtypes = getattr(value, "dtypes", None)  # one per column, where a frame has several
-    if dtypes is None:
-        dtypes = [getattr(value, "dtype", None)]
-    found = DEFAULT_SUM_TOLERANCE
-    for dtype in dtypes:
-        plain = getattr(dtype, "numpy_dtype", dtype)
-        known = isinstance(plain, np.dtype)
-        found = max(found, SUM_TOLERANCE.get(plain if known else np.asarray(value).dtype, DEFAULT_SUM_TOLERANCE))
-    return found
 
 
 def sequential_row_sums(array: FloatArray) -> FloatArray:
@@ -203,7 +159,7 @@ def as_distributions(
 ) -> FloatArray:
     """Check that every row is a probability distribution and return a float64 matrix (N, K).
 
-    Rows may miss the sum one by rounding to three decimals (0.005; 0.01 for float16): they are divided by their sum.
+    Rows may miss the sum one by rounding to three decimals (0.005): they are divided by their sum.
     ``or_counts`` tells that counts would have been welcome too.
     """
     array = as_matrix(value, name, n_classes=n_classes)
@@ -212,22 +168,17 @@ def as_distributions(
     _check_finite(array, name)
     _check_non_negative(array, name)
     sums = sequential_row_sums(array)
-    bad = np.abs(sums - 1.0) > _sum_tolerance(value)
+    bad = np.abs(sums - 1.0) > SUM_TOLERANCE
     if bad.any():
         where = f"(row {np.argmax(bad)} sums to {sums[bad][0]:.6g}). Normalise the rows"
-        rounded = np.abs(sums - 1.0).max() <= ROUNDED
         if or_counts:
             raise ValueError(
                 f"{name} must hold label distributions (rows that sum to one) or annotation counts (whole numbers), "
                 f"but {_describe_rows(bad)} are neither {where} or pass the raw counts."
             )
         raise ValueError(
-            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}"
-            + (
-                f", which look rounded: {name} / {name}.sum(axis=1, keepdims=True)."
-                if rounded
-                else ", or apply a softmax if these are logits."
-            )
+            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}, or "
+            "apply a softmax if these are logits."
         )
     return _normalise_rows(array, sums)
 
@@ -263,13 +214,8 @@ def as_concentrations(value: ArrayLike, name: str, *, n_classes: int | None = No
             f"(smallest {array.min():.6g}). Second-order scores need concentrations such as 1 + relu(output); "
             "for predicted probabilities use a first-order score (tv, ws, kl, inner)."
         )
-    large = (array > LARGEST_CONCENTRATION).any(axis=1)
-    if large.any():
-        raise ValueError(
-            f"{name} must hold Dirichlet concentrations of at most {LARGEST_CONCENTRATION:g}, but "
-            f"{_describe_rows(large)} go beyond (largest {array.max():.6g}). Such a density is a point: use a "
-            "first-order score with its mode."
-        )
+    if (array > LARGEST_CONCENTRATION).any():
+        raise ValueError(f"{name} must hold Dirichlet concentrations of at most {LARGEST_CONCENTRATION:g}.")
     return array
 
 

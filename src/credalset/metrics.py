@@ -21,13 +21,11 @@ from scipy.special import xlogy
 from credalset._display import Estimate, mean, proportion
 from credalset._typing import ArrayLike, FloatArray, IntArray
 from credalset._validation import as_distributions, as_positive_int
-from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
 from credalset.votes.names import class_names, item_names, per_item, read_labels
 
 __all__ = [
     "Estimate",
-    "WidthScorer",
     "coverage",
     "coverage_by_group",
     "decided",
@@ -244,46 +242,6 @@ def _squared_distances(prediction: FloatArray, labels: FloatArray) -> FloatArray
 soft_log_loss = SoftLoss("soft_log_loss", _cross_entropies)
 #: Squared distance, Σ (λ_k − g_k)²; it is bounded where a prediction rules out what annotators chose.
 soft_brier = SoftLoss("soft_brier", _squared_distances)
-
-
-@dataclass(frozen=True)
-class WidthScorer:
-    """A scorer for scikit-learn that prefers models with narrow credal sets at a level.
-
-    The score is calibrated on the items of the validation fold, sets are predicted for them, and minus their mean
-    width is returned. The model that is selected has to be calibrated on items that took no part in the search.
-
-    Parameters
-    ----------
-    alpha : float
-        Miscoverage rate of the sets.
-    score : str or Score, optional
-        Nonconformity score; by default that of a `ConformalCredalClassifier`, else ``"kl"``.
-
-    Examples
-    --------
-    >>> import credalset as cs
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> data = cs.datasets.make_synthetic(300, n_votes=20, random_state=0)
-    >>> model = cs.SoftLabelClassifier(LogisticRegression())
-    >>> search = GridSearchCV(model, {"base__C": [1e-6, 1.0]}, scoring=WidthScorer(alpha=0.1), cv=3)
-    >>> search.fit(data.X, data.counts).best_params_
-    {'base__C': 1.0}
-    """
-
-    alpha: float = 0.1
-    score: str | Score | None = None
-
-    def __call__(self, estimator: Any, X: Any, Y: Any) -> float:
-        """Return minus the mean width of the sets of an estimator."""
-        from credalset.calibration import conformalize
-        from credalset.predictors.protocol import predict_for
-
-        score = get_score(getattr(estimator, "nonconformity", "kl") if self.score is None else self.score)
-        prediction: Any = predict_for(score, getattr(estimator, "estimator_", estimator), X)
-        calibration = conformalize(prediction, _labels_for(estimator, X, Y), score)
-        return -float(mean_width(calibration.predict_set(prediction, self.alpha)))
 
 
 def evenly(sets: CredalSet, at_most: int) -> CredalSet:

@@ -209,17 +209,3 @@ def test_losses_by_hand_and_as_scorers() -> None:
     assert metrics.soft_log_loss(Model(), np.zeros((2, 1)), counts) == pytest.approx(-log_loss, rel=1e-12)
     with pytest.raises(ValueError, match="Y"):
         metrics.soft_brier(prediction, counts[:1])
-
-
-def test_the_width_scorer_prefers_narrow_sets() -> None:
-    data = cs.datasets.make_synthetic(200, n_votes=20, random_state=0)
-
-    class Model:
-        def __init__(self, blur: float) -> None:
-            self.blur = blur
-
-        def predict_proba(self, X: Any) -> np.ndarray:
-            return (1 - self.blur) * data.distributions + self.blur / data.distributions.shape[1]
-
-    sharp, blurred = (metrics.WidthScorer(0.1)(Model(blur), data.X, data.counts) for blur in (0.01, 0.9))
-    assert blurred < sharp < 0

@@ -20,7 +20,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
-from matplotlib.text import Text
 
 import credalset as cs
 from credalset import plotting
@@ -322,11 +321,9 @@ def test_a_legend_of_long_names_stays_inside_the_figure(n: int) -> None:
 
 def test_uncertainty_map_shows_the_two_parts(ax: Axes) -> None:
     sets = TotalVariation().region(np.random.default_rng(0).dirichlet(np.ones(5), 30), 0.1)
-    assert plotting.uncertainty_map(sets, annotate={3: "this one"}, ax=ax) is ax
+    assert plotting.uncertainty_map(sets, ax=ax) is ax
     parts = sets.uncertainty()
     np.testing.assert_allclose(ax.collections[0].get_offsets(), np.stack([parts.aleatoric, parts.epistemic], axis=1))
-    (note,) = [text for text in ax.texts if text.get_text() == "this one"]
-    np.testing.assert_allclose(note.xy, [parts.aleatoric[3], parts.epistemic[3]])  # type: ignore[attr-defined]
 
 
 def test_the_map_shows_how_far_bounds_may_be_off(ax: Axes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,28 +339,6 @@ def test_the_map_shows_how_far_bounds_may_be_off(ax: Axes, monkeypatch: pytest.M
     np.testing.assert_allclose(ends[:, 0], np.stack([parts.aleatoric, parts.epistemic], axis=1))
     np.testing.assert_allclose(ends[:, 1], np.stack([parts.aleatoric + 0.06, parts.epistemic - 0.12], axis=1))
     assert "off by up to 0.12" in ax.get_title(loc="right")
-
-
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("seed", range(4))
-def test_notes_cover_neither_each_other_nor_the_numbers_of_totals(own: bool, seed: int) -> None:
-    sets = KullbackLeibler().region(np.random.default_rng(seed).dirichlet([6, 4, 4], 6), 0.05)
-    place = None if own else Figure(figsize=(6.8, 3.0), layout="constrained").subplots(1, 2)[0]
-    ax = plotting.uncertainty_map(sets, annotate={i: f"item {i}" for i in range(6)}, ax=place)
-    figure = drawn(ax)
-    texts = [text for text in ax.texts if text.get_text().startswith(("item", "total"))]
-    assert len(texts) == 7
-    boxes = [Text.get_window_extent(text) for text in texts]  # without the line to the point
-    assert overlap(boxes) == 0
-    frame = ax.get_window_extent()
-    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 for box in boxes)
-    plt.close(figure)
-
-
-def test_a_long_note_is_broken(ax: Axes) -> None:
-    sets = KullbackLeibler().region([[0.5, 0.3, 0.2]], 0.05)
-    plotting.uncertainty_map(sets, annotate={0: "a very long remark " * 6}, ax=ax)
-    assert "\n" in ax.texts[-1].get_text()
 
 
 def test_sets_without_a_number_are_grey(ax: Axes) -> None:
@@ -494,8 +469,6 @@ def test_without_axes_a_new_figure_is_opened(draw: Any) -> None:
         (lambda ax: plotting.violins([*rows(), {"score": "tv"}], hue=None, ax=ax), ValueError, "y='coverage'"),
         (lambda ax: plotting.violins(rows(), nominal="beta", ax=ax), ValueError, "nominal"),
         (lambda ax: plotting.uncertainty_map(SETS, color=[1, 2], ax=ax), ValueError, "color"),
-        (lambda ax: plotting.uncertainty_map(SETS, annotate=[7], ax=ax), ValueError, "annotate"),
-        (lambda ax: plotting.uncertainty_map(SETS, annotate=["x"], ax=ax), ValueError, "annotate"),
         (lambda ax: plotting.uncertainty_map(SETS, base="nats", ax=ax), ValueError, "base"),
         (lambda ax: plotting.envelopes(SETS, truth=np.full((2, 3), 1 / 3), ax=ax), ValueError, "truth"),
         (lambda ax: plotting.envelopes(SETS, classes=["a"], ax=ax), ValueError, "classes"),

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from docs.hooks.example_report import example_report
 
 import credalset as cs
 from credalset.reporting import Report

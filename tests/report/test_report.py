@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from docs.hooks.example_report import example_report
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs

@@ -91,5 +91,5 @@ def _about_file(error: OSError) -> str:
     if error.filename is None or error.strerror is None:
         return str(error)
     if error.errno == errno.ENOSPC:
-        return f"{error.filename}: the disk is full. Nothing was left under that name."
+        return f"{error.filename}: the disk is full. What was there before is unchanged."
     return f"{error.filename}: {error.strerror}."

@@ -9,7 +9,7 @@ import typer
 
 from credalset.cli import shared
 from credalset.io.match import match
-from credalset.io.tables import table_writer
+from credalset.io.tables import read_votes, table_writer
 from credalset.votes import Annotations
 
 
@@ -47,7 +47,7 @@ def plan(
         np.zeros((len(table), len(table.names or ()))), classes=table.names, items=table.items
     )
     if votes is not None:
-        matched = match(table, Annotations.read(votes), keep_unvoted=True)
+        matched = match(table, read_votes(votes), keep_unvoted=True)
         table, found = matched.table, matched.votes
         for sentence in matched.notes:
             shared.note(sentence)

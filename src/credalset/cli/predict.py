@@ -14,7 +14,7 @@ from credalset.cli import shared
 from credalset.io.dask import connect, local_cluster, score_parquet
 from credalset.io.match import find_id, with_votes
 from credalset.io.scorer import DEFAULT_ASK, Scorer
-from credalset.io.tables import read_table, table_writer
+from credalset.io.tables import read_table, read_votes, table_writer
 from credalset.sets.columns import QUESTIONS
 from credalset.votes import Annotations
 
@@ -55,7 +55,7 @@ def predict(
         if workers or scheduler or resume:
             raise ValueError("--workers, --scheduler and --resume write a folder of Parquet: -o sets/")
         shared.check_output(out, overwrite)
-        n_rows = _score_file(scorer, new, out, None if votes is None else Annotations.read(votes))
+        n_rows = _score_file(scorer, new, out, None if votes is None else read_votes(votes))
         shared.say(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
         return
     if votes is not None:

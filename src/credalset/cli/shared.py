@@ -18,6 +18,7 @@ from rich.console import Console
 from credalset.io.match import ItemTable, match, read_items
 from credalset.io.scorer import as_calibrated, calibration_of, is_calibration, reads_texts
 from credalset.io.store import load
+from credalset.io.tables import read_votes
 from credalset.votes import Annotations
 
 SCHEMA_VERSION = 2
@@ -160,7 +161,7 @@ def read_pair(
 ) -> Pair:
     """Read predictions and votes and match them by name; say what was left out."""
     by_class = is_calibration(model) if model is not None else not features
-    found = Annotations.read(votes)
+    found = read_votes(votes)
     matched = match(reading.items(model, features=features), found, by_class=by_class)
     for sentence in matched.notes:
         note(sentence)
@@ -168,7 +169,7 @@ def read_pair(
     if "groups" in extra and model is not None:
         extra["groups"] = np.array(as_calibrated(extra["groups"], calibration_of(model)), dtype=object)
     if votes_in_hand is not None:
-        extra["votes_in_hand"] = Annotations.read(votes_in_hand).align(table.items)
+        extra["votes_in_hand"] = read_votes(votes_in_hand).align(table.items)
     return Pair(table.features(), matched.votes, table.items, extra)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from credalset.cli import shared
-from credalset.io.tables import write_votes
+from credalset.io.tables import read_votes, write_votes
 from credalset.votes import Annotations
 from credalset.votes.exports import KINDS
 
@@ -20,7 +20,7 @@ def agree(
     as_json: shared.Json = False,
 ) -> None:
     """Measure how much annotators agree: overall, per class and per worker."""
-    agreement = Annotations.read(votes).agreement(level=level, n_resamples=n_resamples, random_state=random_state)
+    agreement = read_votes(votes).agreement(level=level, n_resamples=n_resamples, random_state=random_state)
     if as_json:
         shared.print_json("agreement", **agreement.to_dict())
     else:

@@ -33,6 +33,8 @@ UNPACKERS: dict[bytes, Callable[[Any], Any]] = {
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"\x28\xb5\x2f\xfd": lambda stream: io.BufferedReader(_arrow_zstd(stream)),
 }
+ARCHIVE, OLD_WORKBOOK = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+WORKBOOK = "is an Excel workbook, or an archive that is not called .zip. Save it as CSV and read that."
 DAMAGED = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error)
 #: files beside the data in folders that tools write
 NOT_DATA = {"dataset_info.json", "dataset_dict.json", "state.json", "settings.json", "dataset.json", "readme.txt"}
@@ -82,14 +84,13 @@ def _is_data(file: Path) -> bool:
 
 
 def _members(path: str) -> list[File]:
-    with open(path, "rb") as stream:
-        start = stream.read(8)
     names: list[str] = []
-    if start.startswith(b"PK\x03\x04"):
-        with readable(path), zipfile.ZipFile(path) as archive:
-            names = sorted(info.filename for info in archive.infolist() if not info.is_dir())
-    if start.startswith(b"\xd0\xcf\x11\xe0") or "[Content_Types].xml" in names:
-        raise FileFormatError(f"{path} is an Excel workbook. Save it as CSV and read that.")
+    if Path(path).suffix.lower() not in FORMATS:  # files are opened once: names tell what may be an archive
+        with readable(path), open(path, "rb") as stream:
+            if stream.read(4) == ARCHIVE:
+                names = sorted(info.filename for info in zipfile.ZipFile(stream).infolist() if not info.is_dir())
+    if "[Content_Types].xml" in names:
+        raise FileFormatError(f"{path} {WORKBOOK}")
     wanted = [name for name in names if _is_data(Path(name)) and not name.startswith("__MACOSX/")]
     if names and not wanted:
         raise FileFormatError(f"{path} is an archive of {join_names(names, 3)}, none of which is a data file.")
@@ -155,6 +156,9 @@ def open_file(file: File) -> tuple[bytes, Any]:
         handle = os.open(file.path, os.O_RDONLY)  # closed with what wraps it, also if nobody reads on
         stream = io.FileIO(handle, closefd=False)
     start = stream.read(6)
+    if start.startswith((ARCHIVE, OLD_WORKBOOK)):
+        _Joined(start, stream, handle).close()
+        raise FileFormatError(f"{file.name} {WORKBOOK}")
     stream = io.BufferedReader(_Joined(start, stream, handle), HEAD)
     stream = next((unpack(stream) for mark, unpack in UNPACKERS.items() if start.startswith(mark)), stream)
     head = stream.read(HEAD)

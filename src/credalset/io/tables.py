@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,8 +26,9 @@ import numpy as np
 
 from credalset._files import quote_formula, staged
 from credalset.exceptions import FileFormatError, need, warn
-from credalset.io.files import COMPRESSIONS, STDIN, File, find_files, format_of, open_file, open_text, readable
+from credalset.io.files import COMPRESSIONS, FORMATS, STDIN, File, find_files, format_of, open_file, open_text, readable
 from credalset.votes.names import SCALE, join_names
+from credalset.votes.tables import find_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,11 +99,11 @@ def read_records(
     features: dict[str, Any] = {}
     for file in find_files(path):
         with readable(file.name):
-            head, stream = open_file(file)
-            if format_of(file.name, head) in ("json", "jsonl"):
+            format, head, stream = opened = _open(file)
+            if format in ("json", "jsonl"):
                 found.append((file, list(_documents(file, open_text(file, head, stream, encoding)))))
                 continue
-        table = _open_table(file, encoding, delimiter)
+        table = _open_table(file, opened, encoding, delimiter)
         metadata = table.schema.metadata or {}
         features |= json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
         features |= {SCALE: json.loads(metadata[SCALE.encode()])} if SCALE.encode() in metadata else {}
@@ -109,11 +111,23 @@ def read_records(
     return found, features
 
 
-def _open_table(file: File, encoding: str | None = None, delimiter: str | None = None) -> Table:
+Opened = tuple[str, bytes, Any]
+
+
+def _open(file: File) -> Opened:
+    """Return the format of a file, its first bytes and a stream; of Parquet, which Arrow opens, the format only."""
+    if FORMATS.get(Path(file.path).suffix.lower()) == "parquet" and file.member is None:
+        return "parquet", b"", None
+    head, stream = open_file(file)
+    return format_of(file.name, head), head, stream
+
+
+def _open_table(
+    file: File, opened: Opened | None = None, encoding: str | None = None, delimiter: str | None = None
+) -> Table:
     need("pyarrow", "Reading tables")
     with readable(file.name):
-        head, stream = open_file(file)
-        format = format_of(file.name, head)
+        format, head, stream = opened or _open(file)
         if format in ("csv", "tsv"):
             text = open_text(file, head, stream, encoding)
             table = _read_csv(head, text, "\t" if format == "tsv" else delimiter)
@@ -251,7 +265,7 @@ def _read_arrow(file: File, head: bytes, stream: Any, format: str) -> Table:
     from pyarrow import parquet
 
     source: Any = file.path
-    if file.member is not None or file.path == STDIN or Path(file.path).suffix.lower() in COMPRESSIONS:
+    if stream is not None and (file.member or file.path == STDIN or Path(file.path).suffix.lower() in COMPRESSIONS):
         source = io.BytesIO(stream.read())  # the footer comes last: all of it is needed
     if format == "parquet":
         reader = parquet.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER)
@@ -358,3 +372,23 @@ def write_votes(votes: Annotations, path: str) -> None:
     with table_writer(path, table.schema) as write:
         for batch in table.to_batches():
             write(batch)
+
+
+def read_votes(path: str | Path) -> Annotations:
+    """Read votes from a long table as `write_votes` writes it: task, worker, label, and time where it is known.
+
+    Exports of annotation tools, and tables whose columns have other names, are for `Annotations.read`.
+    """
+    from credalset.votes import Annotations
+
+    table = read_table(path)
+    try:
+        columns: dict[str, list[Any]] = {str(name): [] for name in find_columns(table.schema.names, {}).values()}
+    except ValueError as error:
+        raise ValueError(f"{path}: {error} An export of an annotation tool: credalset import.") from None
+    with readable(str(path)):
+        for batch in table.batches:
+            for name, cells in columns.items():
+                cells += batch.column(batch.schema.get_field_index(name)).cast("string").to_pylist()
+    levels = json.loads((table.schema.metadata or {}).get(SCALE.encode(), b"null"))
+    return replace(Annotations.from_table(columns, scale=levels), origin=f"{Path(path).name}, read as long")

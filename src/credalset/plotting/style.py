@@ -134,13 +134,7 @@ def add_legend(ax: Axes, *, is_new: bool, below: bool = False, first: Sequence[s
     place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 0.3}
     if below:
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 1.8}
-    look: dict[str, Any] = {
-        "frameon": False,
-        "fontsize": TINY,
-        "handletextpad": 0.4,
-        "labelspacing": 0.3,
-        "columnspacing": 1.2,
-    }
+    look: dict[str, Any] = {"frameon": False, "fontsize": TINY, "handletextpad": 0.4, "columnspacing": 1.2}
     legend = ax.legend(entries.values(), names, ncols=min(columns, len(names)), **place, **look)
     for handle in legend.legend_handles:  # marks of crowded plots are too small to be recognised
         if isinstance(handle, Line2D):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 
-from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from credalset._typing import ArrayLike, BoolArray, FloatArray
 from credalset.plotting import style
 from credalset.sets.credal_set import CredalSet
 from credalset.simplex import log_base
@@ -21,13 +19,6 @@ MAX_VECTORS = 2_000  # marks beyond which vector graphics would grow heavy: they
 MAX_MARKS = 20_000  # points beyond which a cloud hides its own density
 TOTALS = (0.25, 0.5, 0.75, 1.0)  # of the largest entropy, drawn as diagonals
 FAINT = 0.005  # gap, of the largest entropy, that no eye would see
-NOTE_LETTERS = 20  # in a line of a note
-#: where a note may go from its point, in points: right and up first, then round the clock, then further away
-SHIFTS = [
-    (distance * np.cos(turn), distance * np.sin(turn))
-    for distance in (18.0, 30.0, 44.0, 60.0)
-    for turn in np.radians([45, 15, 75, -25, 110, 145, 180, -60, -90, -130])
-]
 
 
 def uncertainty_map(
@@ -36,7 +27,6 @@ def uncertainty_map(
     base: float | str | None = "K",
     color: ArrayLike | str | None = None,
     color_label: str = "",
-    annotate: Mapping[Any, str] | Sequence[Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Scatter the aleatoric against the epistemic uncertainty of sets, with lines of constant total.
@@ -54,8 +44,6 @@ def uncertainty_map(
     color : str or array of shape (N,), optional
         One colour for all; or numbers, shown on a colour scale with the title ``color_label``, and grey where they are
         NaN or infinite; or names of groups, listed in a legend. A series is matched by the names of the items.
-    annotate : mapping to str, or sequence, optional
-        Sets to point out, by index or by the name of their item, with a text or with their index or name.
     ax : matplotlib axes, optional
         Where to draw.
 
@@ -64,14 +52,13 @@ def uncertainty_map(
     >>> from matplotlib.figure import Figure
     >>> from credalset.scores import TotalVariation
     >>> sets = TotalVariation().region([[0.5, 0.3, 0.2], [0.9, 0.1, 0.0]], threshold=0.1)
-    >>> uncertainty_map(sets, annotate={1: "sure"}, ax=Figure().subplots()).get_xlabel()
+    >>> uncertainty_map(sets, ax=Figure().subplots()).get_xlabel()
     'aleatoric: smallest normalised entropy'
     """
     style.check_sets(sets)
     values = None if color is None or isinstance(color, str) else np.asarray(per_item(color, sets.items, "color"))
     if values is not None and values.shape != (len(sets),):
         raise ValueError(f"color must be one colour or one value per set ({len(sets)}), but has shape {values.shape}.")
-    notes = _check_notes(annotate, sets)
     parts = sets.uncertainty(base)
     largest = float(np.log(sets.n_classes) / log_base(base, sets.n_classes))
     ax = style.axes_or_new(ax, height=2.9)
@@ -90,8 +77,6 @@ def uncertainty_map(
     labels = {"xlabel": f"aleatoric: smallest {unit}", "ylabel": "epistemic: largest − smallest"}
     ax.set(xlim=limits, ylim=limits, aspect="equal", **labels)
     style.tidy(ax)
-    places = {(float(parts.aleatoric[i]), float(parts.epistemic[i])): text for i, text in notes.items() if known[i]}
-    _write_notes(ax, places, largest)
     return ax
 
 
@@ -164,52 +149,3 @@ def _colorbar(ax: Axes, mappable: Any, label: str) -> None:
     bar.set_label(label, size=style.TINY)
     bar.ax.tick_params(labelsize=style.TINY, length=2.5, width=0.6)
     bar.outline.set_linewidth(0.6)
-
-
-def _check_notes(annotate: Mapping[Any, str] | Sequence[Any] | None, sets: CredalSet) -> dict[int, str]:
-    if annotate is None:
-        return {}
-    n, items = len(sets), [] if sets.items is None else list(sets.items)
-    places: dict[Any, int] = {name: place for place, name in enumerate(items)}
-    given = annotate if isinstance(annotate, Mapping) else {i: str(i) for i in annotate}
-    unknown = [name for name in given if name not in places and not isinstance(name, int | np.integer)]
-    if unknown:
-        raise ValueError(f"annotate names {unknown[0]!r}, but no set has an item of that name. Use names or indices.")
-    notes = {places[name] if name in places else int(name): text for name, text in given.items()}
-    outside = [i for i in notes if not -n <= i < n]
-    if outside:
-        raise ValueError(f"annotate names set {outside[0]}, but there are {n} sets. Use indices below {n}.")
-    return notes
-
-
-def _write_notes(ax: Axes, notes: Mapping[tuple[float, float], str], largest: float) -> None:
-    """Circle places and write a text beside each, where it covers neither another text nor a circle."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    box = ax.get_window_extent()
-    scale = 72.0 / figure.dpi * min(box.width, box.height) / (1.04 * largest)  # points per unit
-    middles = 0.5 * largest * np.array(TOTALS)
-    taken = [np.array([scale * m, scale * m, 14.0, 8.0]) for m in middles]  # the numbers of the diagonals
-    taken += [np.array([scale * x, scale * y, 4.0, 4.0]) for x, y in notes]
-    for (x, y), words in notes.items():
-        text = fill(words, NOTE_LETTERS)
-        lines = text.split("\n")
-        half = 0.5 * np.array([style.LETTER * style.TINY * max(map(len, lines)), 1.2 * style.TINY * len(lines)])
-        ways = [np.array(shift) + np.sign(np.round(shift)) * half * (np.abs(shift) > 8) for shift in SHIFTS]
-        point = scale * np.array([x, y])
-        boxes = [np.concatenate([point + way, half + 2.0]) for way in ways]
-        best = int(np.argmin([_cost(one, taken, scale * largest) + rank for rank, one in enumerate(boxes)]))
-        taken.append(boxes[best])
-        ax.plot(x, y, marker="o", markersize=6, markerfacecolor="none", markeredgecolor="black", zorder=4)
-        line = {"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 3.5, "shrinkA": 0}
-        rim = [withStroke(linewidth=1.5, foreground="white")]
-        shift = (float(ways[best][0]), float(ways[best][1]))
-        note = style.write(ax, text, (x, y), shift, arrowprops=line, zorder=5, path_effects=rim)
-        note.set_in_layout(False)
-
-
-def _cost(box: AnyArray, taken: Sequence[AnyArray], end: float) -> float:
-    """How many boxes (middle, half width, half height) another one covers, and whether it leaves the axes."""
-    covers = sum(bool((np.abs(box[:2] - other[:2]) < box[2:] + other[2:]).all()) for other in taken)
-    leaves = bool((box[:2] < box[2:]).any() or (box[:2] + box[2:] > end).any())
-    return 1e3 * (covers + 3 * leaves)

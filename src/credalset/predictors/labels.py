@@ -117,8 +117,8 @@ class SoftScoring:
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         r"""Return minus the mean soft cross-entropy, $\frac1n \sum_i \sum_k \lambda_{ik} \log g(x_i)_k$, in nats.
 
-        Greater is better: `GridSearchCV` and `cross_val_score` maximise it by default. It depends on predictions alone;
-        for searches over ``nonconformity`` use ``scoring=credalset.metrics.WidthScorer(alpha)``.
+        Greater is better: `GridSearchCV` and `cross_val_score` maximise it by default. It depends on
+        predictions alone.
 
         Parameters
         ----------

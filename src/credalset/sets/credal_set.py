@@ -15,7 +15,6 @@ from credalset._validation import as_generator, as_numbers, as_positive_int
 from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
 from credalset.sets.decisions import decide
 from credalset.sets.geometry import Geometry, answer
-from credalset.sets.html import to_html
 from credalset.sets.membership import contains, efficiency
 from credalset.sets.queue import Queue, QueueRules, build_queue
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
@@ -427,9 +426,6 @@ class CredalSet:
             if names is not None and len(names) != size:
                 raise ValueError(f"{name} has {len(names)} names for {size}.")
         return dataclasses.replace(sets, classes=classes, items=items)
-
-    def _repr_html_(self) -> str:
-        return to_html(self)
 
     def __repr__(self) -> str:
         shape = self.geometry.shape if len(self) == 1 else f"{self.geometry.shape}s"

@@ -12,6 +12,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import credalset
@@ -115,6 +116,8 @@ def test_console(page: str, prepare: Any, tmp_path: Path, monkeypatch: pytest.Mo
     """Commands on the page run one after the other and say what is written below them."""
     from credalset.cli.app import main
 
+    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+        pytest.skip("simulated numbers on the pages are those of current versions")
     monkeypatch.chdir(tmp_path)
     prepare()
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")

@@ -51,7 +51,7 @@ def test_the_posterior_is_that_of_bayes():
     np.testing.assert_allclose(posterior.concentration, prior.concentration + items.counts[:, None, :])
     likelihood = np.array(
         [
-            [dirichlet_multinomial.pmf(c.astype(int), a, c.sum()) for a in rows]
+            [dirichlet_multinomial.pmf(c.astype(int), a, c.sum()) if c.any() else 1.0 for a in rows]
             for c, rows in zip(items.counts, prior.concentration, strict=True)
         ]
     )

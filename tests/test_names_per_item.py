@@ -72,10 +72,6 @@ def test_truths_and_votes_in_pictures() -> None:
         drawn.append([line.get_ydata() for line in ax.get_lines() if line.get_label() in ("truth", "votes")])
     assert same(drawn[0], drawn[1])
     assert [text.get_text() for text in ax.get_legend().get_texts()][:3] == NAMES[:3]
-    ax = cs.plotting.uncertainty_map(sets, annotate={"t1": "here"}, ax=figure().subplots())
-    assert "here" in [text.get_text() for text in ax.texts]
-    with pytest.raises(ValueError, match="'t99', but no set has an item of that name"):
-        cs.plotting.uncertainty_map(sets, annotate=["t99"], ax=figure().subplots())
 
 
 def test_names_that_do_not_fit_are_refused() -> None:

@@ -181,3 +181,16 @@ def test_the_demo(run: Run) -> None:
     Path("other/mine.txt").write_text("precious")
     run("demo", "--out", "other", code=2)
     assert [path.name for path in Path("other").iterdir()] == ["mine.txt"]
+
+
+def test_votes_in_hand_that_match_nothing_or_come_twice(files: Path, run: Run, data: Any, items: list[str]) -> None:
+    some = np.array([np.random.default_rng(i).multivariate_hypergeometric(c, 3) for i, c in enumerate(data.counts[N:])])
+    long_table(items[N:], some).to_csv("so-far.csv", index=False)
+    long_table([f"z{item}" for item in items[N:]], some).to_csv("others.csv", index=False)
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,3", *TABLE)
+    assert "no item" in run("predict", "made", "test.csv", "--votes", "others.csv", "-o", "sets.csv", code=2).err
+    assert not Path("sets.csv").exists()
+    said = run("check", "made", "test.csv", "votes.csv", "--votes-in-hand", "so-far.csv", code=2).err
+    assert "votes in hand" in said
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "plain", *TABLE)
+    assert "--in-hand" in run("predict", "plain", "test.csv", "--votes", "so-far.csv", "-o", "sets.csv", code=2).err

@@ -92,6 +92,16 @@ def test_area_over_three_classes() -> None:
         np.testing.assert_allclose(value, held, atol=5 * np.sqrt(0.25 / 100_000))
 
 
+@pytest.mark.parametrize("tiny", [1e-12, 1e-20, 1e-300])
+@pytest.mark.parametrize("largest", [0.5, 0.999, 1.0])
+def test_area_with_classes_below_rounding(largest: float, tiny: float) -> None:
+    """It was zero: 1 − g is zero, or a class lost beside another one."""
+    g = np.array([tiny, largest, max(1.0 - largest, tiny)])
+    points = sample_uniform(20_000, 3, 0)
+    radius = float(np.median(rel_entr(points, g).sum(axis=1)))
+    np.testing.assert_allclose(SCORE.region([g], radius).volume(), 0.5, atol=0.02)
+
+
 def test_small_balls_are_ellipses() -> None:
     g, radius = np.array([0.5, 0.3, 0.2]), 1e-7
     expected = 2.0 * np.pi * 2.0 * radius * np.sqrt(g.prod())  # area πab of Σ x²/2g = r, over that of the triangle

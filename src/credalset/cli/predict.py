@@ -44,6 +44,8 @@ def predict(
 ) -> None:
     """Predict one credal set per row and write what is asked of it."""
     model = shared.load_model(calibration, trusted)
+    if votes is not None and not hasattr(model, "crowd"):
+        raise ValueError(f"{calibration} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
     is_folder = out != "-" and (out.endswith("/") or Path(out).is_dir())
     schema = None if new == "-" else read_table(new).schema
     id = id if id is not None else "task" if schema is None else find_id(schema.names)

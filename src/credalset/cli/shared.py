@@ -169,7 +169,14 @@ def read_pair(
     if "groups" in extra and model is not None:
         extra["groups"] = np.array(as_calibrated(extra["groups"], calibration_of(model)), dtype=object)
     if votes_in_hand is not None:
-        extra["votes_in_hand"] = read_votes(votes_in_hand).align(table.items)
+        so_far = read_votes(votes_in_hand)
+        if so_far.workers and found.workers:
+            pairs = (set(zip(each.table["task"], each.table["worker"], strict=True)) for each in (so_far, found))
+            if twice := set.intersection(*pairs):
+                raise ValueError(
+                    f"{votes} holds {len(twice)} votes of {votes_in_hand}. Leave the votes in hand out of it."
+                )
+        extra["votes_in_hand"] = so_far.align(table.items)
     return Pair(table.features(), matched.votes, table.items, extra)
 
 

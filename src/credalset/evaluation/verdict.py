@@ -241,9 +241,9 @@ def items_used(source: Any, items: Any) -> str:
     trained = getattr(getattr(source, "crowd", source), "items_", None)
     known = {"training": trained, "calibration": getattr(calibration, "items", None)}
     new = set(items)
-    found = {use: len(new & set(names)) for use, names in known.items() if names is not None}
-    uses = [use for use, count in found.items() if count]
-    return f"these items were used for {' and '.join(uses)} ({max(found.values())} of {len(items)})" if uses else ""
+    found = {use: new & set(names) for use, names in known.items() if names is not None}
+    uses, used = [use for use, names in found.items() if names], set().union(*found.values())
+    return f"these items were used for {' and '.join(uses)} ({len(used)} of {len(items)})" if uses else ""
 
 
 def coverage_band(

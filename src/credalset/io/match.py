@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import softmax
 
 from credalset._typing import AnyArray, FloatArray
-from credalset.exceptions import need
+from credalset.exceptions import need, warn
 from credalset.io.tables import Table, is_list, is_text, read_table
 from credalset.votes.names import join_names
 
@@ -421,12 +421,18 @@ def with_votes(table: Table, votes: Annotations, id: str, classes: Any, name: st
         raise ValueError("the calibration has no names of classes, so votes cannot be matched. Calibrate with names.")
     ordered = votes.reorder([str(c) for c in classes])
     counts = dict(zip(map(str, ordered.items or ()), ordered.counts.tolist(), strict=True))
-    nothing = [0] * len(classes)
+    idle, nothing = set(counts), [0] * len(classes)
     schema = table.schema.append(pa.field(name, pa.list_(pa.int64())))
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in table.batches:
-            lists = [counts.get(item or "", nothing) for item in Batch(batch, (), "the predictions").texts(id)]
+            items = Batch(batch, (), "the predictions").texts(id)
+            lists = [counts.get(item or "", nothing) for item in items]
+            idle.difference_update(items)
             yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(lists, schema.types[-1])], schema=schema)
+        if len(idle) == len(counts):
+            raise ValueError(f"no item of the votes is among the predictions (first: {join_names(counts)}).")
+        if idle:
+            warn(f"votes on {len(idle)} items without a row were left out (first: {join_names(sorted(idle))}).")
 
     return Table(schema, batches())

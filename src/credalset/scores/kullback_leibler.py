@@ -145,11 +145,6 @@ class KullbackLeiblerBall(Geometry):
         return value, np.zeros(len(self)), "exact"
 
 
-def _binary(p: FloatArray, q: FloatArray) -> FloatArray:
-    """d(p ‖ q) = p log(p/q) + (1 − p) log((1 − p)/(1 − q))."""
-    return np.asarray(np.maximum(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q), 0.0))
-
-
 def _rise(mass: FloatArray, radius: FloatArray) -> FloatArray:
     """Largest δ ≤ 1 − mass with d(mass + δ ‖ mass) ≤ radius.
 
@@ -306,7 +301,7 @@ def _edge_cuts(a: FloatArray, b: FloatArray, c: FloatArray, radius: FloatArray) 
     still counts, for the length of the chords bends sharply when it comes close.
     """
     mass, beyond = a / (a + b), np.maximum(radius + np.log1p(-c), 0.0)
-    return [mass - _rise(1.0 - mass, beyond), mass, mass + _rise(mass, beyond)]
+    return [mass - _rise(b / (a + b), beyond), mass, mass + _rise(mass, beyond)]
 
 
 @in_blocks(lambda size: 16 * len(NODES))
@@ -315,16 +310,17 @@ def _log_area(center: FloatArray, radius: FloatArray) -> FloatArray:
     g, rows = center.T, np.arange(len(radius))
     first = g.argmax(axis=0)
     a, b, c = (g[(first + k) % 3, rows] for k in range(3))
-    start, stop = a - _rise(1.0 - a, radius), a + _rise(a, radius)
+    rest = b + c  # 1 − a would round small classes away
+    start, stop = a - _rise(rest, radius), a + _rise(a, radius)
     cuts = np.stack([start, a, stop, *_edge_cuts(a, b, c, radius), *_edge_cuts(a, c, b, radius)])
     cuts = np.sort(np.clip(cuts, start, stop), axis=0)
     half = 0.5 * np.diff(cuts, axis=0)[..., None]
     p = 0.5 * (cuts[1:] + cuts[:-1])[..., None] + half * NODES
     left = np.maximum(1.0 - p, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        inner = np.where(left > 0, np.maximum(radius[:, None] - _binary(p, a[:, None]), 0.0) / left, 0.0)
-    share = np.broadcast_to((b / (b + c))[:, None], p.shape)
-    width = (_rise(share, inner) + _rise(1.0 - share, inner)).reshape(p.shape)
+        beyond = radius[:, None] - rel_entr(p, a[:, None]) - rel_entr(left, rest[:, None])
+        inner = np.where(left > 0, np.clip(beyond, 0.0, radius[:, None]) / left, 0.0)
+    width = sum(_rise((share / rest)[:, None], inner).reshape(p.shape) for share in (b, c))
     area = (half * WEIGHTS * left * width).sum(axis=(0, 2))
     with np.errstate(divide="ignore"):
         return np.minimum(np.log(2.0 * area), 0.0)

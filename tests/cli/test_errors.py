@@ -102,8 +102,11 @@ def test_null_rows_are_dropped_with_a_count(files: Path, run: Run) -> None:
 
 
 def test_rounded_predictions_are_renormalised(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "exact", *TABLE)
     frame(lambda f: f.round({"no": 3, "perhaps": 3, "yes": 3}))(files / "calibration.csv")
-    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "rounded", *TABLE)
+    exact, rounded = (cs.load(name).threshold(0.1) for name in ("exact", "rounded"))
+    assert rounded == pytest.approx(exact, rel=0.05)
 
 
 def test_nested_probabilities(files: Path, run: Run) -> None:

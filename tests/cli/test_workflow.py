@@ -194,3 +194,17 @@ def test_votes_in_hand_that_match_nothing_or_come_twice(files: Path, run: Run, d
     assert "votes in hand" in said
     run("calibrate", "calibration.csv", "votes.csv", "-o", "plain", *TABLE)
     assert "--in-hand" in run("predict", "plain", "test.csv", "--votes", "so-far.csv", "-o", "sets.csv", code=2).err
+
+
+def test_votes_in_a_column_of_folders_of_parquet(files: Path, run: Run, data: Any) -> None:
+    """Parts of a large job read the votes in hand from a column of lists, in the order of the classes."""
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,3", *TABLE)
+    loaded = cs.load("made")
+    order = [CLASSES.index(name) for name in loaded.classes]
+    some = np.array([np.random.default_rng(i).multivariate_hypergeometric(c, 3) for i, c in enumerate(data.counts[N:])])
+    new = pd.read_csv("test.csv")
+    new.assign(votes=list(some[:, order])).to_parquet("new.parquet", row_group_size=60)
+    cs.distributed.score_parquet("new.parquet", "sets", cs.Scorer("made", votes="votes", ask=["width"]))
+    found = pd.concat(pd.read_parquet(path) for path in sorted(Path("sets").glob("*.parquet"))).set_index("task")
+    expected = loaded.predict_set(new.set_index("task")[list(loaded.classes)], some[:, order]).width()
+    assert found.loc[new.task, "width"].to_numpy() == pytest.approx(expected, abs=1e-12)

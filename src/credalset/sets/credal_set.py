@@ -282,8 +282,8 @@ class CredalSet:
 
         The volume is exact for two classes, for ``inner``, ``so`` and ``density``, for ``tv`` up to twelve classes and
         for ``kl``, ``ws`` and ``brier`` with three; for ``intervals`` unless rounding prevents it. Otherwise it is
-        estimated with ``n_rays`` rays per set (`credalset.sets.volume`). With ``return_error`` the result is a `Volume`,
-        which unpacks as ``value, standard_error`` and whose ``method`` is ``"exact"`` or ``"estimate"``.
+        estimated with ``n_rays`` rays per set (`credalset.sets.volume`). With ``return_error`` the result is a
+        `Volume`, which unpacks as ``value, standard_error`` and whose ``method`` is ``"exact"`` or ``"estimate"``.
 
         Examples
         --------

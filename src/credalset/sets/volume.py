@@ -167,7 +167,7 @@ def draw_rays(geometry: Geometry, sharpness: FloatArray, n_rays: int, generator:
 
 
 def smooth_quadrature(n: int) -> tuple[FloatArray, FloatArray]:
-    """Return Gauss–Legendre nodes and weights on [−1, 1] after a smooth substitution, for fractional powers at the ends."""
+    """Return nodes and weights on [−1, 1]: Gauss–Legendre after a substitution for fractional powers at the ends."""
     nodes, weights = np.polynomial.legendre.leggauss(n)
     u = 0.5 * (1.0 + nodes)
     return 2.0 * u**3 * (10.0 - 15.0 * u + 6.0 * u**2) - 1.0, weights * 30.0 * (u * (1.0 - u)) ** 2

@@ -383,7 +383,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         if both:
             raise ValueError(
                 f"predictions has {len(both)} items that the crowd was fitted to (first: {join_names(list(both), 3)}): "
-                "coverage is not guaranteed on them. Fit the crowd to other items, or use method='imputed'."
+                "coverage is not guaranteed on them. Fit the crowd to other items, or set method to imputed."
             )
 
     def _to_store(self) -> dict[str, Any]:
@@ -418,7 +418,7 @@ def _choose_method(method: str | None, n_votes: IntArray, most: int, min_votes: 
     if largest < needed:
         raise ValueError(
             f"votes has at most {largest} votes on an item, but in_hand up to {most} needs {needed}. Lower in_hand, "
-            "or use method='imputed'."
+            "or set method to imputed."
         )
     return how, least if how == "panel" else 1
 

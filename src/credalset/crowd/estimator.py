@@ -412,13 +412,13 @@ def _choose_method(method: str | None, n_votes: IntArray, most: int, min_votes: 
     if method != how == "imputed":
         warn(
             f"Only {n_panel} of {len(n_votes)} items have {least} votes or more, so the calibration is imputed: "
-            "coverage is approximate and assumes a Dirichlet crowd, which check tests."
+            "coverage is approximate and assumes a Dirichlet crowd."
         )
     needed = least if how == "panel" else max(most, 1)
     if largest < needed:
         raise ValueError(
-            f"votes has at most {largest} votes on an item, but in_hand up to {most} needs {needed}. Lower in_hand, "
-            "or set method to imputed."
+            f"votes has at most {largest} votes on an item, but in_hand up to {most} needs {needed}. "
+            f"Lower in_hand{', or set method to imputed' if how == 'panel' else ''}."
         )
     return how, least if how == "panel" else 1
 

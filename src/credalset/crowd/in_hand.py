@@ -88,9 +88,9 @@ class CrowdCalibration(Saved):
         if self.method == "imputed":
             votes = "votes follow the fitted Dirichlet crowd, which DirichletCrowd.check tests"
             return replace(plain, covers="true", votes=votes, is_exact=False)
-        items = f"exchangeable and get at least {self.min_votes} votes each in all"
-        hand = "the votes in hand are a random part" if self.policy is None else "the policy asks them in random order"
-        return replace(plain, covers="further", items=items, votes=f"{hand}; the crowd was fitted to other items")
+        hand = "a random part is in hand" if self.policy is None else "the policy asks for a part in random order"
+        votes = f"each item gets at least {self.min_votes} votes, of which {hand}; the crowd was fitted to other items"
+        return replace(plain, covers="further", votes=votes)
 
     def threshold(self, alpha: float = 0.1, *, in_hand: int = 0) -> float:
         """Return the threshold for items with this number of votes in hand, or that of the policy.

@@ -109,11 +109,10 @@ def corrected(g: Any, counts: Any, g_new: Any, seed: int) -> LabelSets:
 
 def methods(g: Any, counts: Any, g_new: Any, seed: int) -> dict[str, LabelSets]:
     """Label sets by every method."""
+    drawn = np.random.default_rng(seed).multinomial(10, counts / counts.sum(axis=1, keepdims=True))
     found = {
         BASELINE: cs.labels.conformalize(g, counts).predict_set(g_new, ALPHA),
-        "every vote, 10 draws": cs.labels.conformalize(g, counts, n_samples=10, random_state=seed).predict_set(
-            g_new, ALPHA
-        ),
+        "every vote, 10 draws": cs.labels.conformalize(g, drawn).predict_set(g_new, ALPHA),
         "10 draws, corrected": corrected(g, counts, g_new, seed),
         "majority vote": cs.labels.conformalize(g, counts, target="majority").predict_set(g_new, ALPHA),
     }

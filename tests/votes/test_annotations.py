@@ -484,7 +484,7 @@ def test_reorder_moves_the_scale_and_the_votes() -> None:
     wider = replace(SCALED, scale=None).reorder(["new", "h", "l", "m"])
     assert wider.counts[:, 0].tolist() == [0, 0, 0]
     for odd in (["h", "l"], ["h", "l", "m", "m"], ["h", "l", "m", "new"]):
-        with pytest.raises(ValueError, match="classes must hold"):
+        with pytest.raises(ValueError, match=r"classes .* must hold"):
             SCALED.reorder(odd)
 
 

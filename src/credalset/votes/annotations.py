@@ -382,8 +382,8 @@ class Annotations:
         missing = [name for name in own if name not in set(wanted)]
         if missing or len(set(wanted)) < len(wanted):
             raise ValueError(
-                f"classes must hold all classes of the votes, each once, but is {join_names(wanted, 8)}, and the votes "
-                f"are for {join_names(own, 8)}. Spell them alike as votes are read: rename, or tidy with classes."
+                f"classes ({join_names(wanted, 8)}) must hold each class of the votes ({join_names(own, 8)}) once. "
+                "Spell them alike as votes are read, with rename or with tidy and classes."
             )
         if self.scale is not None and len(wanted) > len(own):
             raise ValueError(f"classes must hold the levels of the scale, {join_names(own, 8)}, and no others.")

@@ -10,6 +10,7 @@ from scipy.special import softmax
 
 from credalset.calibration import conformalize
 from credalset.datasets import make_messages
+from credalset.evaluation import evaluate
 from credalset.reporting import Report, report
 
 NAME = "example-report.html"
@@ -33,7 +34,7 @@ def example_report(path: str | Path | None = "report.html", n_items: int = 400, 
         prediction[last],
         data.counts[last],
         path,
-        compare=calibrations[1:],
+        compare=evaluate(calibrations[1:], prediction[last], data.counts[last]),
         items=data.items[last],
         texts=data.texts[last],
         groups=data.channels[last].tolist(),

@@ -59,15 +59,14 @@ def train_conformalize_test_split(
     >>> [len(part) for part in parts]
     [5, 3, 2, 5, 3, 2]
     """
-    n = _num_samples(X)
+    n, by_name = _num_samples(X), match_names(item_names(Y), item_names(X), "items", "Y", "X")
+    Y = Y if by_name is None else take(Y, by_name)
     if n != _num_samples(Y):
         raise ValueError(f"X has {n} items, but Y has {_num_samples(Y)}.")
     sizes = {"train_size": train_size, "conformalize_size": conformalize_size, "test_size": test_size}
     numbers = [part_size(value, n, name) for name, value in sizes.items()]
     if sum(numbers) > n:
         raise ValueError(f"the parts {numbers} add up to {sum(numbers)} items, but there are only {n}.")
-    by_name = match_names(item_names(Y), item_names(X), "items", "Y", "X")
-    Y = Y if by_name is None else take(Y, by_name)
     order = np.random.default_rng(random_state).permutation(n)
     parts = [order[start:stop] for start, stop in pairwise(np.cumsum([0, *numbers]))]
     return Split(*(take(X, part) for part in parts), *(take(Y, part) for part in parts))

@@ -87,11 +87,11 @@ def test_rows_without_a_value_are_counted_or_refused(tmp_path: Path) -> None:
     ("text", "options", "said"),
     [
         ("task,yes\na,1\na,0\n", {}, "'a'"),
-        ("name,yes,no\na,1,0\n", {}, "id="),
+        ("name,yes,no\na,1,0\n", {}, "with id"),
         ("task,yes,no\na,1,0\n", {"id": "nr"}, "'nr'"),
         ("task,yes,no\na,1,0\n", {"extra": {"groups": "side"}}, "'side'"),
         ("task,yes,no\na,1,0\n", {"classes": ["yes", "maybe"]}, "'maybe'"),
-        ("task,words\na,b\n", {}, "columns="),
+        ("task,words\na,b\n", {}, "with columns"),
         ("task,yes,no\n", {}, "no rows"),
     ],
 )

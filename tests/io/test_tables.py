@@ -122,7 +122,7 @@ def test_numbers_in_json_keep_their_text(tmp_path: Path) -> None:
 def test_other_encodings_are_named(tmp_path: Path) -> None:
     for text, name in ((CSV, "a.csv"), (JSONL, "a.jsonl")):
         (tmp_path / name).write_bytes(text.encode("cp1252"))
-        with pytest.raises(FileFormatError, match="encoding='cp1252'"):
+        with pytest.raises(FileFormatError, match="cp1252"):
             read(tmp_path / name)
         ((_, rows),), _ = read_records(tmp_path / name, encoding="cp1252")
         assert rows[-1]["task"] == "naïve"
@@ -286,7 +286,7 @@ def test_columns_are_found_by_name_or_named() -> None:
     with pytest.raises(ValueError, match="'maybe'"):
         choose_columns(schema, ["task"], classes=["yes", "maybe"])
     assert find_id(["yes", "Item_ID", "no"]) == "Item_ID"
-    with pytest.raises(ValueError, match="id="):
+    with pytest.raises(ValueError, match="with id"):
         find_id(["yes", "no"])
 
 

@@ -76,9 +76,9 @@ def test_columns_are_named_by_the_caller() -> None:
     assert Annotations.from_table(table, task="picture", worker="who", label="said").counts.tolist() == COUNTS
     assert Annotations.from_table(table, task="picture", label="said").workers is None
     for role, given_ in (("task", {"label": "said"}), ("label", {"task": "picture"})):
-        with pytest.raises(ValueError, match=rf"its {role};.*{role}="):
+        with pytest.raises(ValueError, match=rf"of the {role} .* with {role}"):
             Annotations.from_table(table, **given_)
-    with pytest.raises(ValueError, match="label='colour' is not a column"):
+    with pytest.raises(ValueError, match=r"label names .*colour"):
         Annotations.from_table(FRAME, label="colour")
 
 
@@ -231,17 +231,17 @@ def test_classes_are_sorted(labels, classes) -> None:
 
 
 def test_unknown_labels_are_refused_or_dropped_and_counted() -> None:
-    with pytest.raises(ValueError, match=r"label holds 2 votes for 'cat'.*unknown='drop'"):
+    with pytest.raises(ValueError, match=r"label holds 2 votes for 'cat'.*unknown"):
         Annotations.from_table(FRAME, classes=["dog", "fox"])
     votes, said = warned(lambda: Annotations.from_table(FRAME, classes=["dog", "fox"], unknown="drop"))
     assert votes.counts.tolist() == [[1, 0], [2, 0]]
-    assert votes.notes == ("2 votes dropped: for other labels ('cat')",)
+    assert votes.notes == ("2 votes dropped: for labels not among the classes ('cat')",)
     assert len(said) == 1
 
 
 def test_several_labels_in_one_vote() -> None:
     rows = [*ROWS, ("t2", "eve", ["cat", "dog"]), ("t2", "max", ["cat"]), ("t2", "may", [])]
-    with pytest.raises(ValueError, match=r"label holds several labels for one vote in 1 rows.*unknown='drop'"):
+    with pytest.raises(ValueError, match=r"label holds several labels for one vote in 1 rows.*unknown"):
         Annotations.from_table(rows)
     votes = Annotations.from_table(rows, unknown="drop")
     assert votes.counts.tolist() == [[2, 1], [1, 2]]
@@ -369,7 +369,7 @@ def test_wide_tables_take_columns_by_name() -> None:
     table = WIDE.reset_index(names="what").assign(text=["x", "y", "z"])
     votes = Annotations.from_wide(table, task="what", worker=["bob", "ann"])
     assert votes.counts.tolist() == [[1, 1], [0, 1], [1, 0]]
-    with pytest.raises(ValueError, match="task='who' is not a column"):
+    with pytest.raises(ValueError, match=r"task names .*who"):
         Annotations.from_wide(table, task="who")
     with pytest.raises(ValueError, match="worker names 'eve'"):
         Annotations.from_wide(table, worker=["eve"])
@@ -472,7 +472,7 @@ def test_align_puts_votes_into_the_order_of_a_frame() -> None:
     assert (aligned.scale, aligned.workers) == (SCALED.scale, SCALED.workers)
     assert aligned.table["task"] == ["c", "c", "a", "a", "c", "c"]
     assert aligned.table["time"] == [5, 6, 1, 2, 5, 6]
-    with pytest.raises(ValueError, match=r"items \(1, 2\) are not among"):
+    with pytest.raises(ValueError, match=r"items .*1, 2"):
         SCALED.align([1, 2])
 
 
@@ -484,7 +484,7 @@ def test_reorder_moves_the_scale_and_the_votes() -> None:
     wider = replace(SCALED, scale=None).reorder(["new", "h", "l", "m"])
     assert wider.counts[:, 0].tolist() == [0, 0, 0]
     for odd in (["h", "l"], ["h", "l", "m", "m"], ["h", "l", "m", "new"]):
-        with pytest.raises(ValueError, match="classes must hold"):
+        with pytest.raises(ValueError, match=r"classes .* must hold"):
             SCALED.reorder(odd)
 
 

@@ -69,7 +69,7 @@ def test_positions_count_where_one_side_has_no_names() -> None:
 
 
 def test_names_that_do_not_match_are_refused_with_the_remedy() -> None:
-    with pytest.raises(ValueError, match=r"Y and X name different items .*votes\.align"):
+    with pytest.raises(ValueError, match=r"Y and X name different items .*votes\.items"):
         read_labels(COUNTS, items=["t1", "t3"], name="Y", like="X")
     with pytest.raises(ValueError, match=r"Y and X name different classes"):
         read_labels(COUNTS, classes=["no", "yes", "perhaps"], name="Y", like="X")
@@ -77,6 +77,16 @@ def test_names_that_do_not_match_are_refused_with_the_remedy() -> None:
         read_labels(COUNTS.to_numpy(), items=["a", "b", "c"], name="Y", like="X")
     with pytest.raises(ValueError, match="Y has 3 classes"):
         read_labels(COUNTS, n_classes=4, name="Y")
+
+
+def test_labels_of_further_items_are_not_used() -> None:
+    found = read_labels(COUNTS, items=["t2"], name="Y", like="X")
+    assert (found.items, len(found)) == (("t2",), 1)
+    np.testing.assert_array_equal(found.counts, COUNTS.loc[["t2"]])
+    X = pd.DataFrame({"x": [1.0]}, index=["t2"])
+    assert match_names(("t1", "t2"), tuple(X.index), "items", "Y", "X").tolist() == [1]
+    with pytest.raises(ValueError, match="repeat"):
+        match_names(("a", "b", "a"), ("a",), "items", "Y", "X")
 
 
 def test_repeated_names_count_only_in_the_same_order() -> None:
@@ -170,8 +180,6 @@ def test_columns_per_item_follow_the_items_by_name() -> None:
     assert per_item(groups, ("t1", "t2", "t3"), "groups").tolist() == ["x", "y", "z"]
     assert per_item(groups, None, "groups") is groups
     assert per_item(["x", "y"], ("t1", "t2"), "groups") == ["x", "y"]
-    with pytest.raises(ValueError, match="groups has no value for 1 items of prediction"):
-        per_item(groups, ("t1", "t9"), "groups")
     with pytest.raises(ValueError, match="groups and prediction name different items"):
         per_item(groups, ("t1", "t2", "t9"), "groups")
 

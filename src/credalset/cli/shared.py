@@ -174,9 +174,9 @@ def read_pair(
             pairs = (set(zip(each.table["task"], each.table["worker"], strict=True)) for each in (so_far, found))
             if twice := set.intersection(*pairs):
                 raise ValueError(
-                    f"{votes} holds {len(twice)} votes of {votes_in_hand}. Leave the votes in hand out of it."
+                    f"{votes} holds {len(twice)} of the votes in hand, {votes_in_hand}. Remove them there."
                 )
-        extra["votes_in_hand"] = so_far.align(table.items)
+        extra["votes_in_hand"] = match(table, so_far, keep_unvoted=True).votes
     return Pair(table.features(), matched.votes, table.items, extra)
 
 

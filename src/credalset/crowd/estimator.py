@@ -381,14 +381,14 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         if method != how == "imputed":
             warn(
                 f"Only {n_panel} of {len(voted)} items have {least} votes or more, so the calibration is imputed: "
-                "coverage is approximate and assumes a Dirichlet crowd, which check tests."
+                "coverage is approximate and assumes a Dirichlet crowd."
             )
         least = least if how == "panel" else 1
         rows, most = np.flatnonzero(voted.n_votes >= least), int(voted.n_votes.max(initial=0))
         if most < max(least, numbers[-1]):
             raise ValueError(
                 f"votes has at most {most} votes on an item, but in_hand up to {numbers[-1]} needs "
-                f"{max(least, numbers[-1])}. Lower in_hand, or use method='imputed'."
+                f"{max(least, numbers[-1])}. Lower in_hand{', or set method to imputed' if how == 'panel' else ''}."
             )
         voted, parts = voted[rows], []
         if how == "panel":
@@ -413,7 +413,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         if both:
             raise ValueError(
                 f"predictions has {len(both)} items that the crowd was fitted to (first: {join_names(list(both), 3)}): "
-                "calibrating on them is not exact. Fit the crowd to other items, or use method='imputed'."
+                "calibrating on them is not exact. Fit the crowd to other items, or set method to imputed."
             )
 
     def _to_store(self) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def _look_at(part: Part) -> dict[str, Any]:
         record: dict[str, Any] = _read_json(part.record)
         if part.target.stat().st_size == record["bytes"]:
             return record
-    raise FileFormatError(f"{part.target} was written and is gone or changed. Run again with resume=True.")
+    raise FileFormatError(f"{part.target} was written and is gone or changed. Run again with resume.")
 
 
 def _digest_of_file(path: Path) -> str:

@@ -224,7 +224,7 @@ def _dump_skops(estimator: Any, writer: Writer) -> str:
     if unknown and not writer.files:  # once, not for every fold
         warn(
             f"{type(estimator).__name__} was saved, but holds types that load builds only for those who trust the "
-            f"file. Load it with credalset.load(path, trusted={unknown!r})."
+            f"file. To load it, name them with trusted: {','.join(unknown)}."
         )
     name = f"estimator{len(writer.files) or ''}.skops"
     writer.files[name] = data
@@ -239,7 +239,7 @@ def _load_skops(data: bytes, trusted: Sequence[str]) -> Any:
         require(
             not unknown,
             f"holds estimators of types that are not checked: {', '.join(unknown)}. An altered file can take over "
-            f"Python through them. If you trust the file, load it with trusted={[*trusted, *unknown]!r}.",
+            f"Python through them. If you trust the file, name them with trusted: {','.join([*trusted, *unknown])}.",
         )
         return _skops_io().loads(data, trusted=[*set().union(*PLAIN.values()), *found])
 

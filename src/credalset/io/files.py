@@ -111,7 +111,7 @@ def readable(name: str) -> Iterator[None]:
         what = str(error).strip().split("\n")[0][:300].rstrip(".") or "it is cut short"
         if isinstance(error, UnicodeError) or "invalid UTF8" in what:
             what = "it is not text in UTF-8"
-            remedy = "Save it so; of votes, name the encoding, such as encoding='cp1252'."
+            remedy = "Save it so, or read votes with their encoding, such as cp1252."
         what = "it is nested too deeply" if isinstance(error, RecursionError) else what
         raise FileFormatError(f"{name} cannot be read: {what}. {remedy}") from None
 

@@ -58,9 +58,9 @@ def find_id(names: Sequence[str]) -> str:
     known = ["".join(filter(str.isalnum, synonym)) for synonym in SYNONYMS["task"]]
     found = [plain[name] for name in known if name in plain]
     if not found:
-        usual = f"id=... (found without: {', '.join(SYNONYMS['task'])})"
         raise ValueError(
-            f"no column is known to name the items; the table has {join_names(names, 12)}. Name it: {usual}."
+            f"the table has no column with a usual name of the items ({', '.join(SYNONYMS['task'])}); it has "
+            f"{join_names(names, 12)}. Name the column with id."
         )
     return found[0]
 
@@ -106,7 +106,7 @@ def choose_columns(
         found = [texts] if isinstance(texts, str) and texts in known else free
         if len(found) != 1:
             held = f"{len(found)} columns hold texts ({join_names(found)})"
-            raise ValueError(f"the model reads texts, and {held}. Name the one to read: columns=...")
+            raise ValueError(f"the model reads texts, and {held}. Name the one to read with columns.")
     else:
         starts = ["", *([PREDICTION] if known >= WRITTEN else []), *nested]
         fitting = [each for each in starts if known.issuperset(each + label for label in wanted)]
@@ -123,7 +123,7 @@ def choose_columns(
     if missing or not found:
         raise ValueError(
             f"{len(missing)} of {len(found)} columns to read are missing (first: {join_names(missing, 1)}); the table "
-            f"has {join_names(schema.names, 12)}. Rename its columns, or name those to read: columns=..."
+            f"has {join_names(schema.names, 12)}. Rename its columns, or name those to read with columns."
         )
     is_lists = len(found) == 1 and is_list(schema.field(found[0]).type)
     return Reading(found, None if is_lists else tuple(name.removeprefix(start) for name in found), bool(texts))
@@ -202,8 +202,8 @@ class Batch:
             place, text = next((i, text) for i, text in enumerate(column.to_pylist()) if not is_number(text))
             seen = f"{text!r} in row {self.rows[place // per_row] + 1}"
         raise ValueError(
-            f"{what} must hold numbers, but holds {seen}. Correct it, or name the columns to read (columns=...) and "
-            "the one that names the items (id=...)."
+            f"{what} must hold numbers, but holds {seen}. Correct it, or name the columns to read with columns, and "
+            "the one that names the items with id."
         )
 
 
@@ -336,7 +336,7 @@ def _without_words(batch: Batch, reading: Reading, may_be_texts: bool) -> tuple[
     if not left and may_be_texts and len(words) == 1:
         return Reading(words, tuple(words), texts=True), []
     if not left:
-        raise ValueError(f"no column holds numbers: {join_names(words)} hold words. Name the columns: columns=...")
+        raise ValueError(f"no column holds numbers: {join_names(words)} hold words. Name the columns with columns.")
     chosen = Reading([name for name, _ in left], tuple(label for _, label in left))
     return chosen, [f"columns of words were left out: {join_names(words)}."]
 
@@ -370,7 +370,9 @@ def match(table: ItemTable, votes: Annotations, *, by_class: bool = True, keep_u
     counted and named in the notes; it is an error only if nothing is left.
     """
     if votes.items is None:
-        raise ValueError("votes have no names of items, so they cannot be matched with a table. Name them: items=...")
+        raise ValueError(
+            "votes have no names of items, so they cannot be matched with a table. Give them names (items)."
+        )
     votes = votes.drop_empty()
     voted = tuple(map(str, votes.items or ()))
     known, asked = set(voted), set(table.items)
@@ -383,7 +385,7 @@ def match(table: ItemTable, votes: Annotations, *, by_class: bool = True, keep_u
     if not here.any():
         raise ValueError(
             f"no item is in both tables: {len(table)} rows such as {join_names(table.items, 2)}, votes on {len(votes)} "
-            f"items such as {join_names(voted, 2)}. Check which columns name the items (id=..., task=...)."
+            f"items such as {join_names(voted, 2)}. Check which columns name the items: id, and task of the votes."
         )
     if not keep_unvoted:
         items = tuple(compress(table.items, here))
@@ -400,13 +402,6 @@ def _in_class_order(votes: Annotations, table: ItemTable) -> Annotations:
         raise ValueError(
             f"predictions are lists of {table.values.shape[1]} numbers, but votes name {len(own)} classes "
             f"({join_names(own)}). Give one column per class, so that they can be matched by name."
-        )
-    unknown = [name for name in own if name not in (table.names or own)]
-    if unknown:
-        raise ValueError(
-            f"votes name {len(unknown)} classes that the predictions have no column for ({join_names(unknown)}); the "
-            f"predictions have {join_names(table.names or ())}. Rename the columns, or the labels as votes are read "
-            f"(rename={{{unknown[0]!r}: ...}})."
         )
     return votes.reorder(table.names or own)
 

@@ -125,7 +125,7 @@ class Scorer:
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else tuple(value))
         if self.logits and not isinstance(self.model, Path) and not is_calibration(self.model):
-            raise ValueError("logits=True is for predictions, but this model reads features or texts. Leave it out.")
+            raise ValueError("logits is for predictions, but this model reads features or texts. Leave it out.")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what can be loaded or computed again."""
@@ -205,7 +205,7 @@ class Scorer:
         names = [name for name in (self.id, *self.keep) if name is not None]
         missing = [name for name in names if name not in schema.names]
         if missing:
-            remedy = "Say which column names the items (id=..., None if there is none) and which to keep (keep=...)"
+            remedy = "Name the column of the items with id (None if there is none), and those to copy with keep"
             raise ValueError(
                 f"column {missing[0]!r} is missing: the table has {join_names(schema.names, 12)}. {remedy}."
             )
@@ -257,7 +257,7 @@ def as_calibrated(groups: Iterable[Any], calibration: Any) -> list[Any]:
 def warn_dropped(n_dropped: int) -> None:
     """Say how many rows were left out."""
     if n_dropped:
-        warn(f"{n_dropped} rows without a value that is needed were left out (strict=True refuses them).")
+        warn(f"{n_dropped} rows without a value that is needed were left out (strict refuses them).")
 
 
 def _as(kind: pa.DataType, array: pa.Array, name: str) -> pa.Array:

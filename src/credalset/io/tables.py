@@ -244,13 +244,13 @@ def _read_json(file: File, documents: Iterator[dict[str, Any]]) -> Table:
     return Table(schema, batches())
 
 
-def _flat_record(record: dict[str, Any]) -> dict[str, Any]:
+def _flat_record(record: dict[str, Any], start: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in record.items():
         if isinstance(value, dict):
-            flat |= {f"{name}.{key}": _text(inner) for key, inner in value.items()}
+            flat |= _flat_record(value, f"{start}{name}.")
         else:
-            flat[name] = [_text(inner) for inner in value] if isinstance(value, list) else _text(value)
+            flat[start + name] = [_text(inner) for inner in value] if isinstance(value, list) else _text(value)
     return flat
 
 

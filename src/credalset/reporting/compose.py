@@ -1,32 +1,31 @@
-"""`report`: read, predict each level once, judge, draw, write."""
+"""`report`: predict each level once, read the items, measure coverage, and write the page."""
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from credalset._display import Estimate, proportion
+from credalset._display import proportion
 from credalset._files import write_file
 from credalset._typing import ArrayLike, IntArray
-from credalset._validation import as_positive_int, as_probability
+from credalset._validation import as_probability
 from credalset.evaluation.slices import Slice, WorstSlice, slice_coverage, worst_slice
 from credalset.evaluation.table import Source, assess
 from credalset.evaluation.verdict import Verdict, coverage_band, items_used
-from credalset.exceptions import CredalSetWarning, need, warn
+from credalset.exceptions import CredalSetWarning, warn
 from credalset.reporting import figures
 from credalset.reporting.items import Items, choose_shown, read_items
-from credalset.reporting.page import FIRST_ROWS, item_columns, page_facts, provenance, render, script_data, table_rows
+from credalset.reporting.page import FIRST_ROWS, Findings, page_facts, provenance, render, script_data, table_rows
 from credalset.sets import CredalSet, Queue, QueueRules
-from credalset.sets.columns import write_parquet
 from credalset.sets.outline import outlines
 
-MAX_BYTES = 2_000_000
+MAX_BYTES, MAX_ITEMS = 2_000_000, 5000  # of a page
+LEVELS = (0.05, 0.1, 0.2)  # of the table of sizes
 CURVE = tuple(round(0.05 * i, 2) for i in range(1, 11))  # levels of the curve
 FEWEST_FOR_CURVE = 10  # items; below, a curve only shows chance
 FEWEST_FOR_SEARCH = 60  # items; below, there is no slice to find
@@ -35,7 +34,10 @@ OUTLINE_TOLERANCE = 3e-3  # in sides of the triangle: at most a pixel
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """A page and what it says.
+    """An HTML page and what it says.
+
+    The page needs no network and no other file. It shows at most 5 000 items and has at most 2 MB; where items do not
+    fit, it shows a sample and says so, while the verdict and all counts are about all items.
 
     Attributes
     ----------
@@ -48,13 +50,22 @@ class Report:
     slices : list of Slice
         Coverage by feature, among the items with votes.
     worst : WorstSlice or None
-        The worst slice that was found.
+        The slice with the worst coverage that was found.
     queue : Queue
-        What to do with each item.
+        What to do with each item; ``queue.to_frame()`` has all of them.
     sizes : list of dict
         Coverage and sizes by score and level, the rows of `credalset.evaluate`.
     shown : ndarray
         Rows of the items that the page shows, in the order of work.
+
+    Examples
+    --------
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(1000, n_votes=50, random_state=0)
+    >>> calibration = cs.conformalize(data.distributions[:500], data.counts[:500], "tv")
+    >>> report = cs.report(calibration, data.distributions[500:], data.counts[500:], path=None)
+    >>> report.verdict.status, report.verdict.informative, report.verdict.observed.n
+    ('valid', True, 500)
     """
 
     html: str
@@ -83,195 +94,104 @@ def report(
     path: str | Path | None = "report.html",
     *,
     alpha: float | None = None,
-    levels: Sequence[float] = (0.05, 0.1, 0.2),
-    compare: Sequence[Any] = (),
     votes_in_hand: Any = None,
+    groups: Any = None,
+    weights: ArrayLike | None = None,
     items: Sequence[Any] | None = None,
     texts: Sequence[Any] | None = None,
     images: Sequence[Any] | None = None,
-    groups: Any = None,
-    weights: ArrayLike | None = None,
     slices: Mapping[str, Any] | None = None,
     classes: Sequence[Any] | None = None,
     rules: QueueRules | None = None,
+    compare: Sequence[dict[str, Any]] = (),
     title: str = "Credal set report",
-    max_items: int = 5000,
-    table: str | Path | None = None,
-    command: str | None = None,
-    random_state: int = 0,
+    command: str = "cs.report",
 ) -> Report:
     """Write one HTML page: are the sets valid and informative, where do annotators disagree, and what to do next.
 
-    The page needs no network and no other file. It is at most 2 MB; where items do not fit, it shows a sample and says
-    so, while every number above the map is of all items.
-
     Parameters
     ----------
-    source : Calibration, CrossCalibration, ConformalCredalClassifier or CredalSet
+    source : Calibration, CrossCalibration, CrowdCalibration, ConformalCredalClassifier or CredalSet
         What predicts the sets, or the sets themselves (then without a curve over levels).
-    prediction : array
-        What ``source.predict_set`` takes: predictions, or features for a classifier. Not with a CredalSet.
+    prediction, votes_in_hand, groups, weights
+        What ``source.predict_set`` takes. Groups may also be given to see the coverage of each.
     votes : array of shape (N, K) or Annotations, optional
         Counts or distributions of held-out items. Rows of zeros or NaN are items without votes.
     path : str, Path or None
-        Where to write; None to only return the page.
+        Where to write; None only returns the page.
     alpha : float, optional
-        Level of the sets, 0.1 by default. With a CredalSet, the level at which they were predicted, if it is known.
-    levels : sequence of float
-        Levels at which sizes are compared.
-    compare : sequence of calibrations, or of pairs (calibration, prediction), optional
-        Other scores, for the table of sizes. A calibration without predictions gets those of the page.
-    votes_in_hand : array of shape (N, K) or Annotations, optional
-        Votes that the sets have used already. They are shown with each item; coverage is tested on ``votes`` only.
-    items : sequence of N names, optional
-        With these, `Annotations` are matched by name; otherwise by position.
-    texts, images : sequences of N str, optional
-        What an item says, and a link to it. Links are not followed by the page; ``data:`` pictures are shown.
-    groups : sequence of N keys, or array of shape (N, d), optional
-        Coverage by group; also the groups of the calibration, if it has any, or its features if it is `Conditional`.
-    weights : array of shape (N,), optional
-        Likelihood ratios, if the calibration is weighted.
+        Miscoverage rate, 0.1 by default. For a CredalSet, that at which it was predicted, if it is known.
+    items, texts, images : sequences of N str, optional
+        Names, by which votes are matched; texts to show; links, or pictures as ``data:`` links.
     slices : mapping from names to N values, optional
-        Further features, text or numbers, by which to look at coverage.
-    classes : sequence of K names, optional
-        Names of the classes, if neither calibration nor votes have them.
-    rules : QueueRules, optional
-        When an item is ambiguous and when it is unknown.
-    title : str
-        Heading of the page.
-    max_items : int
-        Most items to show.
-    table : str or Path, optional
-        Where to write every item with every number, as Parquet (extra ``tables``).
-    command : str, optional
-        What to say the page was made by, instead of this call.
-    random_state : int
-        Seed of the sample and of the search for the worst slice.
-
-    Returns
-    -------
-    Report
-
-    Examples
-    --------
-    >>> import credalset as cs
-    >>> data = cs.datasets.make_synthetic(1000, n_votes=50, random_state=0)
-    >>> calibration = cs.conformalize(data.distributions[:500], data.counts[:500], "tv")
-    >>> report = cs.report(calibration, data.distributions[500:], data.counts[500:], path=None)
-    >>> report.verdict.status, report.verdict.informative, report.verdict.observed.n
-    ('valid', True, 500)
+        Further features, texts or numbers, by which coverage is shown.
+    classes, rules : sequence of K names, QueueRules, optional
+        Names of the classes if neither calibration nor votes have them; thresholds of the queue.
+    compare : rows of `credalset.evaluate`, optional
+        Sizes for other scores, shown beside those of this one.
+    title, command : str
+        Heading of the page, and what it names as the command that made it.
     """
-    options = _given(locals())
-    limit = as_positive_int(max_items, "max_items")
-    if table is not None and Path(table).suffix != ".parquet":
-        raise ValueError(f"table must end in .parquet, the format it is written in, but is {Path(table).name!r}.")
     with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the page says what these would
-        default = None if isinstance(source, CredalSet) else 0.1
-        level = default if alpha is None else as_probability(alpha, "alpha")
-        compared = sorted({as_probability(one, "levels") for one in levels} | (set() if level is None else {level}))
-        origin, sets_at = _predict(source, prediction, groups, weights, votes_in_hand, level, compared)
-        about = {"items": items, "texts": texts, "images": images, "groups": groups, "slices": slices}
-        known = read_items(sets_at[level], votes, votes_in_hand, **about, classes=classes, rules=rules)
-        used = "" if origin is None else items_used(source, known.keys)
-        rows = [
-            assess(sets_at[one], known.votes.shares, one, origin, used, efficiency=False)
-            for one in ([None] if level is None else compared)
-            if one in sets_at
-        ]
-        verdict = next(found for _, found in rows if found.alpha == level)
-        sizes = [row for row, _ in rows]
-        asked = sets_at[level].prediction if prediction is None else prediction
-        for other in compare:
-            found = _other_sizes(other, source, asked, groups, weights, compared, known)
-            before = len({row["score"] for row in sizes if row["score"].split(" (")[0] == found[0]["score"]})
-            sizes += [row | {"score": f"{row['score']} ({before + 1})"} if before else row for row in found]
-    if used:
-        warn(f"{verdict.headline}. Coverage on them says nothing about new items.")
-    covered, coverage = _coverage(known, origin, sets_at, level, random_state)
-    options |= {} if path is None else {"path": Path(path).name}  # folders are nobody's business
-    made = provenance(source, known, options, command)
-    calibration = None if origin is None else origin.calibration
-    facts = page_facts(title, known, calibration, verdict, *coverage, sizes, made)
-    html, shown = _fit(facts, known, covered, limit, random_state)
-    if path is not None:
-        write_file(Path(path), html.encode("utf-8"))
-    if table is not None:
-        write_parquet(need("pyarrow", "Writing Parquet").table(item_columns(known, covered == 1)), Path(table))
+        levels = _predict(source, prediction, alpha, groups, weights, votes_in_hand)
+        known = read_items(levels.sets, votes, votes_in_hand, items, texts, images, groups, slices, classes, rules)
+        found = _measure(source, levels, known, compare)
+    if found.verdict.used:
+        warn(f"{found.verdict.headline}. Coverage on them says nothing about new items.")
+    calibration = None if levels.origin is None else levels.origin.calibration
+    facts = page_facts(title, known, calibration, found, provenance(source, known, command))
+    html, shown = _fit(facts, known, found.covered)
     target = None if path is None else Path(path)
-    return Report(html, target, verdict, coverage[1], coverage[3], known.queue, sizes, shown)
+    if target is not None:
+        write_file(target, html.encode("utf-8"))
+    return Report(html, target, found.verdict, found.slices, found.worst, known.queue, found.sizes, shown)
 
 
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that differ from their defaults, in the order of the signature."""
-    defaults = {name: parameter.default for name, parameter in inspect.signature(report).parameters.items()}
-    plain = (str, int, float, tuple, type(None))  # what can be compared
-    return {
-        name: arguments[name]
-        for name, default in defaults.items()
-        if name != "command" and not (isinstance(arguments[name], plain) and arguments[name] == default)
-    }
+class Levels(NamedTuple):
+    """Sets at each level, each predicted once; where they come from, and the level of the page."""
+
+    origin: Source | None
+    alpha: float | None
+    at: dict[float | None, CredalSet]
+
+    @property
+    def sets(self) -> CredalSet:
+        """The sets that the page shows."""
+        return self.at[self.alpha]
 
 
 def _predict(
-    source: Any,
-    prediction: Any,
-    groups: Any,
-    weights: Any,
-    votes_in_hand: Any,
-    level: float | None,
-    compared: Sequence[float],
-) -> tuple[Source | None, dict[float | None, CredalSet]]:
-    """Return where sets come from, and the sets at each level, each predicted once."""
+    source: Any, prediction: Any, alpha: float | None, groups: Any, weights: Any, votes_in_hand: Any
+) -> Levels:
+    """Predict the sets at every level that the page shows."""
+    level = None if alpha is None else as_probability(alpha, "alpha")
     if isinstance(source, CredalSet):
         if prediction is not None:
-            raise ValueError("prediction was given, but sets have predictions of their own. Pass votes=... by name.")
-        return None, {level: source}
+            raise ValueError("prediction was given, but sets have predictions of their own. Pass votes by name.")
+        return Levels(None, level, {level: source})
     if prediction is None:
         raise ValueError("prediction is missing: pass the predictions for the items of the page.")
     origin = Source.read(source, prediction, groups, weights, votes_in_hand)
-    assert level is not None  # only sets may be without one
+    level = 0.1 if level is None else level
     found: dict[float | None, CredalSet] = {level: origin.predict(level)}
-    for one in {*compared, *CURVE} - {level}:
+    for one in {*LEVELS, *CURVE} - {level}:
         try:
             found[one] = origin.predict(one)
         except ValueError:  # a level that the noise model cannot serve
             continue
-    return origin, found
+    return Levels(origin, level, found)
 
 
-def _other_sizes(
-    other: Any, source: Any, prediction: Any, groups: Any, weights: Any, levels: Sequence[float], items: Items
-) -> list[dict[str, Any]]:
-    """Return the rows of a calibration to compare with, or of a pair of a calibration and its own predictions."""
-    calibration, own = other if isinstance(other, tuple) else (other, prediction)
-    if not hasattr(calibration, "predict_set"):
-        raise TypeError(
-            f"compare takes calibrations, but holds {other!r}. Calibrate a score on the calibration items: "
-            "compare=[cs.conformalize(prediction, votes, score)], or [(calibration, its predictions)]."
-        )
-    if own is prediction and hasattr(source, "nonconformity") and not hasattr(calibration, "nonconformity"):
-        own = source.predict_proba(prediction)  # what the classifier makes of its features
-    origin = Source.read(calibration, own, groups, weights)
-    rows, problem = [], None
-    for level in levels:
-        try:
-            rows.append(assess(origin.predict(level), items.votes.shares, level, origin, efficiency=False)[0])
-        except ValueError as error:  # a level that its noise model cannot serve
-            problem = error
-    if problem is not None and not rows:
-        raise problem
-    return rows
-
-
-def _coverage(
-    items: Items, origin: Source | None, sets_at: Mapping[float | None, CredalSet], level: float | None, seed: int
-) -> tuple[IntArray, tuple[list[Any], list[Slice], list[bool], WorstSlice | None]]:
-    """Return 0, 1 or 2 (no votes) for each item; and the curve, the slices, which of them are low, and the worst."""
+def _measure(source: Any, levels: Levels, items: Items, compare: Sequence[dict[str, Any]]) -> Findings:
+    """Measure coverage and sizes at each level, and coverage by slice."""
+    origin, alpha, sets_at = levels
     there, shares = items.votes.there, items.votes.shares
-    voted = sets_at[level][there].contains(shares[there])
+    used = "" if origin is None else items_used(source, items.keys)
+    sized = [one for one in sorted(sets_at, key=lambda one: one or 0.0) if one == alpha or one in LEVELS]
+    rows = {one: assess(sets_at[one], shares, one, origin, used, efficiency=False) for one in sized}
     covered = np.full(len(items), 2)
-    covered[there] = voted
-    curve: list[tuple[float, Estimate, tuple[float, float] | None]] = []
+    covered[there] = voted = levels.sets[there].contains(shares[there])
+    curve = []
     if origin is not None and len(voted) >= FEWEST_FOR_CURVE:
         keys = None if origin.keys is None else [key for key, has in zip(origin.keys, there, strict=True) if has]
         for one in sorted(one for one in sets_at if one is not None and one <= CURVE[-1]):
@@ -280,25 +200,27 @@ def _coverage(
             curve.append((one, proportion(int(hits.sum()), len(hits)), band))
     features = {name: values[there] for name, values in items.features.items()}
     slices = slice_coverage(voted, features) if len(voted) else []
-    worst = worst_slice(voted, features, random_state=seed) if len(voted) >= FEWEST_FOR_SEARCH else None
-    return covered, (curve, slices, _low(slices, None if level is None else 1.0 - level), worst)
+    worst = worst_slice(voted, features, random_state=0) if len(voted) >= FEWEST_FOR_SEARCH else None
+    sizes = [*(row for row, _ in rows.values()), *compare]
+    return Findings(rows[alpha][1], covered, curve, slices, _low(slices, alpha), worst, sizes)
 
 
-def _low(slices: list[Slice], guaranteed: float | None, level: float = 0.95) -> list[bool]:
+def _low(slices: list[Slice], alpha: float | None, level: float = 0.95) -> list[bool]:
     """Tell which slices stay below the guarantee with intervals that hold for all slices at once (Bonferroni)."""
-    if guaranteed is None:
+    if alpha is None:
         return [False] * len(slices)
     strict = 1.0 - (1.0 - level) / max(len(slices), 1)
     seen = [part.coverage for part in slices]
-    return [x.n > 0 and proportion(round(float(x) * x.n), x.n, strict).high < guaranteed for x in seen]
+    return [x.n > 0 and proportion(round(float(x) * x.n), x.n, strict).high < 1.0 - alpha for x in seen]
 
 
-def _fit(facts: dict[str, Any], items: Items, covered: IntArray, limit: int, seed: int) -> tuple[str, IntArray]:
+def _fit(facts: dict[str, Any], items: Items, covered: IntArray) -> tuple[str, IntArray]:
     """Render the page with as many items as it may hold."""
     strata = np.unique(items.queue.action, return_inverse=True)[1] * 2 + (covered == 1)
     drawn: dict[int, str] = {}
+    limit = MAX_ITEMS
     while True:
-        rows = choose_shown(items.queue, strata, limit, seed)
+        rows = choose_shown(items.queue, strata, limit)
         if items.sets.n_classes == 3:
             _draw(items.sets, rows, drawn)
         html = _page(facts, items, covered, rows, drawn)

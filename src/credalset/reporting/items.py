@@ -104,7 +104,6 @@ def read_items(
     sets: CredalSet,
     votes: Any,
     votes_in_hand: Any = None,
-    *,
     items: Sequence[Any] | None = None,
     texts: Any = None,
     images: Any = None,
@@ -263,7 +262,7 @@ def safe_link(value: Any) -> str:
     return text if head.lower() in SAFE_SCHEMES or text.lower().startswith(SAFE_IMAGES) else ""
 
 
-def choose_shown(queue: Queue, strata: IntArray, limit: int, seed: int) -> IntArray:
+def choose_shown(queue: Queue, strata: IntArray, limit: int, seed: int = 0) -> IntArray:
     """Return the rows that a page shows, in the order of work: all, or a sample of at most ``limit``.
 
     The first hundred of each action that asks for work are always there; the rest is drawn at random within each

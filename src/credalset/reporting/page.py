@@ -11,20 +11,19 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
 from credalset._display import number_text
-from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
+from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset._version import __version__
 from credalset.evaluation.slices import Slice, WorstSlice
 from credalset.evaluation.verdict import Verdict, percent
 from credalset.exceptions import need
 from credalset.reporting import figures
 from credalset.reporting.items import Items, shorten
-from credalset.sets import QueueRules
 from credalset.sets.queue import ACTIONS
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -49,19 +48,37 @@ COVERS = {
 COVERED = ("no", "yes", "not known")
 
 
-def page_facts(
-    title: str,
-    items: Items,
-    calibration: Any,
-    verdict: Verdict,
-    curve: Sequence[Any],
-    slices: Sequence[Slice],
-    low: Sequence[bool],
-    worst: WorstSlice | None,
-    sizes: Sequence[dict[str, Any]],
-    made: Mapping[str, str],
-) -> dict[str, Any]:
+class Findings(NamedTuple):
+    """What was measured.
+
+    Attributes
+    ----------
+    verdict : Verdict
+        Of the level of the page.
+    covered : ndarray of shape (N,)
+        1 for items that are covered, 0 for those that are not, 2 for those without votes.
+    curve : list of (level, Estimate, band)
+        Coverage at each level.
+    slices, low : lists of Slice and of bool
+        Coverage by slice, and whether it is certainly below the guarantee.
+    worst : WorstSlice or None
+        The slice with the worst coverage.
+    sizes : list of dict
+        Coverage and sizes by score and level.
+    """
+
+    verdict: Verdict
+    covered: IntArray
+    curve: list[Any]
+    slices: list[Slice]
+    low: list[bool]
+    worst: WorstSlice | None
+    sizes: list[dict[str, Any]]
+
+
+def page_facts(title: str, items: Items, calibration: Any, found: Findings, made: Mapping[str, str]) -> dict[str, Any]:
     """Return everything that the template shows but the items, which depend on how many fit."""
+    verdict, _, curve, slices, low, worst, sizes = found
     alpha, sets = verdict.alpha, items.sets
     own = next((row for row in sizes if row["alpha"] == alpha), None)  # rows of the page's own score come first
     return {
@@ -313,39 +330,15 @@ def _steps(values: FloatArray, steps: int) -> list[int]:
     return np.where(np.isnan(values), -1, np.rint(steps * np.nan_to_num(values))).astype(np.int64).ravel().tolist()
 
 
-def item_columns(items: Items, covered: BoolArray) -> dict[str, Any]:
-    """Return every item with every number, as columns of a table."""
-    queue, there = items.queue, items.votes.there
-    data: dict[str, Any] = {"item": items.names if items.keys is None else [str(key) for key in items.keys]}
-    data |= {} if items.texts is None else {"text": items.texts}
-    data |= {} if items.groups is None else {"group": items.groups}
-    data |= {
-        "action": queue.action.tolist(),
-        "possible": [list(queue.labels(i)) for i in range(len(items))],
-        "reason": queue.reason.tolist(),
-        "covered": [bool(hit) if has else None for hit, has in zip(covered, there, strict=True)],
-        "aleatoric": queue.aleatoric,
-        "epistemic": queue.epistemic,
-        "width": items.width,
-    }
-    votes = items.shown_votes.shares if items.shown_votes.counts is None else items.shown_votes.counts
-    matrices = {"prediction": items.sets.center, "lower": items.lower, "upper": items.upper, "votes": votes}
-    for kind, matrix in matrices.items():
-        data |= {f"{kind}_{name}": matrix[:, k] for k, name in enumerate(items.classes)}
-    return data
-
-
-def provenance(source: Any, items: Items, options: Mapping[str, Any], command: str | None) -> dict[str, str]:
+def provenance(source: Any, items: Items, command: str) -> dict[str, str]:
     """Return what a reader needs to make the page again, by heading."""
     calibration = getattr(source, "calibration_", source)
     votes = items.votes.shares if items.votes.counts is None else items.votes.counts
-    call = ", ".join(_argument(name, value) for name, value in options.items())
     epoch = os.environ.get("SOURCE_DATE_EPOCH")  # sets the time, so that the same data give the same file
     when = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
     found = {
-        "made by": command or f"cs.report({call})",
+        "made by": command,
         "from": repr(calibration),
-        "sets": repr(items.sets),
         "written": when.strftime("%Y-%m-%d %H:%M UTC"),
         "versions": f"credalset {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
         f"SciPy {scipy.__version__}",
@@ -355,17 +348,6 @@ def provenance(source: Any, items: Items, options: Mapping[str, Any], command: s
     if hasattr(calibration, "scores"):
         found["sha256 of the calibration scores"] = _checksum(calibration.scores)
     return {name: shorten(value, 1000) for name, value in found.items()}
-
-
-def _argument(name: str, value: Any) -> str:
-    """Write an argument of a call; long values only by their size."""
-    if name == "source":
-        return "source"
-    if isinstance(value, str | int | float | QueueRules) or (isinstance(value, tuple) and len(value) < 10):
-        return f"{name}={value!r}"
-    shape = getattr(value, "shape", None)
-    size = f"array {shape}" if shape else f"{len(value)} values" if hasattr(value, "__len__") else "given"
-    return f"{name}=<{size}>"
 
 
 def _checksum(array: Any) -> str:

@@ -359,7 +359,8 @@ class Annotations:
         wanted, known = as_names(items), set(self.items or ())
         there = np.array([name in known for name in wanted], dtype=bool)
         if not there.any():
-            raise ValueError(f"items ({join_names(wanted, 3)}) are not among {join_names(self.items or (), 3)}.")
+            both = f"the items are {join_names(wanted, 3)}, and the votes are on {join_names(self.items or (), 3)}"
+            raise ValueError(f"items has no item with votes: {both}. Name the items alike.")
         found = self.select(name for name in wanted if name in known)
         notes = [f"{(~there).sum()} items without votes"] * (not there.all())
         others = len(known - set(wanted))
@@ -380,7 +381,10 @@ class Annotations:
         wanted, own = as_names(classes), self.classes or tuple(range(self.n_classes))
         missing = [name for name in own if name not in set(wanted)]
         if missing or len(set(wanted)) < len(wanted):
-            raise ValueError(f"classes must hold {join_names(own, 8)}, each once, but is {join_names(wanted, 8)}.")
+            raise ValueError(
+                f"classes ({join_names(wanted, 8)}) must hold each class of the votes ({join_names(own, 8)}) once. "
+                "Spell them alike as votes are read, with rename or with tidy and classes."
+            )
         if self.scale is not None and len(wanted) > len(own):
             raise ValueError(f"classes must hold the levels of the scale, {join_names(own, 8)}, and no others.")
         position = {name: k for k, name in enumerate(wanted)}

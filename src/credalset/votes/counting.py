@@ -128,7 +128,7 @@ def count_votes(table: LongTable, options: Options) -> Counted:
         names = [labels[row] for row in np.flatnonzero(odd)]
         if options.unknown == "error":
             raise _unknown(names)
-        dropped[f"for other labels ({join_names(dict.fromkeys(names))})"] += len(names)
+        dropped[f"for labels not among the classes ({join_names(dict.fromkeys(names))})"] += len(names)
     rows = np.flatnonzero(task & label & ~odd)
     items, item = _items(table, rows)
     workers, worker = (None, np.full(len(rows), -1)) if table.worker is None else _encode(table.worker, rows)
@@ -145,7 +145,7 @@ def count_votes(table: LongTable, options: Options) -> Counted:
     how = "by time" if table.time is not None else "by the order of the rows"
     sentences += [f"{_votes(overruled)} overruled by the worker's later vote on the same task, {how}"] * bool(overruled)
     if sentences:
-        warn(f"not every vote counts: {'; '.join(sentences)} (votes.notes).")
+        warn(f"not every vote counts: {'; '.join(sentences)}.")
     shape = (len(items), len(classes))
     counts = np.bincount(codes[:, 0] * shape[1] + codes[:, 2], minlength=shape[0] * shape[1]).reshape(shape)
     times = None if table.time is None else np.array([*table.time, None], dtype=object)[rows[kept]]
@@ -197,11 +197,11 @@ def _unknown(names: list[Any]) -> ValueError:
     if several:
         return ValueError(
             f"label holds several labels for one vote in {len(several)} rows (first: {list(several[0])}). A vote is "
-            "for one class: drop these rows with unknown='drop'."
+            "for one class: set unknown to 'drop' to leave these rows out."
         )
     return ValueError(
         f"label holds {len(names)} votes for {join_names(dict.fromkeys(names))}, which are not among the classes. "
-        "Extend classes (or scale), correct the spelling (rename=..., tidy=True), or pass unknown='drop'."
+        "Spell them alike with tidy or rename, extend classes (or scale), or set unknown to 'drop'."
     )
 
 
@@ -261,7 +261,7 @@ def find_classes(
         found = (*(declared or ()), *sort_labels(others))
         found = sort_labels(found) if declared and all(map(_is_number, found)) else found
         if len(found) < 2:
-            raise ValueError(f"classes must be at least two, but the only label is {join_names(found)}: classes=[...].")
+            raise ValueError(f"classes must be at least two, but the only label is {join_names(found)}. Name them all.")
     if levels is None and (scale is False or not (scale or ordered)):
         return found, None
     if isinstance(scale, Mapping):
@@ -352,7 +352,7 @@ def _seconds(value: Any, dayfirst: bool | None) -> float:
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"time holds {value!r}, and some workers have several votes on one task, of which the latest counts. Times "
-            "are numbers, dates or ISO 8601 texts; for dates such as 02.01.2025 pass dayfirst=True or dayfirst=False. "
+            "are numbers, dates or ISO 8601 texts; for dates such as 02.01.2025 set dayfirst to say what comes first. "
             "To go by the order of the rows, leave the column out of the table."
         ) from None
 

@@ -21,7 +21,7 @@ Names = tuple[Any, ...]
 SCALE = "credalset.scale"  # metadata of a Parquet file of votes: labels in the order of their ordinal scale
 
 REMEDIES = {
-    "items": "Select the items that both have (votes.align(frame.index), frame.loc[list(votes.items)])",
+    "items": "Select the items that have labels, frame[frame.index.isin(votes.items)]",
     "classes": "Give both the same classes",
     "features": "Give both the same features",
 }
@@ -105,8 +105,8 @@ def read_labels(
 ) -> Labels:
     """Read distributions, annotation counts or ``Annotations``, in the order of known items and classes.
 
-    Matched by name where both sides have names, else by position. A matrix of whole numbers holds counts; anything else
-    must sum to one row by row.
+    Matched by name where both sides have names, else by position; labels of further items are not used. A matrix of
+    whole numbers holds counts; anything else must sum to one row by row.
 
     Parameters
     ----------
@@ -147,12 +147,12 @@ def read_labels(
             "votes.align(X.index).counts."
         )
     keys = None if items is None else as_names(items)
-    rows = match_names(found.items, keys, "items", name, like)
-    if keys is not None and len(keys) != len(found):
-        raise ValueError(f"{name} has {len(found)} rows, but {like} has {len(keys)} items. Pass one row per item.")
     if (keys is None) != (found.items is None):
         warn_of_numbers(keys or found.items, "items", name, like)
+    rows = match_names(found.items, keys, "items", name, like)
     found = found if rows is None else found[rows]
+    if keys is not None and len(keys) != len(found):
+        raise ValueError(f"{name} has {len(found)} rows, but {like} has {len(keys)} items. Pass one row per item.")
     return found if keys is None else replace(found, items=keys)
 
 
@@ -226,14 +226,16 @@ def _names_for(own: Names | None, wanted: Names | None) -> Names | None:
 
 
 def match_names(own: Names | None, wanted: Names | None, what: str, name: str, like: str) -> IntArray | None:
-    """Return the positions that bring ``own`` into the order of ``wanted``; None where positions count as they are.
+    """Return the positions of ``wanted`` in ``own``; None where positions count as they are.
 
-    Raises ``ValueError`` if the two do not hold the same names, or repeat names in different orders.
+    Items of ``own`` that are not wanted are left out, as in a lookup; classes and features must be the same. Raises
+    ``ValueError`` for names that are missing, and for names that repeat in different orders.
     """
     if own is None or wanted is None or own == wanted:
         return None
     position, known = {key: number for number, key in enumerate(own)}, set(wanted)
-    missing, more = [key for key in wanted if key not in position], [key for key in own if key not in known]
+    missing = [key for key in wanted if key not in position]
+    more = [] if what == "items" else [key for key in own if key not in known]
     if missing or more:
         lacks = [f"{name} has no {join_names(missing)}"] if missing else []
         lacks += [f"{like} has no {join_names(more)}"] if more else []
@@ -272,7 +274,7 @@ def order_columns(value: Any, classes: Names | None, name: str = "prediction", l
 def per_item(values: Any, items: Iterable[Any] | None, name: str, like: str = "prediction") -> Any:
     """Put a column with one value, or row, per item (groups, weights, costs) into the order of the items.
 
-    Matched by name where both have names, else by position. Values of further items are dropped, as in a lookup.
+    Matched by name where both have names, else by position; values of further items are not used.
 
     Examples
     --------
@@ -285,15 +287,7 @@ def per_item(values: Any, items: Iterable[Any] | None, name: str, like: str = "p
     own = item_names(values)
     if own is None or items is None:
         return values
-    wanted = as_names(items)
-    if len(own) > len(wanted) and len(set(own)) == len(own):
-        position = {key: row for row, key in enumerate(own)}
-        missing = [key for key in wanted if key not in position]
-        if missing:
-            raise ValueError(f"{name} has no value for {len(missing)} items of {like} (first: {join_names(missing)}).")
-        rows: IntArray | None = np.array([position[key] for key in wanted], dtype=np.int64)
-    else:
-        rows = match_names(own, wanted, "items", name, like)
+    rows = match_names(own, as_names(items), "items", name, like)
     if rows is None:
         return values
     return values.iloc[rows] if hasattr(values, "iloc") else values[rows]

@@ -78,7 +78,7 @@ def find_columns(available: Sequence[Hashable], given: Mapping[str, Hashable | N
     found = {role: name for role, name in given.items() if name is not None}
     for role, name in found.items():
         if name not in available:
-            raise ValueError(f"{role}={name!r} is not a column of the table, which has {join_names(available, 12)}.")
+            raise ValueError(f"{role} names the column {name!r}, but the table has {join_names(available, 12)}.")
     plain = {_plain(name): name for name in reversed(available) if name not in found.values()}
     for role, synonyms in SYNONYMS.items():
         known = next((plain[_plain(name)] for name in synonyms if _plain(name) in plain), None)
@@ -87,8 +87,9 @@ def find_columns(available: Sequence[Hashable], given: Mapping[str, Hashable | N
     for role in ("task", "label"):
         if role not in found:
             raise ValueError(
-                f"table has no column that is known as its {role}; it has {join_names(available, 12)}. Name it: "
-                f"{role}=... (found without: {', '.join(SYNONYMS[role])}). A column per annotator: from_wide."
+                f"table has no column with a usual name of the {role} ({', '.join(SYNONYMS[role])}); it has "
+                f"{join_names(available, 12)}. Name the column with {role}, or read a table with one column per "
+                "annotator as wide."
             )
     return {role: found[role] for role in SYNONYMS if role in found}
 
@@ -147,7 +148,7 @@ def melt(table: Any, task: Hashable | None, worker: Iterable[Hashable] | None) -
         raise ValueError(f"table must have columns of one length, but they have lengths {sorted(sizes)}.")
     (size,) = sizes
     if task is not None and task not in columns:
-        raise ValueError(f"task={task!r} is not a column of the table, which has {join_names(columns, 12)}.")
+        raise ValueError(f"task names the column {task!r}, but the table has {join_names(columns, 12)}.")
     plain = {_plain(name): name for name in reversed(columns) if not isinstance(name, int)}
     known = next((plain[_plain(name)] for name in SYNONYMS["task"] if _plain(name) in plain), None)
     task = known if task is None else task

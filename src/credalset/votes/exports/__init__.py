@@ -69,11 +69,11 @@ def read_votes(
         table.items, table.dropped = tuple(export.items), export.dropped
         for role in ("worker", "label"):
             if names[role] is not None and not any(getattr(table, role) or ()):
-                raise ValueError(f"{role}={names[role]!r} leads to nothing in {export.name}. Check the name.")
+                raise ValueError(f"{role} names the field {names[role]!r}, which {export.name} does not have.")
     for role in ("task", "worker", "label", "time"):
         column = getattr(table, role) or []
         if any(isinstance(value, dict) for value in column):
-            raise FileFormatError(f"{export.name}: {role} holds objects, not names. Name another field: {role}=...")
+            raise FileFormatError(f"{export.name}: {role} holds objects, not names. Name another field with {role}.")
         column[:] = map(text_of, column)
     table.items = None if table.items is None else tuple(map(text_of, table.items))
     table.classes = None if table.classes is None else tuple(map(text_of, table.classes))

@@ -43,7 +43,7 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
             raise ValueError(
                 f"{export.name} gives task {task!r} the labels {labels} without saying who chose which. Switch 'Share "
                 "annotations across all users' off and export again, which gives a file per annotator; or, if each is "
-                "a vote, read it with kind='lists'."
+                "a vote, set kind to 'lists'."
             )
         worker = export.worker(record) if export.given["worker"] else None if shared else stem
         if labels:  # documents that nobody has looked at have an empty list

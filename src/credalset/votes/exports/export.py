@@ -39,7 +39,9 @@ class Export:
             for record in records:
                 found = self.field(record, "task", *usual)
                 if found is None and self.given["task"] is not None:
-                    raise ValueError(f"task={self.given['task']!r} is not a field of record {number}: {list(record)}.")
+                    raise ValueError(
+                        f"task names {self.given['task']!r}, which record {number} does not have: {list(record)}."
+                    )
                 task = text_of(number if found is None else found)
                 self.items[task] = None
                 yield stem, task, record
@@ -66,8 +68,7 @@ class Export:
         self.only = self.only or question
         if question != self.only:
             raise ValueError(
-                f"{self.name} has several questions, such as {self.only!r} and {question!r}. Read one at a time: "
-                f"label={self.only!r}."
+                f"{self.name} has several questions, such as {self.only!r} and {question!r}. Choose one with label."
             )
         return True
 

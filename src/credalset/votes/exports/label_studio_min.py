@@ -39,7 +39,7 @@ def _question(export: Export, records: list[Record]) -> str:
     names = list(dict.fromkeys(name for record in records for name in record))
     between = names[names.index("id") + 1 if "id" in names else 0 : names.index("annotator")]
     if len(between) != 1:
-        raise ValueError(f"label: {export.name} has answers in one of {between or names}. Name it: label=...")
+        raise ValueError(f"label: {export.name} has answers in one of {between or names}. Name it with label.")
     return str(between[0])
 
 

@@ -31,7 +31,9 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
     label = export.given["label"] or _find(records, LABELS)
     worker = export.given["worker"] or _find(records, WORKERS)
     if label is None:
-        raise ValueError(f"label: {export.name} has no lists of labels under {', '.join(LABELS)}. Name them: label=...")
+        raise ValueError(
+            f"label: {export.name} has no lists of labels under {', '.join(LABELS)}. Name their field with label."
+        )
     export.how.append(f"labels from {label!r}" + ("" if worker is None else f", annotators from {worker!r}"))
     names = _class_names(export, label)
     export.declare(names or ())

@@ -28,7 +28,7 @@ from credalset.scores import get_score
 HERE = Path(__file__).parent
 PROBLY_HOME = HERE.parent / ".venv-probly"
 SCORES = ("tv", "kl", "inner", "so", "density", "hellinger", "brier", "intervals", "ws")
-BRACKETED = ("brier", "hellinger", "intervals", "ws")
+BRACKETED = ("brier", "intervals", "ws")
 DIRICHLET_WEIGHT = 20.0  # Σ (concentration − 1): about as sure as twenty annotators
 
 QUESTIONS: dict[str, Callable[[CredalSet], Any]] = {

@@ -124,9 +124,9 @@ FAULTS = [
     Fault(
         "the largest entropy of a KL ball is that of its box",
         "scores/kullback_leibler.py",
-        "        lower, upper = _entropies(self.center, self.radius)\n",
+        "        return Entropies.exact(*_entropies(self.center, self.radius))\n",
         "        from credalset.sets.box import most_even\n\n        lower, _ = _entropies(self.center, self.radius)\n"
-        "        upper = entropy_of_valid(most_even(*self.envelope()))\n",
+        "        return Entropies.exact(lower, entropy_of_valid(most_even(*self.envelope())))\n",
         LAWS + " -k kl",
     ),
     Fault(
@@ -209,8 +209,8 @@ FAULTS = [
     Fault(
         "the far branch of the smallest entropy is never looked at",
         "scores/power.py",
-        "fold[rows] = np.exp(np.where(at_left < 0",
-        "fold[rows] = 0.0 * np.exp(np.where(at_left < 0",
+        "fold[rows] = np.where(least < 0",
+        "fold[rows] = 0.0 * np.where(least < 0",
         "tests/scores/test_dirichlet.py -k branches",
     ),
     Fault(

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from credalset._parallel import for_each_block
-from credalset._typing import AnyArray, ArrayLike, FloatArray
+from credalset._parallel import gather_blocks
+from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 
 # A row whose sum is this close to one is taken as it is, to the last bit. A row further off, yet within
 # tolerance, is divided by its sum. The gap between the two keeps validation idempotent: validating a
@@ -128,30 +128,15 @@ def sequential_row_sums(array: FloatArray) -> FloatArray:
     return total
 
 
-def _normalise_rows(array: FloatArray, sums: FloatArray) -> FloatArray:
-    off = np.abs(sums - 1.0) > EXACT_SUM_TOLERANCE
-    if off.any():
-        array = array.copy()
-        array[off] /= sums[off, None]
-    return array
+def _are_exact(array: FloatArray) -> BoolArray:
+    """Tell, for each block of rows, whether all of them are distributions that are used unchanged."""
 
+    def one_block(rows: slice) -> BoolArray:
+        with np.errstate(invalid="ignore", over="ignore"):
+            off = np.abs(sequential_row_sums(array[rows]) - 1.0)
+            return np.array([array[rows].min(initial=0.0) >= 0.0 and (off <= EXACT_SUM_TOLERANCE).all()])
 
-def is_exact(array: FloatArray) -> bool:
-    """Tell whether every row of a matrix that has rows is a distribution that is taken as it is."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return bool(array.min() >= 0.0 and (np.abs(sequential_row_sums(array) - 1.0) <= EXACT_SUM_TOLERANCE).all())
-
-
-def _all_exact(array: FloatArray) -> bool:
-    """Tell whether every row is a distribution that is taken as it is; looks at a cache-sized block at a time."""
-    odd: list[slice] = []
-
-    def one_block(rows: slice) -> None:
-        if not is_exact(array[rows]):
-            odd.append(rows)
-
-    for_each_block(one_block, len(array), array.shape[1])
-    return not odd
+    return np.asarray(gather_blocks(one_block, len(array), array.shape[1]))
 
 
 def as_distributions(
@@ -163,7 +148,7 @@ def as_distributions(
     ``or_counts`` tells that counts would have been welcome too.
     """
     array = as_matrix(value, name, n_classes=n_classes)
-    if _all_exact(array):
+    if _are_exact(array).all():
         return array
     _check_finite(array, name)
     _check_non_negative(array, name)
@@ -180,7 +165,8 @@ def as_distributions(
             f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}, or "
             "apply a softmax if these are logits."
         )
-    return _normalise_rows(array, sums)
+    off = np.abs(sums - 1.0) > EXACT_SUM_TOLERANCE
+    return np.where(off[:, None], array / sums[:, None], array)
 
 
 def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None, may_be_none: bool = False) -> FloatArray:

@@ -93,35 +93,6 @@ def sample_uniform(n_samples: int, n_classes: int, random_state: RandomState = N
     return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def sample_dirichlet(concentration: ArrayLike, random_state: RandomState = None) -> FloatArray:
-    """Draw one distribution from each row's Dirichlet.
-
-    Rows whose gamma draws all underflow (every concentration tiny) are drawn in log space, so no row is NaN.
-
-    Parameters
-    ----------
-    concentration : array of shape (N, K)
-        Positive Dirichlet parameters.
-    random_state : int, Generator or None
-        Source of randomness.
-
-    Examples
-    --------
-    >>> sample_dirichlet([[1000.0, 1000.0]], random_state=0).round(1)
-    array([[0.5, 0.5]])
-    """
-    parameters = np.atleast_2d(np.asarray(concentration, dtype=np.float64))
-    if not (np.isfinite(parameters).all() and (parameters > 0).all()):
-        raise ValueError("concentration must hold finite positive numbers.")
-    generator = as_generator(random_state)
-    # log of Gamma(a) = log Gamma(a + 1) + log(U) / a, which survives a → 0.
-    logs = np.log(generator.standard_gamma(parameters + 1.0))
-    logs -= generator.standard_exponential(parameters.shape) / parameters
-    logs -= logs.max(axis=1, keepdims=True)
-    weights = np.exp(logs)
-    return weights / weights.sum(axis=1, keepdims=True)
-
-
 def log_base(base: float | str | None, n_classes: int) -> float:
     """Return the natural logarithm of an entropy base: None = nats, ``"K"`` = number of classes, or a number."""
     if base is None:

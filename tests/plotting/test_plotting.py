@@ -25,7 +25,8 @@ import credalset as cs
 from credalset import plotting
 from credalset.plotting import style
 from credalset.scores import InnerProduct, KullbackLeibler, RelativeLikelihood, TotalVariation
-from credalset.sets.outline import from_plane, outline, to_plane
+from credalset.sets.outline import outline, to_plane
+from tests.sets.oracle import from_plane
 
 TRIANGLE = [[0.5, 0.3, 0.2], [0.8, 0.1, 0.1], [0.2, 0.2, 0.6]]
 SETS = TotalVariation().region(TRIANGLE, 0.1)

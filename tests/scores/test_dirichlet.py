@@ -281,3 +281,12 @@ def test_hellinger_volume_of_two_classes() -> None:
     assert sets.volume(return_error=True).method == "exact"
     share = sets.contains(grid(2, 1e-5), broadcast=True).mean(axis=1)
     assert np.asarray(sets.volume()) == pytest.approx(share, abs=2e-5)
+
+
+@pytest.mark.parametrize("score", [RelativeLikelihood(), NegativeLogDensity()], ids=lambda score: score.name)
+def test_members_of_wide_balls_have_finite_scores(score: Score) -> None:
+    """The probabilities that attain an expectation underflow there: exp(−1e5)."""
+    prediction = np.array([[1.0, 1.3, 1.7], [1.001, 1.3, 1.7], [1.4, 1.3, 1.3]])
+    sets = score.region(prediction, 1e5)
+    for utility in (*np.eye(3), *-np.eye(3)):
+        assert sets.contains(sets.support(utility)[1]).all()

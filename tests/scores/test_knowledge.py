@@ -18,7 +18,7 @@ def predictions(score: Score, n: int = 12) -> object:
 
 
 def test_largest_score_above_a_lower_bound(score: Score) -> None:
-    if not score.has_convex_regions:
+    if not score.is_convex:
         pytest.skip("needs convex regions")
     prediction = predictions(score)
     lower = np.random.default_rng(1).dirichlet(np.ones(K), 12) * np.linspace(0.0, 0.9, 12)[:, None]
@@ -59,7 +59,7 @@ def test_enclosing_balls_enclose(score: Score) -> None:
         score.check_prediction(make_predictions(score, 0.9 * base + 0.1 * rng.dirichlet(np.ones(K), 10)))
         for _ in range(2)
     ]
-    if not score.has_enclosing_balls(models[0]):
+    if not (score.is_metric or score.has_enclosing_balls):
         pytest.skip("none are known")
     center = score.common_center(models)
     points = sample_uniform(400, K, 4)

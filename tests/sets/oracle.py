@@ -153,3 +153,10 @@ def nearest_with_top(sets: CredalSet, top: int, rounds: int = 14) -> np.ndarray:
         weights = np.where(better[:, None], mixed[np.arange(len(sets)), found], weights)
         best, size = np.minimum(best, scores.min(axis=1)), 0.7 * size
     return best
+
+
+def from_plane(points: np.ndarray) -> np.ndarray:
+    """Map points (…, 2) of the plane back to distributions (…, 3): the inverse of `to_plane`."""
+    third = points[..., 1] / np.sqrt(0.75)
+    second = points[..., 0] - 0.5 * third
+    return np.stack([1.0 - second - third, second, third], axis=-1)

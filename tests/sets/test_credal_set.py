@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import credalset as cs
-from credalset.scores import InnerProduct, KullbackLeibler, Score, TotalVariation
+from credalset.scores import InnerProduct, KullbackLeibler, Score, TotalVariation, Wasserstein
 from credalset.sets import CredalSet
 from tests.conftest import random_predictions
 
@@ -219,6 +219,13 @@ def test_results_print_a_table() -> None:
     assert "mean" in text
     frame = named_sets().uncertainty().to_frame()
     assert list(frame.index) == ["a", "b", "c"]
+
+
+def test_ties_take_no_linear_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second class reaches the first at exactly this threshold; cutting planes would converge to zero for long."""
+    monkeypatch.setattr("credalset.sets.modes.linprog", None)
+    sets = Wasserstein(positions=(0, 1, 3, 4, 9)).region([[0.45, 0.35, 0.1, 0.05, 0.05]], 0.05)
+    assert sets.labels() == [[0, 1]]
 
 
 @pytest.mark.parametrize("name", ["tv", "kl", "inner"])

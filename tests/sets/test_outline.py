@@ -15,7 +15,8 @@ from credalset.scores import (
     Wasserstein,
 )
 from credalset.sets import CredalSet
-from credalset.sets.outline import area, from_plane, outline, outlines, to_plane
+from credalset.sets.outline import area, outline, outlines, to_plane
+from tests.sets.oracle import from_plane
 
 CASES = [
     (TotalVariation(), 0.2),

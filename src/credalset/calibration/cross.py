@@ -250,7 +250,11 @@ def cross_conformalize(
     """
     chosen = get_score(score)
     checked, found = read_items(chosen, prediction, labels, classes)
-    check_balls(chosen, checked)
+    if not (chosen.is_metric or chosen.has_enclosing_balls):
+        raise ValueError(
+            f"score {chosen.name!r} does not define balls that enclose its cross-conformal sets. Use another score, or "
+            "split the data and conformalize."
+        )
     columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
     fitted = fit_thresholds(chosen, checked, found, Options.read(len(checked), noise, *columns, cross=True))
     scores = chosen.evaluate_rows(checked, found.distributions)
@@ -279,12 +283,3 @@ def check_folds(folds: Any, n: int) -> IntArray:
         first = ", ".join(map(str, found[:10]))
         raise ValueError(f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds {first}.")
     return codes
-
-
-def check_balls(score: Score, prediction: Prediction) -> None:
-    """Refuse a score without known balls that enclose its cross-conformal sets."""
-    if not score.has_enclosing_balls(prediction):
-        raise ValueError(
-            f"score {score.name!r} has no known balls that enclose its cross-conformal sets for these predictions. "
-            "Use another score, or split the data and conformalize."
-        )

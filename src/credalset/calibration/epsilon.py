@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_probability
 from credalset.calibration.base import read_items
 from credalset.calibration.levels import conformal_rank, exact_level, score_at_rank
 from credalset.calibration.noise import BoundedNoise
 from credalset.calibration.sampling import lower_limits
 from credalset.scores import Score, get_score
+from credalset.sets.roots import bisect
 from credalset.votes.names import Labels, read_labels
 
 
@@ -102,11 +103,11 @@ def _from_votes(score: Score, counts: FloatArray, delta: float) -> float:
         )
     if (votes == votes[0]).all():
         return slope * float(total_variation_radius(votes[:1], n_classes, delta)[0])
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if _failures(middle, votes, n_classes) <= delta else (middle, high)
-    return slope * high
+
+    def is_enough(radius: FloatArray) -> BoolArray:
+        return np.array([_failures(float(radius[0]), votes, n_classes) <= delta])
+
+    return slope * float(bisect(is_enough, np.zeros(1), np.ones(1), steps=60)[1][0])
 
 
 def _failures(radius: float, votes: FloatArray, n_classes: int) -> float:

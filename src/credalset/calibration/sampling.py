@@ -11,11 +11,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import betaincinv, gammaln, rel_entr, xlogy
 
-from credalset._typing import FloatArray, Prediction
+from credalset._typing import BoolArray, FloatArray, Prediction
 from credalset._validation import as_probability, check_choice
 from credalset.calibration.levels import exact_level
 from credalset.calibration.noise import PLAIN, Columns, Fit, Guarantee, Noise, Quantile, set_aside
 from credalset.scores import Score
+from credalset.sets.roots import bisect
 from credalset.votes.names import Labels
 
 REGIONS = ("exact", "anytime")
@@ -180,9 +181,8 @@ def lower_limits(counts: FloatArray, delta: float, region: str = "exact") -> Flo
     shares = counts / votes
     mixture = gammaln(n_classes) - gammaln(votes + n_classes) + gammaln(1.0 + counts).sum(axis=1, keepdims=True)
     radius = (xlogy(counts, shares).sum(axis=1, keepdims=True) - mixture - np.log(delta)) / votes
-    low, high = np.zeros_like(shares), shares.copy()
-    for _ in range(60):  # the smallest p with share · log(share / p) + (1 − share) · log((1 − share) / (1 − p)) ≤ ρ
-        middle = 0.5 * (low + high)
-        inside = rel_entr(shares, middle) + rel_entr(1.0 - shares, 1.0 - middle) <= radius
-        low, high = np.where(inside, low, middle), np.where(inside, middle, high)
-    return low
+
+    def inside(p: FloatArray) -> BoolArray:  # share · log(share / p) + (1 − share) · log((1 − share) / (1 − p)) ≤ ρ
+        return np.asarray(rel_entr(shares, p) + rel_entr(1.0 - shares, 1.0 - p) <= radius)
+
+    return bisect(inside, np.zeros_like(shares), shares, steps=60)[0]

@@ -44,6 +44,8 @@ class Score(ABC):
     is_convex: ClassVar[bool] = True
     #: whether f obeys the triangle inequality; predictions and labels are then points of one space
     is_metric: ClassVar[bool] = False
+    #: whether `enclosing_threshold` has an answer; every metric has one
+    has_enclosing_balls: ClassVar[bool] = False
     #: whether neighbouring columns are neighbouring levels of a scale, so that their order matters
     is_ordinal: ClassVar[bool] = False
 
@@ -189,20 +191,15 @@ class Score(ABC):
 
     # --- what calibration with noise and cross-conformal calibration ask ---
 
-    @property
-    def has_convex_regions(self) -> bool:
-        """Whether every region {λ : f(x, λ) ≤ t} is convex: so for every convex score, and for some others."""
-        return self.is_convex
-
     def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
-        """Return per row the largest score over {λ : λ ≥ lower}, or a bound above it; no checks.
+        """Return per row the largest score over {λ : λ ≥ lower}, or an upper bound of it; no checks.
 
-        That simplex has K corners, one of which a score with convex regions takes its maximum at.
+        That set is a simplex with K corners, and a convex score attains its maximum at one of them.
         """
-        if not self.has_convex_regions:
+        if not self.is_convex:
             raise ValueError(
-                f"the score {self.name!r} does not say how large it gets over a set of distributions: its regions need "
-                "not be convex. Give it a method largest_above, or use a convex score."
+                f"the score {self.name!r} is not convex and defines no method largest_above, so its largest score over "
+                "a set of distributions is unknown. Define the method, or use a convex score."
             )
         spare = np.maximum(1.0 - lower.sum(axis=1), 0.0)
         largest = np.full(len(prediction), -np.inf)
@@ -235,10 +232,6 @@ class Score(ABC):
         They may be negative, and are at most `largest_score`. The closer the mean is to f, the better.
         """
         return None
-
-    def has_enclosing_balls(self, prediction: Prediction) -> bool:
-        """Tell whether `enclosing_threshold` has an answer for such predictions."""
-        return self.is_metric
 
     def common_center(self, models: Sequence[Prediction]) -> Prediction:
         """Return one prediction per item that those of several models are all near: their mean."""

@@ -56,6 +56,7 @@ class Brier(Score):
     weights: Sequence[float] | None = None
     name: ClassVar[str] = "brier"
     order: ClassVar[Literal["first", "second"]] = "first"
+    has_enclosing_balls: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.weights is None:
@@ -98,10 +99,6 @@ class Brier(Score):
     def lipschitz(self, n_classes: int) -> float:
         """Return twice the two largest weights: f(λ) − f(λ') = Σ v_k (λ_k − λ'_k)(λ_k + λ'_k − 2 g_k)."""
         return 2.0 * float(np.sort(self.of_classes(n_classes))[-2:].sum())
-
-    def has_enclosing_balls(self, prediction: FloatArray) -> bool:
-        """Tell that `enclosing_threshold` is known: the root of f is a distance."""
-        return True
 
     def enclosing_threshold(self, model: FloatArray, center: FloatArray, threshold: FloatArray) -> FloatArray:
         """Return (√t + √f(model, center))², by the triangle inequality for the root of f."""
@@ -193,15 +190,11 @@ class BrierBall(Geometry):
             return np.minimum(np.sqrt(self.radius)[:, None] / speed, edge_distance(self.center[:, None], directions))
 
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
-        """Exact up to three classes: an interval, or an ellipse cut by a triangle."""
-        if self.n_classes > 3:
+        """Return the area of an ellipse cut by a triangle for three classes, which is exact."""
+        if self.n_classes != 3:
             return super().log_volume(generator, n_rays)
         with np.errstate(divide="ignore"):
-            if self.n_classes == 2:
-                lower, upper = self.envelope()
-                value = np.log(upper - lower)[:, 0]
-            else:
-                value = np.log(_ellipse_share(self.center, self.radius, np.array(self.weights)))
+            value = np.log(_ellipse_share(self.center, self.radius, np.array(self.weights)))
         return np.minimum(value, 0.0), np.zeros(len(self)), "exact"
 
 

@@ -48,6 +48,7 @@ class DirichletScore(Score):
     """Base of the scores whose region is a reverse-KL ball around the mode of the predicted Dirichlet."""
 
     order: ClassVar[Literal["first", "second"]] = "second"
+    has_enclosing_balls: ClassVar[bool] = True
 
     def best_fit(self, prediction: FloatArray) -> FloatArray:
         """Return the mode of the predicted Dirichlet."""
@@ -59,10 +60,6 @@ class DirichletScore(Score):
         with np.errstate(divide="ignore", invalid="ignore"):
             radius = np.where(weight > 0, drop / weight, np.where(drop >= 0, np.inf, -np.inf))
         return ReverseKullbackLeiblerBall(mode, radius)
-
-    def has_enclosing_balls(self, prediction: FloatArray) -> bool:
-        """Dirichlets with smaller concentrations fall less: `common_center`."""
-        return True
 
     def common_center(self, models: Sequence[FloatArray]) -> FloatArray:
         """Return the smallest concentrations, whose density no model's falls below by much."""
@@ -209,9 +206,7 @@ class ReverseKullbackLeiblerBall(PowerBall):
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
         """Return the logarithm of the share of the simplex, exact for any number of classes."""
         if self.n_classes == 2:
-            lower, upper = self.envelope()
-            with np.errstate(divide="ignore"):
-                return np.log(upper - lower)[:, 0], np.zeros(len(self)), "exact"
+            return super().log_volume(generator, n_rays)
         rows = np.flatnonzero(self.radius > 0)
         result = np.full(len(self), -np.inf)
         result[rows] = gather_blocks(

@@ -29,6 +29,7 @@ class Hellinger(Score):
 
     name: ClassVar[str] = "hellinger"
     order: ClassVar[Literal["first", "second"]] = "first"
+    has_enclosing_balls: ClassVar[bool] = True
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
         """½ Σ (√λ_k − √g_k)²: the same number, and exactly zero for a perfect fit."""
@@ -37,10 +38,6 @@ class Hellinger(Score):
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> HellingerBall:
         """Return Hellinger balls; from 1 on they are the whole simplex."""
         return HellingerBall(prediction, np.where(threshold >= 1.0, np.inf, threshold))
-
-    def has_enclosing_balls(self, prediction: FloatArray) -> bool:
-        """Tell that `largest_gap` is known."""
-        return True
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
         r"""Return the largest $\sum_k \sqrt{\lambda_k} (\sqrt{g_k} - \sqrt{c_k})$, the norm of the positive terms."""
@@ -65,27 +62,22 @@ class HellingerBall(PowerBall):
         return (np.maximum(1.0 - radius, 0.0) / (1.0 - value)) ** 2
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """As for two classes: the others stay in proportion, √λ_k is the sine of an angle, and so is the distance."""
-        angle, reach = np.arcsin(np.sqrt(np.minimum(self.center, 1.0))), self._reach_angle()[:, None]
+        """Solve the problem for two classes, as the others stay in proportion.
+
+        √λ_k is the sine of an angle, which changes by at most the angle whose cosine is 1 − radius.
+        """
+        angle = np.arcsin(np.sqrt(np.minimum(self.center, 1.0)))
+        reach = 2.0 * np.arcsin(np.sqrt(0.5 * np.minimum(self.radius, 1.0)))[:, None]
         return np.sin(np.maximum(angle - reach, 0.0)) ** 2, np.sin(np.minimum(angle + reach, 0.5 * np.pi)) ** 2
 
-    def _reach_angle(self) -> FloatArray:
-        """The angle whose cosine is 1 − radius."""
-        return 2.0 * np.arcsin(np.sqrt(0.5 * np.minimum(self.radius, 1.0)))
-
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
-        """Exact for two classes, an interval; by quadrature over the angle for three, rays beyond."""
-        if self.n_classes > 3:
+        """Integrate over the angle for three classes; the error is the difference to half as many angles."""
+        if self.n_classes != 3:
             return super().log_volume(generator, n_rays)
+        angle = np.pi * np.arange(2 * n_rays) / n_rays
+        axes = [[0.5, -0.5, 0.0], [12**-0.5, 12**-0.5, -(3**-0.5)]]
+        plane = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ axes
         with np.errstate(divide="ignore", invalid="ignore"):
-            if self.n_classes == 2:
-                lower, upper = self.envelope()
-                return np.log(upper - lower)[:, 0], np.zeros(len(self)), "exact"
-            angle = 2.0 * np.pi * np.arange(2 * n_rays) / (2 * n_rays)
-            plane = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ [
-                [0.5, -0.5, 0.0],
-                [12**-0.5, 12**-0.5, -(3**-0.5)],
-            ]
             squares = self.ray_length(np.repeat(plane[None], len(self), axis=0)) ** 2
             # The plane's unit is √2, in which the triangle has the area √3 / 4.
             area, half = (np.pi * part.mean(axis=1) / np.sqrt(3.0) for part in (squares, squares[:, ::2]))

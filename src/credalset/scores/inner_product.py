@@ -28,7 +28,7 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from credalset._parallel import in_blocks, row_blocks
-from credalset._typing import FloatArray, IntArray, Prediction
+from credalset._typing import FloatArray, IntArray
 from credalset.scores.base import Score
 from credalset.scores.registry import register_score
 from credalset.sets.geometry import Entropies, Geometry
@@ -56,6 +56,7 @@ class InnerProduct(Score):
 
     name: ClassVar[str] = "inner"
     order: ClassVar[Literal["first", "second"]] = "first"
+    has_enclosing_balls: ClassVar[bool] = True
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
         """1 − Σ λ_k g_k."""
@@ -79,10 +80,6 @@ class InnerProduct(Score):
         """One: a unit of mass that moves changes the product by a difference of two probabilities."""
         return 1.0
 
-    def has_enclosing_balls(self, prediction: Prediction) -> bool:
-        """Tell that every prediction has them."""
-        return True
-
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
         """The largest difference of the two predictions, at the corner of its class."""
         return np.asarray((model - center).max(axis=1))
@@ -100,18 +97,15 @@ class HalfSpace(Geometry):
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The height at d = 0 of the upper hull of the points (d_k, u_k)."""
-        value, member = _support(self.center, self.radius, utility)
-        return value, member
+        return _support(self.center, self.radius, utility)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
         """Mass outside is paid for best by the class of the largest margin."""
-        lower, upper = _envelope(self.center, self.radius)
-        return lower, upper
+        return _envelope(self.center, self.radius)
 
     def entropies(self) -> Entropies:
         """Zero at a corner, and λ ∝ exp(β d)."""
-        zero = np.zeros(len(self))
-        return Entropies(zero, zero, _max_entropy(self.center, self.radius), zero)
+        return Entropies.exact(np.zeros(len(self)), _max_entropy(self.center, self.radius))
 
     def mode_radius(self) -> FloatArray:
         """One minus the largest mean of g over the sets of classes that contain the class."""
@@ -293,15 +287,8 @@ def _recursion(x: FloatArray, y: FloatArray, split: FloatArray | None = None) ->
     return np.asarray(log_f[-1])
 
 
-def _log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
-    result = np.empty(len(center))
-    order = np.argsort((center >= 1.0 - radius[:, None]).sum(axis=1))  # sets with as many corners inside, side by side
-    result[order] = _log_fraction_of(center[order], radius[order])
-    return result
-
-
 @in_blocks(lambda size: size // 4 + 1)
-def _log_fraction_of(center: FloatArray, radius: FloatArray) -> FloatArray:
+def _log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
     margin = _margins(center, radius).T
     x, y, _ = _sides(margin)
     return np.where(margin.min(axis=1) >= 0.0, 0.0, np.minimum(_recursion(x, y), 0.0))

@@ -36,7 +36,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from credalset._parallel import in_blocks
-from credalset._typing import FloatArray, Prediction
+from credalset._typing import FloatArray
 from credalset._validation import as_finite
 from credalset.scores.base import Score
 from credalset.scores.registry import register_score
@@ -72,6 +72,7 @@ class KullbackLeibler(Score):
     base: float = 2.0
     name: ClassVar[str] = "kl"
     order: ClassVar[Literal["first", "second"]] = "first"
+    has_enclosing_balls: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         base = as_finite(self.base, "base")
@@ -92,10 +93,6 @@ class KullbackLeibler(Score):
         with np.errstate(divide="ignore"):
             return np.maximum(-np.log(prediction), 0.0) / math.log(self.base)
 
-    def has_enclosing_balls(self, prediction: Prediction) -> bool:
-        """Tell that every prediction has them."""
-        return True
-
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
         """The largest log-ratio of the two predictions, at the corner of its class."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -115,19 +112,15 @@ class KullbackLeiblerBall(Geometry):
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The tilt by the utility."""
-        value, member = _support(self.center, self.radius, utility)
-        return value, member
+        return _support(self.center, self.radius, utility)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
         """The binary equation d(λ_k‖g_k) = r, both ways."""
-        lower, upper = _envelope(self.center, self.radius)
-        return lower, upper
+        return _envelope(self.center, self.radius)
 
     def entropies(self) -> Entropies:
         """The tilts by ±log g."""
-        lower, upper = _entropies(self.center, self.radius)
-        gap = np.zeros(len(self))
-        return Entropies(lower, gap, upper, gap)
+        return Entropies.exact(*_entropies(self.center, self.radius))
 
     def mode_radius(self) -> FloatArray:
         """Pool each class with those above it; +inf where the centre rules a class out."""

@@ -100,6 +100,7 @@ class Normalized(Score):
         # Dividing by a number that depends only on the prediction keeps these.
         object.__setattr__(self, "is_convex", score.is_convex)
         object.__setattr__(self, "is_ordinal", score.is_ordinal)
+        object.__setattr__(self, "has_enclosing_balls", score.has_enclosing_balls or score.is_metric)
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:
@@ -157,11 +158,6 @@ class Normalized(Score):
         """Where the inner score is smallest."""
         return self.score.best_fit(_rows(prediction))
 
-    @property
-    def has_convex_regions(self) -> bool:
-        """Whether those of the inner score are: they are the same sets."""
-        return self.score.has_convex_regions
-
     def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
         """That of the inner score, on this scale."""
         return self._rescaled(self.score.largest_above(_rows(prediction), lower), prediction)
@@ -170,10 +166,6 @@ class Normalized(Score):
         """That of the inner score, on this scale."""
         raw = self.score.estimate_from_votes(_rows(prediction), counts)
         return None if raw is None else self._rescaled(raw, prediction)
-
-    def has_enclosing_balls(self, prediction: Prediction) -> bool:
-        """Tell whether the inner score has them."""
-        return self.score.has_enclosing_balls(_rows(prediction))
 
     def common_center(self, models: Sequence[Prediction]) -> Prediction:
         """That of the inner score, with the mean of the scales."""

@@ -59,8 +59,7 @@ def pooled_spread(values: FloatArray) -> FloatArray:
 
 BLOCK = 1 << 13  # numbers worked on at a time: larger arrays are returned to the system after each operation
 FARTHEST = 1e4  # of −log y of the largest class, where the point is a corner to all digits
-MAX_SECTIONS = 8  # of a search that ended after at most 6 in thousands of centres with a fold
-GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+GRID = 7  # intervals on the way from 1e-6 to the corner, by logarithms, and again around the best of them
 TOLERANCE = 1e-7  # of the last Newton step; what is left is about its square
 TINIEST = 1e-290  # modes and radii below count as zero: quotients with them leave the range of doubles
 
@@ -180,7 +179,8 @@ class PowerBall(Geometry):
             data = m[:, rows], gap[:, rows], radius[rows]
             x = newton(self._support_curve, data, low, np.full(len(rows), 690.0), low, np.full(len(rows), TOLERANCE))
             point[:, rows] = self._tilted(np.exp(-x), m[:, rows], gap[:, rows])[0]
-        return point
+        # An entry that underflows would have an infinite divergence.
+        return np.where(positive & (radius > 0), np.maximum(point, TINIEST), point)
 
     def _tilted(self, t: FloatArray, m: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return λ ∝ m (t / (t + gap))^p, on the face where the gap is zero for t = 0, and what it was divided by."""
@@ -211,8 +211,7 @@ class PowerBall(Geometry):
                 return entropy_of_valid(self._sharpest(m, radius).T), entropy_of_valid(self._flattest(m, radius).T)
 
         lower, upper = gather_blocks(one_block, len(self), self.n_classes, BLOCK)
-        zero = np.zeros(len(self))
-        return Entropies(lower, zero, upper, zero)
+        return Entropies.exact(lower, upper)
 
     def _flattest(self, m: FloatArray, radius: FloatArray) -> FloatArray:
         r"""Return the members of largest entropy, (K, n).
@@ -327,35 +326,21 @@ class PowerBall(Geometry):
         return newton(curve, (m, ratio, radius, folds.astype(float)), low, high, start, tolerance)
 
     def _fold(self, m: FloatArray, ratio: FloatArray) -> FloatArray:
-        """Return x > 0 where D falls along the curve, 0 where it never does, by golden sections.
+        """Return an x > 0 where D falls along the curve, 0 where it never does: the smallest slope on two grids.
 
-        It takes Σ m / u > M + M / (1 − M) at x = 0 over the classes besides the largest, M its mode.
+        D can fall only if Σ m / u > M + M / (1 − M) at x = 0 over the classes besides the largest, M its mode.
         """
         fold, largest = np.zeros(m.shape[1]), m[0]
         pull = np.where(m[1:] > 0, m[1:] / phi_inverse(ratio[1:]), 0.0).sum(axis=0)
         rows = np.flatnonzero((largest < 0.5) & (pull > largest + largest / (1.0 - largest)))
-        low, high = np.full(len(rows), np.log(1e-6)), np.log(-np.log(largest[rows]))
-        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
         m, ratio = m[:, rows], ratio[:, rows]
-        at_left, at_right = self._fold_sign(left, m, ratio), self._fold_sign(right, m, ratio)
-        for _ in range(MAX_SECTIONS):
-            fold[rows] = np.exp(np.where(at_left < 0, left, np.where(at_right < 0, right, -np.inf)))
-            is_open = fold[rows] == 0
-            rows, m, ratio = rows[is_open], m[:, is_open], ratio[:, is_open]
-            low, high, left, right, at_left, at_right = (
-                a[is_open] for a in (low, high, left, right, at_left, at_right)
-            )
-            if not len(rows):
-                break
-            nearer = at_left < at_right
-            low, high = np.where(nearer, low, left), np.where(nearer, right, high)
-            trial = np.where(nearer, high - GOLDEN * (high - low), low + GOLDEN * (high - low))
-            found = self._fold_sign(trial, m, ratio)
-            left, right = np.where(nearer, trial, right), np.where(nearer, left, trial)
-            at_left, at_right = np.where(nearer, found, at_right), np.where(nearer, at_left, found)
+        low, high = np.full(len(rows), np.log(1e-6)), np.log(-np.log(largest[rows]))
+        for _ in range(2):
+            trial, step, least = low, (high - low) / GRID, np.full(len(rows), np.inf)
+            for i in range(GRID + 1):
+                point, u = self._sharp_point(np.exp(low + i * step), m, ratio)
+                slope = 1.0 - (point * u).sum(axis=0) * np.where(u != 0, point / u, 0.0).sum(axis=0)
+                trial, least = np.where(slope < least, low + i * step, trial), np.minimum(slope, least)
+            low, high = trial - step, trial + step
+        fold[rows] = np.where(least < 0, np.exp(trial), 0.0)
         return fold
-
-    def _fold_sign(self, log_x: FloatArray, m: FloatArray, ratio: FloatArray) -> FloatArray:
-        """Return 1 − E[u] E[1/u]."""
-        point, u = self._sharp_point(np.exp(log_x), m, ratio)
-        return 1.0 - (point * u).sum(axis=0) * np.where(u != 0, point / u, 0.0).sum(axis=0)

@@ -37,6 +37,7 @@ from credalset._typing import FloatArray
 from credalset.scores.base import Score
 from credalset.scores.registry import register_score
 from credalset.sets.geometry import Entropies, Geometry
+from credalset.sets.volume import edge_distance
 from credalset.simplex import entropy_of_valid
 
 EXACT_VOLUME_CLASSES = 12  # the sum has 2^K terms
@@ -91,8 +92,7 @@ class TotalVariationBall(Geometry):
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Move r from the classes of least utility to the best one."""
-        value, member = _support(self.center, self.radius, utility)
-        return value, member
+        return _support(self.center, self.radius, utility)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
         """[max(0, g_k − r), min(1, g_k + r)]: the mass always has somewhere to go to and come from."""
@@ -101,9 +101,7 @@ class TotalVariationBall(Geometry):
 
     def entropies(self) -> Entropies:
         """Most of all moved to the largest class, and the two water levels."""
-        lower, upper = _entropies(self.center, self.radius)
-        gap = np.zeros(len(self))
-        return Entropies(lower, gap, upper, gap)
+        return Entropies.exact(*_entropies(self.center, self.radius))
 
     def mode_radius(self) -> FloatArray:
         """d_a = max_j (S_j − j g_a)/(j + 1)."""
@@ -121,10 +119,9 @@ class TotalVariationBall(Geometry):
 
     def ray_length(self, directions: FloatArray) -> FloatArray:
         """The distance over the speed, or to the edge of the simplex."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            speed = 0.5 * np.abs(directions).sum(axis=-1)
-            edge = np.where(directions < 0, self.center[:, None] / -directions, np.inf).min(axis=-1)
-            return np.where(speed > 0, np.minimum(self.radius[:, None] / speed, edge), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            surface = self.radius[:, None] / (0.5 * np.abs(directions).sum(axis=-1))
+        return np.minimum(surface, edge_distance(self.center[:, None], directions))
 
     def vertices(self, i: int) -> FloatArray:
         """One for every order of the classes, up to eight of them."""

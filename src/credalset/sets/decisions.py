@@ -62,7 +62,7 @@ def _survivors(sets: CredalSet, rule: str, matrix: FloatArray | None) -> BoolArr
     if rule == "e-admissible":
         return possible_modes(sets) if matrix is None else _e_admissible(sets, matrix)
     if rule == "maximal":
-        return _maximal_labels(sets) if matrix is None else _maximal(sets, matrix)
+        return _maximal(sets, matrix)
     if matrix is None:
         lower, upper = sets.envelope()
     else:
@@ -91,42 +91,34 @@ def possible_modes(sets: CredalSet) -> BoolArray:
     return np.asarray(nearest <= reach + slack)
 
 
-def _maximal(sets: CredalSet, matrix: FloatArray) -> BoolArray:
-    _check_effort(len(matrix) ** 2, len(matrix))
-    kept, tie = np.ones((len(sets), len(matrix)), dtype=bool), _tie(sets)
-    for a, of_a in enumerate(matrix):
-        for b, of_b in enumerate(matrix):
-            rows = np.flatnonzero(kept[:, a])
-            if a != b and len(rows):
-                kept[rows, a] = sets[rows].upper_expectation(of_a - of_b) >= -tie
-    return kept
+def _maximal(sets: CredalSet, matrix: FloatArray | None) -> BoolArray:
+    """Compare actions in pairs.
 
-
-def _maximal_labels(sets: CredalSet) -> BoolArray:
-    """As `_maximal`: possible modes are, labels out of reach of another's lower probability are not, pairs decide."""
-    lower, upper = sets.envelope()
-    tie, sure = _tie(sets), possible_modes(sets)
-    kept = sure | (upper >= lower.max(axis=1, keepdims=True) - tie)
-    n_asked = 0
+    Labels that can be the mode are maximal, labels below the lower probability of another are not. A member that is
+    best for an action rules out as rivals all actions that are worth no more there.
+    """
+    tie, n_asked = _tie(sets), 0
+    if matrix is None:
+        (lower, upper), sure, matrix = sets.envelope(), possible_modes(sets), np.eye(sets.n_classes)
+        kept = sure | (upper >= lower.max(axis=1, keepdims=True) - tie)
+    else:
+        kept = np.ones((len(sets), len(matrix)), dtype=bool)
+        sure = ~kept
     for a in np.flatnonzero((kept & ~sure).any(axis=0)):
         rows = np.flatnonzero(kept[:, a] & ~sure[:, a])
-        unit = np.eye(sets.n_classes)
-        best = sets[rows].support(unit[a])[1]
-        for b in np.flatnonzero((best > best[:, [a]]).any(axis=0)):  # where a has most, the others are no rivals
-            asked = np.flatnonzero((best[:, b] > best[:, a]) & kept[rows, a])
+        worth = sets[rows].support(matrix[a])[1] @ matrix.T
+        ahead = worth > worth[:, [a]]
+        for b in np.flatnonzero(ahead.any(axis=0)):
+            asked = rows[ahead[:, b] & kept[rows, a]]
             n_asked += len(asked) > 0
-            _check_effort(n_asked, sets.n_classes)
+            if n_asked > MAX_EXPECTATIONS:
+                raise ValueError(
+                    f"comparing {len(matrix)} actions in pairs takes more than {MAX_EXPECTATIONS} expectations. Use "
+                    "rule='interval-dominance', which takes two per action, or pass a utility with fewer actions."
+                )
             if len(asked):
-                kept[rows[asked], a] = sets[rows[asked]].upper_expectation(unit[a] - unit[b]) >= -tie
+                kept[asked, a] = sets[asked].upper_expectation(matrix[a] - matrix[b]) >= -tie
     return kept
-
-
-def _check_effort(n_expectations: int, n_actions: int) -> None:
-    if n_expectations > MAX_EXPECTATIONS:
-        raise ValueError(
-            f"comparing {n_actions} actions in pairs takes more than {MAX_EXPECTATIONS} expectations. Use "
-            "rule='interval-dominance', which takes two for each action, or pass a utility with fewer actions."
-        )
 
 
 def _e_admissible(sets: CredalSet, matrix: FloatArray) -> BoolArray:

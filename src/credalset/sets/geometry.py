@@ -37,6 +37,11 @@ class Entropies(NamedTuple):
     upper: FloatArray
     upper_gap: FloatArray
 
+    @classmethod
+    def exact(cls, lower: FloatArray, upper: FloatArray) -> Entropies:
+        """Return entropies without gaps."""
+        return cls(lower, np.zeros(len(lower)), upper, np.zeros(len(upper)))
+
 
 @dataclass(frozen=True, eq=False)
 class Geometry(ABC):

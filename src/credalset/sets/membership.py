@@ -63,7 +63,6 @@ def efficiency(sets: CredalSet, resolution: float) -> FloatArray:
     points = grid(sets.n_classes, resolution)[None]
 
     def one_block(rows: slice) -> FloatArray:
-        scores = sets.score.evaluate_pairs(sets.prediction[rows], points)
-        return np.asarray((scores <= sets.threshold[rows, None]).mean(axis=1))
+        return np.asarray(contains_pairs(sets[rows], points).mean(axis=1))
 
     return np.asarray(gather_blocks(one_block, len(sets), points.shape[1], PAIRS_PER_BLOCK))

@@ -75,9 +75,8 @@ def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, 
         mean[active] += (member - mean[active]) / (turn + 1)
         out = value < -tie
         kept[rows[active[out]], action[active[out]]] = False
-        certain = _is_best(member, matrix, action[active]) | _is_best(mean[active], matrix, action[active])
-        payoff = member @ matrix.T
-        payoff -= np.take_along_axis(payoff, action[active][:, None], axis=1)
+        payoff, lead = (_regret(points, matrix, action[active]) for points in (member, mean[active]))
+        certain = np.minimum(payoff.max(axis=1), lead.max(axis=1)) <= tie
         last[active] = payoff
         regret[active] += payoff
         scale[active] = np.maximum(scale[active], np.abs(payoff).max(axis=1, keepdims=True))
@@ -90,9 +89,10 @@ def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, 
     return kept
 
 
-def _is_best(points: FloatArray, matrix: FloatArray, action: IntArray) -> BoolArray:
+def _regret(points: FloatArray, matrix: FloatArray, action: IntArray) -> FloatArray:
+    """Return by how much each action is worth more than the chosen one at the points, (R, A)."""
     values = points @ matrix.T
-    return np.asarray(np.take_along_axis(values, action[:, None], axis=1)[:, 0] >= values.max(axis=1))
+    return np.asarray(values - np.take_along_axis(values, action[:, None], axis=1))
 
 
 def _play(support: Support, row: IntArray, advantage: FloatArray, start: FloatArray, tie: float) -> bool:
@@ -101,7 +101,7 @@ def _play(support: Support, row: IntArray, advantage: FloatArray, start: FloatAr
     centre = np.full(len(advantage), 1.0 / len(advantage))
     for _ in range(PROGRAMS):
         weights, found = worst_mixture(np.array(members) @ advantage.T)
-        if found >= 0.0:
+        if found >= -tie:
             return True
         centre = 0.5 * (centre + weights)  # the program's own solution jumps about, and slows convergence down
         value, member = support(row, (centre @ advantage)[None])

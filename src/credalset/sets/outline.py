@@ -34,13 +34,6 @@ def to_plane(points: FloatArray) -> FloatArray:
     return points @ CORNERS
 
 
-def from_plane(points: FloatArray) -> FloatArray:
-    """Map points (…, 2) of the plane back to distributions (…, 3)."""
-    third = points[..., 1] / CORNERS[2, 1]
-    second = points[..., 0] - 0.5 * third
-    return np.stack([1.0 - second - third, second, third], axis=-1)
-
-
 def outline(one: CredalSet) -> list[FloatArray]:
     """Return the boundary of a batch of one set as closed loops of distributions (M, 3).
 

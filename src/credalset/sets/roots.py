@@ -21,7 +21,7 @@ def among(rows: IntArray | BoolArray, *arrays: Any) -> Any:
 
 
 def bisect(
-    beyond: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, steps: int, by_scale: bool = False
+    beyond: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, steps: int
 ) -> tuple[FloatArray, FloatArray]:
     """Halve brackets ``steps`` times: the root lies below every point that is ``beyond`` it.
 
@@ -33,9 +33,6 @@ def bisect(
         Ends of the brackets, which may cover the root by an end.
     steps : int
         Number of halvings.
-    by_scale : bool
-        Whether to halve logarithms as long as the ends differ by a factor of four: the root may be smaller than
-        ``high`` by any factor.
 
     Examples
     --------
@@ -45,9 +42,6 @@ def bisect(
     """
     for _ in range(steps):
         middle = 0.5 * (low + high)
-        if by_scale:
-            scale = np.sqrt(np.maximum(low, np.finfo(float).tiny)) * np.sqrt(high)
-            middle = np.where((low < 0.25 * high) & (scale < high), scale, middle)
         far = beyond(middle)
         low, high = np.where(far, low, middle), np.where(far, middle, high)
     return low, high

@@ -121,7 +121,9 @@ class CrowdCalibration(Saved):
         how = "those in hand were chosen at random" if self.policy is None else "this policy asked some in random order"
         items = f"items with at least {self.min_votes} votes in all, of which {how}"
         what = "the recorded distribution of the held-back votes"
-        return CrowdGuarantee(what, True, "exchangeable items; crowd and policy fixed on other items", items)
+        return CrowdGuarantee(
+            what, True, "items are exchangeable; crowd model and policy were fixed on other items", items
+        )
 
     def threshold(self, alpha: float = 0.1, *, in_hand: int = 0) -> float:
         """Return the threshold for items with this number of votes in hand, or that of the policy.

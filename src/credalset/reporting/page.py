@@ -43,6 +43,7 @@ ADVICE = {
 COVERS = {
     "recorded": "The label distribution of a new item as it would be recorded: the shares of the votes of as many "
     "annotators as the calibration items had. Nothing is guaranteed about what very many votes would show.",
+    "further": "The distribution of the votes of a new item that are not in hand.",
     "true": "The true label distribution of a new item: the shares that very many votes would show.",
 }
 COVERED = ("no", "yes", "not known")
@@ -119,10 +120,6 @@ def page_facts(title: str, items: Items, calibration: Any, found: Findings, made
 
 def _guarantee(known: Any) -> dict[str, Any]:
     """Return what is covered and what is assumed, in sentences."""
-    if hasattr(known, "is_exact"):  # votes in hand
-        covers = f"{known.covers[:1].upper()}{known.covers[1:]}, for {known.items}."
-        missing = [] if known.is_exact else ["Coverage is approximate, not guaranteed: test the assumption (check)."]
-        return {"covers": covers, "assumptions": [f"{known.assumes[:1].upper()}{known.assumes[1:]}.", *missing]}
     assumed = [f"New items and calibration items are {known.items}, and the model was trained on neither."]
     assumed += [f"{known.votes[:1].upper()}{known.votes[1:]}."] if known.votes else []
     assumed += [f"The guarantee holds within {known.within}."] if known.within else []
@@ -130,7 +127,8 @@ def _guarantee(known: Any) -> dict[str, Any]:
         assumed.append(
             f"With probability {1 - known.delta:g} over calibration sets, it holds for the one that was used."
         )
-    return {"covers": COVERS["true" if known.covers == "true" else "recorded"], "assumptions": assumed}
+    assumed += [] if known.is_exact else ["Coverage is approximate and not guaranteed."]
+    return {"covers": COVERS.get(known.covers, COVERS["recorded"]), "assumptions": assumed}
 
 
 def _tone(verdict: Verdict) -> str:

@@ -46,7 +46,7 @@ def forge(path: Path, change: Callable[[dict[str, Any]], Any] | None = None, **f
     if change is not None:
         change(manifest)
     manifest["sha256"] = manifest_digest(manifest)
-    (path / MANIFEST).write_text(json.dumps(manifest))
+    (path / MANIFEST).write_text(json.dumps(manifest, separators=(",", ":")))
 
 
 def forge_arrays(path: Path, **arrays: np.ndarray) -> None:

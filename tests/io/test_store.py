@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -105,6 +105,34 @@ def test_class_names_keep_value_type_and_order(classes: list[Any], tmp_path: Pat
     calibration = calibrate(classes=classes)
     calibration.save(str(tmp_path / "c"))
     assert_same(cs.load(str(tmp_path / "c")), calibration)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [f"item {i}" for i in range(1_000_000)],
+        [2**62 + i for i in range(5_000)],
+        ["naïve 猫", "", *(f"{i}" for i in range(5_000))],
+        [2**70, *range(5_000)],
+        ["with\0zero", *(f"{i}" for i in range(5_000))],
+    ],
+    ids=["million", "numbers", "texts", "large numbers", "zeros"],
+)
+def test_many_names(items: list[Any], tmp_path: Path) -> None:
+    """Long lists of names are arrays, so that the manifest stays small."""
+    sets = cs.get_score("tv").region(np.full((len(items), 2), 0.5), 0.1)
+    replace(sets, items=tuple(items)).save(tmp_path / "s")
+    assert (tmp_path / "s" / MANIFEST).stat().st_size < MAX_MANIFEST
+    assert cs.load(tmp_path / "s").items == tuple(items)
+
+
+def test_a_large_vocabulary(tmp_path: Path) -> None:
+    words = [f"word{i}" for i in range(60_000)]
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    texts = [" ".join(words[::2]), " ".join(words[1::2])] * 2
+    classifier = cs.ConformalCredalClassifier(model).fit(texts, [[3, 1], [1, 3]] * 2)
+    classifier.save(tmp_path / "c")
+    assert cs.load(tmp_path / "c").predict_proba(texts).tobytes() == classifier.predict_proba(texts).tobytes()
 
 
 ESTIMATORS = {

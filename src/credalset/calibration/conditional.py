@@ -176,7 +176,7 @@ class QuantileRegression:
         return basis, bounded
 
     def descend(self, basis: IntArray, tilt: FloatArray, reach: int = REACH) -> tuple[IntArray, BoolArray]:
-        """Descend from vertices, given by the items (N, d) of their bases, to the optima of problems with a tilt (N, d).
+        """Descend from vertices, given by the items (N, d) of their bases, to optima of problems with a tilt (N, d).
 
         Returns the bases of the optima, and which problems are bounded.
         """

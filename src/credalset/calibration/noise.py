@@ -26,9 +26,10 @@ from credalset.votes.names import Labels
 
 # Relative rounding error of sums of weights, within which a share reaches a level.
 ROUNDING = 1e-12
-Covered = Literal["recorded", "true", "annotator", "majority", "share"]
+Covered = Literal["recorded", "further", "true", "annotator", "majority", "share"]
 COVERED: dict[Covered, str] = {
     "recorded": "the label distribution as recorded votes show it",
+    "further": "the distribution of the votes that are not in hand",
     "true": "the true label distribution",
     "annotator": "the label of an annotator asked at random",
     "majority": "the label with most votes",
@@ -42,10 +43,10 @@ class Guarantee:
 
     Attributes
     ----------
-    covers : {"recorded", "true", "annotator", "majority", "share"}
-        The shares of the votes that would be recorded for a new item, or the distribution they are drawn from; for
-        label sets, the label of a random annotator, the one with most votes, or the labels of a share of the
-        annotators.
+    covers : {"recorded", "further", "true", "annotator", "majority", "share"}
+        The shares of the votes that would be recorded for a new item, those of its votes that are not in hand, or the
+        distribution that votes are drawn from; for label sets, the label of a random annotator, the one with most
+        votes, or the labels of a share of the annotators.
     within : str
         Subsets of items for which it also holds, such as ``"each group"``; empty if there are none.
     delta : float or None
@@ -57,6 +58,8 @@ class Guarantee:
         The assumption on votes; empty if there is none.
     rate : str
         Lower bound of the coverage: ``"1 - alpha"``, or less for cross-conformal sets.
+    is_exact : bool
+        False if the coverage is approximate, without a guarantee.
 
     Examples
     --------
@@ -72,10 +75,11 @@ independent draws.
     items: str = "exchangeable"
     votes: str = ""
     rate: str = "1 - alpha"
+    is_exact: bool = True
 
     def __str__(self) -> str:
-        text = f"Sets contain {COVERED[self.covers]} with probability at least {self.rate} on average over calibration "
-        text += "sets"
+        how = f"at least {self.rate}" if self.is_exact else f"approximately {self.rate}, which is not guaranteed,"
+        text = f"Sets contain {COVERED[self.covers]} with probability {how} on average over calibration sets"
         if self.delta is not None:
             text += f" and, for all but a share {self.delta:g} of them, for the calibration set at hand"
         text += f", within {self.within}" if self.within else ""

@@ -9,8 +9,10 @@ skops file is unpacked before that.
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, get_type_hints
 
@@ -18,19 +20,20 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from credalset.exceptions import MissingExtraError, need, warn
-from credalset.io.folders import open_stored_zip, refusing, require
+from credalset.io.folders import check_array, open_stored_zip, refusing, require
 from credalset.io.store import Reader, Writer, check_field, find_type
 
-MAX_SCHEMA = 1 << 26  # bytes
+#: limits of skops files: bytes, values and objects of the description, and bytes of sparse matrices
+MAX_SCHEMA, MAX_VALUES, MAX_NODES, MAX_UNPACKED = 1 << 24, 1 << 19, 30_000, 100_000_000
 MAX_LAYERS = 500
 #: estimators of scikit-learn whose arrays are checked here, and the modules that have them
 CHECKED = dict.fromkeys(("CountVectorizer", "TfidfTransformer", "TfidfVectorizer"), "sklearn.feature_extraction.text")
 CHECKED |= {"Pipeline": "sklearn.pipeline", "LogisticRegression": "sklearn.linear_model"}
 CHECKED |= {"StandardScaler": "sklearn.preprocessing"}
-#: what skops files are made of beside estimators
-PLAIN = {f"builtins.{name}" for name in ("dict", "list", "tuple", "str")}
-PLAIN |= {f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "bool", "str_")}
-PLAIN_LOADERS = {"JsonNode", "DictNode", "ListNode", "TupleNode", "ObjectNode", "NdArrayNode", "TypeNode"}
+#: plain types of skops files, and the loaders that build nothing else from them
+NUMPY = {f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "bool", "str_")}
+PLAIN = {"JsonNode": {"builtins.str"}, "DictNode": {"builtins.dict"}, "ListNode": {"builtins.list"}}
+PLAIN |= {"TupleNode": {"builtins.tuple"}, "NdArrayNode": NUMPY, "TypeNode": {"builtins.str", *NUMPY}}
 PREDICTS = ("predict_proba", "predict_concentration", "predict_density", "predict_intervals")
 #: what fitting leaves on estimators of ours, and of which type; networks have a module beside
 FITTED: dict[str, Any] = {"classes_": np.ndarray, "n_features_in_": int, "feature_names_in_": np.ndarray}
@@ -210,6 +213,7 @@ def _is_matrix(value: Any, rows: int, columns: Any) -> bool:
 def _dump_skops(estimator: Any, writer: Writer) -> str:
     try:
         data = bytes(_skops_io().dumps(estimator))
+        unknown = _look_through(data)
     except MissingExtraError:
         raise
     except Exception as error:
@@ -217,7 +221,6 @@ def _dump_skops(estimator: Any, writer: Writer) -> str:
             f"the estimator {type(estimator).__name__} cannot be saved without pickle: {error}. "
             "Save the calibration alone with classifier.calibration_.save(path), and the estimator by its own means."
         ) from error
-    unknown = _look_through(data)
     if unknown and not writer.files:  # once, not for every fold
         warn(
             f"{type(estimator).__name__} was saved, but holds types that load builds only for those who trust the "
@@ -238,24 +241,55 @@ def _load_skops(data: bytes, trusted: Sequence[str]) -> Any:
             f"holds estimators of types that are not checked: {', '.join(unknown)}. An altered file can take over "
             f"Python through them. If you trust the file, name them with trusted: {','.join([*trusted, *unknown])}.",
         )
-        return _skops_io().loads(data, trusted=[*PLAIN, *found])
+        return _skops_io().loads(data, trusted=[*set().union(*PLAIN.values()), *found])
 
 
 def _look_through(data: bytes) -> list[str]:
-    """Return the types in a skops file beside plain values; there is at least that of an estimator."""
+    """Return the types in a skops file beside plain values; there is at least that of an estimator.
+
+    Files that would take far more memory or time than they have bytes are refused: arrays that are larger than what is
+    stored, a member that several objects read, and objects that repeat the number of another with other contents.
+    """
     with open_stored_zip(data) as archive:
-        require(archive.getinfo("schema.json").file_size <= MAX_SCHEMA, "has too large a description of an estimator.")
-        waiting = [json.loads(archive.read("schema.json"))]
+        members = {name: archive.read(name) for name in archive.namelist()}
+    schema = members.pop("schema.json")
+    n_values = sum(map(schema.count, (b"{", b"[", b",")))
+    require(len(schema) <= MAX_SCHEMA and n_values <= MAX_VALUES, "has an estimator of too many parts.")
+    _check_arrays(members.values())
     unknown: set[str] = set()
-    while waiting:
-        node = waiting.pop()
-        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-        if isinstance(node, dict) and "__class__" in node:
-            kind = f"{node.get('__module__')}.{node['__class__']}"
-            is_plain = kind in PLAIN and str(node.get("__loader__", "TypeNode")) in PLAIN_LOADERS
-            unknown |= set() if is_plain else {kind}
+    first: dict[Any, Any] = {}
+    readers: dict[str, Any] = {}
+
+    def see(node: dict[str, Any]) -> dict[str, Any]:
+        if "__class__" not in node:
+            return node
+        kind, number = f"{node.get('__module__')}.{node['__class__']}", node.pop("__id__", None)
+        unknown.update(() if kind in PLAIN.get(node.get("__loader__", "TypeNode"), ()) else {kind})
+        is_own = number and readers.setdefault(node.pop("file", number), number) == number
+        require(
+            is_own and first.setdefault(number, node) == node and len(first) <= MAX_NODES,
+            "has parts that contradict each other, or too many.",
+        )
+        found: dict[str, Any] = first[number]
+        return found
+
+    json.loads(schema, object_hook=see)
     require(unknown, "has a file of an estimator that holds none.")
     return sorted(unknown)
+
+
+def _check_arrays(members: Iterable[bytes]) -> None:
+    """Refuse arrays, also those of sparse matrices, that claim to be larger than they are."""
+    room = MAX_UNPACKED
+    for data in members:
+        if data.startswith(b"\x93NUMPY"):
+            check_array(data)
+        elif data.startswith(b"PK"):
+            with zipfile.ZipFile(io.BytesIO(data)) as inner:
+                room -= sum(member.file_size for member in inner.infolist())
+                require(room >= 0, "has sparse matrices that are too large.")
+                for name in inner.namelist():
+                    check_array(inner.read(name))
 
 
 def _skops_io() -> Any:

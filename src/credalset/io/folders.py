@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import metadata
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,12 @@ from credalset.exceptions import FileFormatError, warn
 
 FORMAT, FORMAT_VERSION = "credalset", 2
 MANIFEST, ARRAYS = "manifest.json", "arrays.npz"
-MAX_MANIFEST = 1 << 26  # bytes
+MAX_MANIFEST = 1 << 20  # bytes; JSON takes up to forty times as much once it is parsed
 MAX_FILE = 1 << 31  # bytes
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 NUMBERS = "biuf"  # kinds of arrays
 DEPENDED_ON = ("scikit-learn", "skops")  # packages that read their own objects only
-_VERSION = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}[0-9A-Za-z.+!_-]{0,60}", re.ASCII)
+_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})[0-9A-Za-z.+!_-]{0,60}")
 
 
 def require(condition: Any, sentence: str) -> None:
@@ -68,7 +67,10 @@ def write_object(
     manifest["sha256"] = manifest_digest(manifest)
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
     if len(text) > MAX_MANIFEST:
-        raise ValueError(f"names and parameters take {len(text)} bytes, but at most {MAX_MANIFEST} can be saved.")
+        raise ValueError(
+            f"names and parameters take {len(text)} bytes of JSON, but at most {MAX_MANIFEST} can be saved. Name items "
+            "by texts or whole numbers, and use fewer groups."
+        )
     write_folder(target, {**files, MANIFEST: text})
 
 
@@ -149,16 +151,21 @@ def _unpack_arrays(data: bytes) -> dict[str, AnyArray]:
 
 
 def _read_array(data: bytes) -> AnyArray:
-    """Read an array of numbers; its size is checked before anything is allocated."""
+    dtype = check_array(data)
+    require(dtype.kind in NUMBERS and dtype.names is None, f"has an array of {dtype}; only numbers are read.")
+    return np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
+
+
+def check_array(data: bytes) -> np.dtype[Any]:
+    """Return the type of an array in NumPy's format, whose size must be the one that its header claims."""
     stream = io.BytesIO(data)
     require(np.lib.format.read_magic(stream) == (1, 0), "has an array of an unknown format.")
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    is_plain = not dtype.hasobject and dtype.kind in NUMBERS and dtype.names is None and dtype.shape == ()
-    require(is_plain, f"has an array of {dtype}; only numbers are read.")
-    size = math.prod(shape) * dtype.itemsize
-    require(min(shape, default=0) >= 0 and size == len(data) - stream.tell(), f"has an array of shape {shape} cut off.")
-    stream.seek(0)
-    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    is_plain = not dtype.hasobject and dtype.itemsize > 0 and dtype.shape == ()
+    is_whole = math.prod(shape) * dtype.itemsize == len(data) - stream.tell()
+    is_real = all(0 <= size <= len(data) for size in shape)
+    require(is_plain and is_whole and is_real, f"has an array of {dtype} and shape {shape} that is not stored there.")
+    return dtype
 
 
 def _refuse_foreign(target: Path) -> None:
@@ -187,18 +194,14 @@ def _versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def check_versions(saved: Any) -> str:
-    """Refuse estimators that are known not to load, warn of other differences; return what to say if loading fails."""
+    """Refuse estimators of newer versions, warn of older ones; return what to add if loading fails."""
     is_valid = isinstance(saved, dict) and all(isinstance(v, str) and _VERSION.fullmatch(v) for v in saved.values())
-    require(is_valid, f"has a damaged {MANIFEST}: its versions are missing or are none.")
+    require(is_valid, f"has a damaged {MANIFEST}: its versions are missing or not valid.")
     here = _versions(DEPENDED_ON)
     other = [p for p in DEPENDED_ON if p in saved and p in here and _minor(saved[p]) != _minor(here[p])]
     pairs = ", ".join(f"{package} {saved[package]} (here {here[package]})" for package in other)
-    newer = [package for package in other if _minor(saved[package]) > _minor(here[package])]
-    require(
-        not newer,
-        f"was saved with {pairs}, and estimators do not load into older versions. Upgrade {', '.join(newer)}, or load "
-        "it there and save what you need.",
-    )
+    newer = ", ".join(package for package in other if _minor(saved[package]) > _minor(here[package]))
+    require(not newer, f"was saved with {pairs}, and estimators do not load into older versions. Upgrade {newer}.")
     if other:
         warn(
             f"a model was saved with {pairs}. Estimators are not made to move between versions: compare a few "
@@ -207,7 +210,7 @@ def check_versions(saved: Any) -> str:
     return f" It was saved with {pairs}." if pairs else ""
 
 
-def _minor(version: str) -> tuple[int, int]:
+def _minor(version: str) -> list[int]:
     """Return major and minor version as numbers."""
-    major, minor = version.split(".")[:2]
-    return int(major), int("".join(takewhile(str.isdigit, minor)))
+    found = _VERSION.match(version)
+    return [int(number) for number in found.groups()] if found else []

@@ -30,6 +30,8 @@ from credalset.io.folders import NUMBERS, SAFE_NAME, read_object, refusing, requ
 MAX_SIZE = 1_000_000  # classes or features that a file may claim without holding them
 MAX_TEXTS = 40_000_000  # characters of an array of texts
 MAX_DEPTH = 100  # of values in values
+LONG = 1_000  # names; longer lists are arrays, as JSON takes far more memory than it has bytes
+MAX_NAMES = 1 << 21  # of all long lists
 
 _TYPES = {
     "credalset.calibration": "Calibration CrossCalibration Stream",
@@ -90,7 +92,8 @@ def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
     try:
         tree, arrays, files, remark = read_object(Path(path))
         reader = Reader(arrays, files, tuple(trusted))
-        loaded = reader.decode(tree)
+        with refusing("holds a value that is not valid"):
+            loaded = reader.decode(tree)
         left = [*reader.arrays, *reader.files]
         require(not left, f"holds {left[:1]}, which does not belong to it.")
     except FileFormatError as error:
@@ -108,6 +111,7 @@ class Writer:
         self.arrays: dict[str, AnyArray] = {}
         self.files: dict[str, bytes] = {}
         self.packages: set[str] = set()  # whose versions matter for reading
+        self._n_names = 0
 
     def encode(self, value: Any, where: str = "") -> Any:
         """Return a value as JSON; ``where`` it stands names its arrays."""
@@ -124,16 +128,30 @@ class Writer:
         if isinstance(value, type) and value in NUMBER_TYPES.values():
             return {"number": value.__name__}
         if isinstance(value, tuple | list):
-            parts = [self.encode(part, f"{where}.{i}") for i, part in enumerate(value)]
+            parts = self._encode_names(value, where) if len(value) > LONG else None
+            parts = parts or [self.encode(part, f"{where}.{i}") for i, part in enumerate(value)]
             return {"list": parts} if isinstance(value, list) else parts
         if isinstance(value, dict):
-            return {"dict": [[self.encode(k), self.encode(v, f"{where}.{k}")] for k, v in value.items()]}
+            values = (
+                [self.encode(part, f"{where}.{key}") for key, part in value.items()] if len(value) <= LONG else None
+            )
+            return {"dict": [self.encode(tuple(value), where), values or self.encode(tuple(value.values()), where)]}
         if isinstance(value, np.ndarray) and value.dtype.kind in "UO" and value.ndim == 1:
             is_small = value.dtype.kind == "U" and value.nbytes <= 4 * MAX_TEXTS
             return {"texts" if is_small else "objects": self.encode(tuple(value.tolist()), where)}
         if isinstance(value, np.ndarray):
             return self._encode_array(value, where)
         return self._encode_object(value, where)
+
+    def _encode_names(self, values: Sequence[Any], where: str) -> Any:
+        """Return a long list of texts, or of whole numbers, as an array; None if it is neither."""
+        self._n_names += len(values)
+        if all(isinstance(value, str) and "\0" not in value for value in values):
+            array: AnyArray = np.frombuffer("\0".join(values).encode(), np.uint8)
+        else:
+            array = np.asarray(values if {type(value) for value in values} <= {int, np.int64} else None)
+        is_one = array.dtype in (np.uint8, np.int64) and self._n_names <= MAX_NAMES
+        return {"names": self._encode_array(array, where)["array"]} if is_one else None
 
     def _encode_array(self, array: AnyArray, where: str) -> Any:
         if array.dtype.kind not in NUMBERS:
@@ -164,7 +182,7 @@ class Reader:
 
     def __init__(self, arrays: dict[str, AnyArray], files: dict[str, bytes], trusted: Sequence[str] = ()) -> None:
         self.arrays, self.files, self.trusted = arrays, files, trusted
-        self._depth = 0
+        self._depth = self._n_names = 0
 
     def decode(self, node: Any) -> Any:
         """Return the value that a JSON value stands for."""
@@ -179,15 +197,15 @@ class Reader:
             return tuple([self.decode(part) for part in node])
         if not isinstance(node, dict):
             return node
-        tags = set(node)
-        if tags == {"array"}:
-            return self.take(self.arrays, node["array"])
-        if tags in ({"type", "fields"}, {"score", "fields"}):
+        tag = next(iter(node)) if len(node) == 1 else ""
+        if tag == "array":
+            return self.take(self.arrays, node[tag])
+        if tag == "names":
+            return self._names(self.take(self.arrays, node[tag]))
+        if tag in VALUES:
+            return VALUES[tag](self.decode(node[tag]))
+        if set(node) in ({"type", "fields"}, {"score", "fields"}):
             return self._object(node)
-        if len(tags) == 1 and tags <= set(VALUES):
-            (tag,) = tags
-            with refusing(f"has a {tag} that is none"):
-                return VALUES[tag](self.decode(node[tag]))
         from credalset.io.estimators import decode_estimator
 
         return decode_estimator(node, self)
@@ -196,6 +214,14 @@ class Reader:
         """Return an array or a file, once."""
         require(isinstance(name, str) and name in held, f"has no {str(name)[:80]!r}, or refers to it twice.")
         return held.pop(name)
+
+    def _names(self, array: AnyArray) -> tuple[Any, ...]:
+        """Return the texts, or the whole numbers, of a long list."""
+        is_text = array.dtype == np.uint8
+        self._n_names += array.size - int(np.count_nonzero(array)) if is_text else array.size
+        is_valid = array.ndim == 1 and array.dtype in (np.uint8, np.int64) and self._n_names <= MAX_NAMES
+        require(is_valid, f"has a list of names that is not valid, or more than {MAX_NAMES} names.")
+        return tuple(bytes(array).decode().split("\0") if is_text else array.tolist())
 
     def _object(self, node: dict[str, Any]) -> Any:
         name: Any = node.get("type", node.get("score"))
@@ -215,7 +241,8 @@ class Reader:
 
 def check_field(field: str, value: Any, hint: Any, owner: str) -> None:
     """Refuse a value that is not of the declared type, and sizes that nothing in the file backs."""
-    require(fits(value, hint), f"has no valid {field} for a {owner}: {str(value)[:80]!r}.")
+    if not fits(value, hint):
+        raise FileFormatError(f"has no valid {field} for a {owner}: {str(value)[:80]!r}.")
     is_size = field in ("n_classes", "n_features_in_") and value is not None
     require(not is_size or 1 <= value <= MAX_SIZE, f"claims {field} = {value}; at most {MAX_SIZE} are read.")
 
@@ -288,6 +315,14 @@ def _text_array(names: tuple[str, ...]) -> AnyArray:
     return np.array(names, dtype=str)
 
 
+def _dict(parts: tuple[Any, ...]) -> dict[Any, Any]:
+    """Return a dict of keys that cannot be chosen to have one hash."""
+    keys, values = parts
+    is_plain = all(isinstance(key, str | float) or abs(key) < 1 << 63 for key in keys)
+    require(is_plain, "has a table whose keys are not valid.")
+    return dict(zip(keys, values, strict=True))
+
+
 def _object_array(values: tuple[Any, ...]) -> AnyArray:
     array = np.empty(len(values), dtype=object)
     array[:] = values
@@ -298,7 +333,7 @@ NUMBER_TYPES = {"float64": np.float64, "float32": np.float32}
 #: what values that JSON lacks are built with
 VALUES: dict[str, Callable[[Any], Any]] = {
     "list": list,
-    "dict": dict,
+    "dict": _dict,
     "float": float,
     "fraction": lambda parts: Fraction(*parts),
     "number": NUMBER_TYPES.__getitem__,

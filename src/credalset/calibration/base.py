@@ -26,6 +26,7 @@ from credalset.votes.names import (
     match_names,
     order_columns,
     per_item,
+    plural,
     read_labels,
     warn_of_numbers,
 )
@@ -105,7 +106,7 @@ class BaseCalibration:
         return read_labels(labels, items=items, classes=self.classes, n_classes=self.n_classes, name=name, like=like)
 
     def __repr__(self) -> str:
-        text = f"{type(self).__name__}: score {self.score.name}, {len(self)} items, {self.n_classes} classes"
+        text = f"{type(self).__name__}: score {self.score.name}, {plural(len(self), 'item')}, {self.n_classes} classes"
         return text + self.fitted.describe()
 
 
@@ -123,7 +124,9 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
         prediction, alpha, groups, weights
             As in `predict_set`.
         """
-        return self._thresholds(prediction, self.check(prediction), as_level(alpha), groups, weights)
+        checked, items = self.check(prediction), item_names(prediction)
+        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
+        return self.fitted.thresholds(as_level(alpha), self.score, checked, *new)
 
     def predict_set(
         self,
@@ -156,16 +159,9 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
         CredalSet or LabelSets
             A batch of N sets, some of which may be empty.
         """
-        checked = self.check(prediction, classes)
-        thresholds = self._thresholds(prediction, checked, as_level(alpha), groups, weights)
-        return self._sets_within(checked, thresholds, item_names(prediction))
-
-    def _thresholds(
-        self, prediction: Any, checked: Prediction, alpha: Fraction, groups: Any, weights: Any
-    ) -> FloatArray:
-        items = item_names(prediction)
-        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
-        return self.fitted.thresholds(alpha, self.score, checked, *new)
+        found = Checked(self.check(prediction, classes), item_names(prediction))
+        thresholds = self.thresholds(found, alpha, groups=groups, weights=weights)  # type: ignore[arg-type]
+        return self._sets_within(found.prediction, thresholds, found.items)
 
     @abstractmethod
     def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: tuple[Any, ...] | None) -> Sets:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset._validation import as_numbers
 from credalset.votes.names import Names, as_names, class_names, item_names, match_names, take_names
@@ -163,15 +164,15 @@ class QuantileRegression:
         part = QuantileRegression(self.features[near], self.scores[near], self.weights[near], self.level, pull)
         basis = np.empty((len(tilt), len(start)), dtype=np.int64)
         bounded = np.empty(len(tilt), dtype=bool)
-        for rows in _blocks(len(tilt), n_near):
+        for rows in row_blocks(len(tilt), n_near, BLOCK):
             found, bounded[rows] = part.descend(np.tile(np.searchsorted(near, start), (len(tilt[rows]), 1)), tilt[rows])
             basis[rows] = near[found]
-        for rows in _blocks(len(tilt), len(far)):
+        for rows in row_blocks(len(tilt), len(far), BLOCK):
             beta = np.linalg.solve(self.features[basis[rows]], self.scores[basis[rows]][..., None])[..., 0]
             changed = (self.scores[far] - beta @ self.features[far].T > 0.0) != (residual[far] > 0.0)
             bounded[rows] &= ~changed.any(axis=1)
         again = np.flatnonzero(~bounded & (len(far) > 0))
-        for some in (again[block] for block in _blocks(len(again), len(self.scores))):
+        for some in (again[block] for block in row_blocks(len(again), len(self.scores), BLOCK)):
             basis[some], bounded[some] = self.descend(basis[some], tilt[some])
         return basis, bounded
 
@@ -304,11 +305,6 @@ def _distinct(
     beta = np.linalg.solve(problem.features[basis], scores[finite][basis][..., None])[..., 0]
     thresholds[rows] = np.where(has_end, (beta * phi).sum(axis=1), np.inf)
     return _at_scores(thresholds, np.sort(scores[finite]))
-
-
-def _blocks(n: int, width: int) -> list[slice]:
-    step = max(1, BLOCK // max(width, 1))
-    return [slice(i, i + step) for i in range(0, n, step)]
 
 
 def _independent_rows(features: FloatArray) -> IntArray:

@@ -15,7 +15,7 @@ from credalset.calibration.noise import BoundedNoise
 from credalset.calibration.sampling import lower_limits
 from credalset.scores import Score, get_score
 from credalset.sets.roots import bisect
-from credalset.votes.names import Labels, read_labels
+from credalset.votes.names import Labels, plural, read_labels
 
 
 def epsilon_from_counts(
@@ -86,9 +86,10 @@ def _from_predictions(score: Score, prediction: Prediction, labels: Labels, delt
     rank = conformal_rank(len(change), exact_level(delta) / 2)
     epsilon = score_at_rank(np.sort(change), rank)
     if math.isinf(epsilon):
-        reason = f"score {score.name!r} is unbounded over the confidence regions of {np.isinf(change).sum()} items"
+        unbounded = plural(int(np.isinf(change).sum()), "item")
+        reason = f"score {score.name!r} is unbounded over the confidence regions of {unbounded}"
         if rank > len(change):
-            reason = f"counts has {len(change)} items, and delta={delta:g} needs {math.ceil(2 / delta) - 1}"
+            reason = f"counts has {plural(len(change), 'item')}, and delta={delta:g} needs {math.ceil(2 / delta) - 1}"
         raise ValueError(f"epsilon is infinite: {reason}. Raise delta, add items or votes, or change the score.")
     return epsilon
 

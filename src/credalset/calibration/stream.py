@@ -16,7 +16,7 @@ from credalset._validation import as_finite, as_probability
 from credalset.calibration.levels import exact_level
 from credalset.calibration.split import Calibration, name_sets
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import item_names
+from credalset.votes.names import item_names, plural
 
 #: slopes ε of the betting functions 1 + ε(p − ½), and the share of capital that moves between them
 SLOPES = np.array([-1.0, 0.0, 1.0])
@@ -106,10 +106,7 @@ class Stream:
             )
         fitted = self.calibration.fitted
         if fitted.weighted or fitted.features is not None or (fitted.groups is not None and not fitted.predicted):
-            raise ValueError(
-                "calibration must not have weights, features or groups by keys, as new items of a stream have none. "
-                "Calibrate without them."
-            )
+            raise ValueError("calibration must not have weights, features or groups by keys. Calibrate without them.")
         self.alpha = as_probability(self.alpha, "alpha")
         self.gamma = as_finite(self.gamma, "gamma")
         if self.gamma <= 0:
@@ -208,4 +205,4 @@ class Stream:
 
     def __repr__(self) -> str:
         state = "alarm" if self.alarm else "no alarm"
-        return f"Stream: {self.n_items} items, {self.n_missed} missed, level {self.level:.4g}, {state}"
+        return f"Stream: {plural(self.n_items, 'item')}, {self.n_missed} missed, level {self.level:.4g}, {state}"

@@ -32,14 +32,7 @@ from credalset.votes.names import as_names, join_names
 
 #: every noise model, by name; `credalset.io.store` saves these, and the `Fit` classes of their files
 NOISES: dict[str, type[Noise]] = {
-    model.name: model
-    for model in (
-        NoNoise,
-        BoundedNoise,
-        AnnotatorSampling,
-        UnbiasedVotes,
-        FewVotes,
-    )
+    model.name: model for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes)
 }
 #: models that can be given by name, in Python and on the command line
 NAMED = tuple(name for name in NOISES if name not in (NoNoise.name, BoundedNoise.name))

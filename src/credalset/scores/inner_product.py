@@ -220,21 +220,16 @@ def _root(margin: FloatArray, top: FloatArray) -> FloatArray:
     """
     nearest = np.where(margin < 0.0, -margin, np.inf).min(axis=0)  # distance of the nearest outside corner
 
-    def curve(
-        x: FloatArray, margin: FloatArray, top: FloatArray, nearest: FloatArray, unit: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        tilt, inside = x * unit, margin > 0.0
-        terms = margin * np.exp(tilt * (margin - np.where(inside, top, -nearest)))  # exponents are at most 0
-        squares = terms * margin
-        p, q = np.where(inside, terms, 0.0).sum(axis=0), np.where(inside, 0.0, terms).sum(axis=0)
-        p_2, q_2 = np.where(inside, squares, 0.0).sum(axis=0), np.where(inside, 0.0, squares).sum(axis=0)
-        return tilt * (top + nearest) + np.log(p) - np.log(-q), unit * (p_2 / p - q_2 / q)
+    def curve(x: FloatArray, d: FloatArray, top: FloatArray, nearest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        terms = d * np.exp(x * (d - np.where(d > 0.0, top, -nearest)))  # exponents are at most 0
+        p, q = np.maximum(terms, 0.0), np.minimum(terms, 0.0)
+        (p, p_2), (q, q_2) = ((side.sum(axis=0), (side * d).sum(axis=0)) for side in (p, q))
+        return x * (top + nearest) + np.log(p) - np.log(-q), p_2 / p - q_2 / q
 
-    one = np.ones_like(top)
     with np.errstate(all="ignore"):
-        value, slope = curve(0.0 * top, margin, top, nearest, one)
-    unit = -value / slope  # the first step, in units of which the root is of order one as a rule
-    return unit * newton(curve, (margin, top, nearest, unit), 0.0 * one, np.inf * one, one, 1e-9 * one)
+        value, slope = curve(0.0 * top, margin, top, nearest)
+    start = -value / slope
+    return newton(curve, (margin, top, nearest), 0.0 * top, np.full_like(top, np.inf), start, 1e-9 * start)
 
 
 @in_blocks(lambda size: 4 * size)

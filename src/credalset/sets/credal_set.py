@@ -19,7 +19,7 @@ from credalset.sets.membership import contains, efficiency
 from credalset.sets.queue import Queue, QueueRules, build_queue
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
 from credalset.simplex import log_base, sample_uniform
-from credalset.votes.names import find_rows, take_names
+from credalset.votes.names import find_rows, plural, take_names
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
@@ -437,8 +437,7 @@ class CredalSet:
         return dataclasses.replace(sets, classes=classes, items=items)
 
     def __repr__(self) -> str:
-        shape = self.geometry.shape if len(self) == 1 else f"{self.geometry.shape}s"
-        text = f"CredalSet: {len(self)} {shape} over {self.n_classes} classes"
+        text = f"CredalSet: {plural(len(self), self.geometry.shape)} over {self.n_classes} classes"
         if len(self) == 0:
             return f"{text} (score {self.score.name})"
         low, high = float(self.threshold.min()), float(self.threshold.max())

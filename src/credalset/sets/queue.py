@@ -18,6 +18,7 @@ from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArr
 from credalset._validation import as_finite
 from credalset.sets.columns import pandas_frame, write_csv
 from credalset.sets.results import EntropyBounds
+from credalset.votes.names import plural
 
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
@@ -188,7 +189,7 @@ class Queue:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {action}" for action, count in self.counts().items())
-        return f"Queue: {len(self)} items, {counts}"
+        return f"Queue: {plural(len(self), 'item')}, {counts}"
 
 
 def build_queue(

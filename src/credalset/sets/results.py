@@ -11,6 +11,7 @@ import numpy as np
 from credalset._display import number_text, table_text
 from credalset._typing import FloatArray
 from credalset.exceptions import need
+from credalset.votes.names import plural
 
 MOST_ROWS = 10  # sets that a result prints
 
@@ -42,7 +43,7 @@ class PerSet:
             rows.append(["mean", *(number_text(float(some.mean()) if len(some) else None, 3) for some in known)])
         table = table_text(["item", *self._columns], rows, left=1)
         hidden = f", the first {MOST_ROWS} below" if n > MOST_ROWS else ""
-        return f"{type(self).__name__} of {n} set{'' if n == 1 else 's'} ({self.method}){hidden}\n{table}"
+        return f"{type(self).__name__} of {plural(n, 'set')} ({self.method}){hidden}\n{table}"
 
 
 class Pair(PerSet):

@@ -22,7 +22,7 @@ from scipy.special import gammaln, logsumexp
 
 from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray
-from credalset.sets.roots import among, bisect, newton
+from credalset.sets.roots import bisect, newton
 
 if TYPE_CHECKING:
     from credalset.sets.geometry import Geometry
@@ -223,16 +223,10 @@ def _window_end(
     end: FloatArray,
 ) -> FloatArray:
     """Step away from the peak with growing steps until the integrand is below the level or the end is reached."""
-    result, rows = end.copy(), np.arange(len(end))
+    share = np.minimum(width / np.abs(end - peak), 1.0)
     for _ in range(200):
-        t = peak + np.where(end > peak, width, -width)
-        is_open = np.abs(t - peak) < np.abs(end - peak)
-        rows, t, peak, width, level, end = among(is_open, rows, t, peak, width, level, end)
-        data = among(is_open, *data)
-        low = log_integrand(t, *data) < level
-        result[rows[low]] = t[low]
-        rows, peak, width, level, end = among(~low, rows, peak, 1.3 * width, level, end)
-        data = among(~low, *data)
-        if not len(rows):
+        is_open = (log_integrand(peak + share * (end - peak), *data) >= level) & (share < 1.0)
+        if not is_open.any():
             break
-    return result
+        share = np.where(is_open, np.minimum(1.3 * share, 1.0), share)
+    return peak + share * (end - peak)

@@ -1,4 +1,4 @@
-"""Ways to split items: into training, calibration and test parts, and into folds."""
+"""Split items into training, calibration and test parts, and into folds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def train_conformalize_test_split(
     Parameters
     ----------
     X, Y : array-like
-        Features and labels with one row per item, matched by name where both have names; Y may be `Annotations`.
+        Features and labels with one row per item, matched by name if both have names; Y may be `Annotations`.
     train_size, conformalize_size, test_size : float or int
         Shares that sum to at most one, or numbers of items.
     random_state : int or None
@@ -80,7 +80,7 @@ def take(data: Any, rows: AnyArray) -> Any:
 
 
 def part_size(value: float | int, n: int, name: str) -> int:
-    """Return the number of items that a share or a number of n items stands for."""
+    """Return a share of n items, or a number of items, as a number of items."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name} must be a share or a number of items, but is {value!r}.")
     is_number = isinstance(value, int | np.integer)
@@ -92,7 +92,7 @@ def part_size(value: float | int, n: int, name: str) -> int:
 def fold_numbers(folds: Any, n: int, random_state: int | None) -> IntArray:
     """Return the fold of each item, from a number of folds, a splitter, or the folds themselves.
 
-    A splitter gets to see neither features nor labels: folds that depended on them would not be exchangeable.
+    A splitter gets no features and no labels, because folds that depend on them are not exchangeable.
     """
     if isinstance(folds, int | np.integer) and not isinstance(folds, bool):
         folds = KFold(int(folds), shuffle=True, random_state=random_state)

@@ -178,7 +178,7 @@ def test_replay_uses_each_vote_once(crowd):
 def test_forecasts_come_true_in_a_dirichlet_crowd(crowd):
     rng = np.random.default_rng(2)
     p = rng.dirichlet(np.ones(3), 400)
-    truth = crowd.sample(p, random_state=0)[:, 0]
+    truth = crowd.posterior(p).sample(random_state=0)[:, 0]
     counts = np.stack([rng.multinomial(40, row) for row in truth])
     policy = cs.VotingPolicy(crowd, lead=2.0, max_votes=10)
     used = policy.replay(p, counts).n_votes

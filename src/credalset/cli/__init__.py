@@ -11,7 +11,7 @@ INTERRUPTED = 130
 
 def run() -> None:
     """Run the ``credalset`` program and leave with its exit code."""
-    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # while modules are imported nothing is written
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # modules are being imported: nothing is written yet
     try:
         from credalset.cli.app import main
     except ModuleNotFoundError as error:
@@ -21,9 +21,9 @@ def run() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = main()
-    except KeyboardInterrupt:  # a second one, while the first is answered
+    except KeyboardInterrupt:  # a second one, while the first is handled
         code = INTERRUPTED
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done but for closing what is open
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only files and connections remain to be closed
     if code == INTERRUPTED:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a cluster that was half started complains as it is closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a cluster that had only started prints errors as it closes
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""``credalset check`` and ``credalset report``: whether sets cover what is guaranteed, on items kept aside."""
+"""``credalset check`` and ``credalset report``: coverage on items that were kept aside."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def check(
     strict: shared.Strict = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Compare guaranteed and observed coverage on items that were kept aside.
+    """Test the coverage on items that were kept aside.
 
-    The exit code is 1 if sets cover too little, or if the items were used before.
+    The exit code is 1 if coverage is too low, or if the items were used for training or calibration.
     """
     model = shared.load_model(calibration, trusted)
     reading = shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict)
@@ -51,7 +51,7 @@ def report(
     out: Annotated[str, typer.Option("--out", "-o", help="HTML file to write.")] = "report.html",
     alpha: shared.Alpha = 0.1,
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
-    texts: Annotated[str | None, typer.Option(help="Column with the text of each item, to show it.")] = None,
+    texts: Annotated[str | None, typer.Option(help="Column with the texts of the items, which the page shows.")] = None,
     votes_in_hand: shared.InHand = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
@@ -62,7 +62,7 @@ def report(
     strict: shared.Strict = False,
     overwrite: shared.Overwrite = False,
 ) -> None:
-    """Write one HTML page: the verdict, coverage by slice, every item, and what to do.
+    """Write an HTML page: verdict, coverage, items, what to do.
 
     The exit code is 1 if the items were used for training or calibration.
     """

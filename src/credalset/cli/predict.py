@@ -18,17 +18,17 @@ from credalset.io.tables import read_table, read_votes, table_writer
 from credalset.sets.columns import QUESTIONS
 from credalset.votes import Annotations
 
-VOTES = "votes"  # column of counts that votes in a file become
+VOTES = "votes"  # column with the counts of the votes in hand
 
 
 def predict(
     calibration: shared.Model,
     new: Annotated[str, typer.Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
-    out: Annotated[str, typer.Option("--out", "-o", help="Table to write; folder/ for parts of Parquet; or -.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Table to write, a folder/ of Parquet files, or -.")],
     alpha: shared.Alpha = 0.1,
     votes: Annotated[str | None, typer.Option(help="Votes in hand: a long table.")] = None,
-    ask: Annotated[str, typer.Option(help=f"{', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
-    keep: Annotated[str | None, typer.Option(help="Columns to copy, separated by commas.")] = None,
+    ask: Annotated[str, typer.Option(help=f"Columns to write: {', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
+    keep: Annotated[str | None, typer.Option(help="Columns to copy to the result, separated by commas.")] = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,
@@ -36,13 +36,13 @@ def predict(
     logits: shared.Logits = False,
     trusted: shared.Trusted = None,
     strict: shared.Strict = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes, for a folder.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of worker processes, for a folder.")] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, for a folder.")] = None,
     tls: Annotated[str | None, typer.Option(help="TLS files of the scheduler: ca,cert,key.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted job, for a folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted job, for a folder.")] = False,
     overwrite: shared.Overwrite = False,
 ) -> None:
-    """Predict one credal set per row and write what is asked of it."""
+    """Predict one credal set per row of a table."""
     model = shared.load_model(calibration, trusted)
     if votes is not None and not hasattr(model, "crowd"):
         raise ValueError(f"{calibration} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
@@ -55,15 +55,13 @@ def predict(
     scorer = Scorer(calibration if is_folder else model, **options)
     if not is_folder:
         if workers or scheduler or resume:
-            raise ValueError("--workers, --scheduler and --resume write a folder of Parquet: -o sets/")
+            raise ValueError(f"--workers, --scheduler and --resume write a folder, but --out is {out}. Write -o sets/")
         shared.check_output(out, overwrite)
         n_rows = _score_file(scorer, new, out, None if votes is None else read_votes(votes))
         shared.say(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
         return
     if votes is not None:
-        raise ValueError(
-            "--votes writes one table: name a file, or put the counts into a list column of the predictions."
-        )
+        raise ValueError(f"--votes writes one table, but --out is the folder {out}. Name a file.")
     with _client(workers, scheduler, shared.split(tls)) as client:
         summary = score_parquet(new, out, scorer, client=client, resume=resume, report=_report)
     shared.say(f"Wrote {summary} to {out}")

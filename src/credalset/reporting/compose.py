@@ -56,7 +56,7 @@ class Report:
     sizes : list of dict
         Coverage and sizes by score and level, the rows of `credalset.evaluate`.
     shown : ndarray
-        Rows of the items that the page shows, in the order of work.
+        Rows of the items that the page shows, in the order of the queue.
 
     Examples
     --------

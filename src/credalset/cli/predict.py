@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from credalset._display import progress
 from credalset.cli import shared
@@ -23,12 +23,12 @@ VOTES = "votes"  # column with the counts of the votes in hand
 
 def predict(
     calibration: shared.Model,
-    new: Annotated[str, typer.Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
-    out: Annotated[str, typer.Option("--out", "-o", help="Table to write, a folder/ of Parquet files, or -.")],
+    new: Annotated[str, Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
+    out: Annotated[str, Option("--out", "-o", help="Table to write, a folder/ of Parquet files, or -.")],
     alpha: shared.Alpha = 0.1,
-    votes: Annotated[str | None, typer.Option(help="Votes in hand: a long table.")] = None,
-    ask: Annotated[str, typer.Option(help=f"Columns to write: {', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
-    keep: Annotated[str | None, typer.Option(help="Columns to copy to the result, separated by commas.")] = None,
+    votes: Annotated[str | None, Option(help="Votes in hand: a long table.")] = None,
+    ask: Annotated[str, Option(help=f"Columns to write: {', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
+    keep: Annotated[str | None, Option(help="Columns to copy to the result, separated by commas.")] = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,
@@ -36,10 +36,10 @@ def predict(
     logits: shared.Logits = False,
     trusted: shared.Trusted = None,
     strict: shared.Strict = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of worker processes, for a folder.")] = None,
-    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, for a folder.")] = None,
-    tls: Annotated[str | None, typer.Option(help="TLS files of the scheduler: ca,cert,key.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted job, for a folder.")] = False,
+    workers: Annotated[int | None, Option(min=1, help="Number of worker processes, for a folder.")] = None,
+    scheduler: Annotated[str | None, Option(help="Address of a Dask scheduler, for a folder.")] = None,
+    tls: Annotated[str | None, Option(help="TLS files of the scheduler: ca,cert,key.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Continue an interrupted job, for a folder.")] = False,
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Predict one credal set per row of a table."""

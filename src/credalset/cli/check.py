@@ -74,6 +74,10 @@ def report(
         shared.Reading(predictions, id, columns, extra, logits, strict), votes, model, votes_in_hand=votes_in_hand
     )
     options = {"alpha": alpha, "items": pair.items, "command": shared.command_line(), **pair.extra}
+    if groups is not None:
+        import pandas as pd
+
+        options["groups"] = pd.Series(pair.extra["groups"], pair.items, name=groups)  # the page shows the name
     options |= {} if title is None else {"title": title}
     made = write_report(model, pair.inputs, pair.votes, out, **options)
     shared.say(f"{made.verdict.sentence}\nWrote {out}")

@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from typer import Argument, Option
 
 from credalset._display import progress
+from credalset.calibration.base import as_level
 from credalset.cli import shared
 from credalset.io.dask import connect, local_cluster, score_parquet
 from credalset.io.match import find_id, with_votes
@@ -43,6 +45,7 @@ def predict(
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Predict one credal set per row of a table."""
+    as_level(alpha)  # warns of a coverage in place of a miscoverage rate
     model = shared.load_model(calibration, trusted)
     if votes is not None and not hasattr(model, "crowd"):
         raise ValueError(f"{calibration} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
@@ -72,11 +75,16 @@ def _score_file(scorer: Scorer, new: str, out: str, votes: Annotations | None) -
     table = read_table(new)
     if votes is not None:
         table = with_votes(table, votes, scorer.id or "task", scorer.calibration.classes, VOTES)
-    scorer, n_rows = scorer.for_input(table.schema), 0
+    scorer, n_rows, n_infinite = scorer.for_input(table.schema), 0, 0
     with table_writer(out, scorer.schema) as write:
         for batch in _report(scorer.map_batches(table.batches), None):
             write(batch)
             n_rows += batch.num_rows
+            n_infinite += int(np.isposinf(batch.column("threshold")).sum())
+    if n_infinite:
+        shared.note(
+            f"{n_infinite} sets hold every distribution: too few calibration items for alpha, or infinite scores."
+        )
     return n_rows
 
 

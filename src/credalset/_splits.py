@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold
@@ -14,17 +14,6 @@ from credalset._typing import AnyArray, IntArray
 from credalset.votes.names import item_names, match_names
 
 
-class Split(NamedTuple):
-    """Six parts in scikit-learn's order."""
-
-    X_train: Any
-    X_conformalize: Any
-    X_test: Any
-    Y_train: Any
-    Y_conformalize: Any
-    Y_test: Any
-
-
 def train_conformalize_test_split(
     X: Any,
     Y: Any,
@@ -33,7 +22,7 @@ def train_conformalize_test_split(
     conformalize_size: float | int = 0.25,
     test_size: float | int = 0.25,
     random_state: int | None = None,
-) -> Split:
+) -> tuple[Any, ...]:
     """Split items at random into training, calibration and test parts.
 
     Parameters
@@ -69,7 +58,7 @@ def train_conformalize_test_split(
         raise ValueError(f"the parts {numbers} add up to {sum(numbers)} items, but there are only {n}.")
     order = np.random.default_rng(random_state).permutation(n)
     parts = [order[start:stop] for start, stop in pairwise(np.cumsum([0, *numbers]))]
-    return Split(*(take(X, part) for part in parts), *(take(Y, part) for part in parts))
+    return tuple(take(data, part) for data in (X, Y) for part in parts)
 
 
 def take(data: Any, rows: AnyArray) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -266,15 +267,16 @@ def conformalize(
     scores = chosen.label_scores(checked)
     shares = labels_that_count(found.distributions, scores, wanted)
     scores = np.where(shares > 0.0, scores, 0.0)
-
-    def fit(rows: Any, own: Columns) -> Fit:
-        each = shares[rows] if own.weights is None else shares[rows] * own.weights[:, None]
-        repeated = None if own.features is None else np.repeat(own.features, shares.shape[1], axis=0)
-        return Quantile(scores[rows].ravel(), NoNoise(), each.ravel(), repeated)
-
-    fitted, mean = Thresholds.build(options, chosen, checked, fit), (shares * scores).sum(axis=1)
-    names = (found.classes, found.items)
+    fitted = Thresholds.build(options, chosen, checked, partial(_fit_quantile, shares, scores))
+    names, mean = (found.classes, found.items), (shares * scores).sum(axis=1)
     return LabelCalibration(chosen, mean, chosen.n_classes(checked), fitted, *names, target=wanted)
+
+
+def _fit_quantile(shares: FloatArray, scores: FloatArray, rows: Any, own: Columns) -> Fit:
+    """Fit the quantile of the scores of all labels of some items, weighted by shares."""
+    each = shares[rows] if own.weights is None else shares[rows] * own.weights[:, None]
+    repeated = None if own.features is None else np.repeat(own.features, shares.shape[1], axis=0)
+    return Quantile(scores[rows].ravel(), NoNoise(), each.ravel(), repeated)
 
 
 def as_target(target: Any) -> Target:

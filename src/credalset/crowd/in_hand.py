@@ -26,7 +26,11 @@ LARGEST_IMPUTED = 20_000_000  # numbers in all draws: items × draws × classes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrowdCalibration(Saved):
-    """Calibrated thresholds for items with votes; made by the ``conformalize`` of a crowd or of a policy.
+    """Calibrated thresholds for items with votes in hand; made by ``conformalize`` of a crowd or of a policy.
+
+    ``guarantee`` states what the sets contain. A panel covers the distribution of the votes that are not in hand with
+    probability at least 1 − α; the imputed method covers the true distribution approximately, if votes follow the
+    crowd model.
 
     Attributes
     ----------
@@ -174,7 +178,7 @@ def calibrate(score: Score, law: CrowdLaw, voted: Voted, hand: FloatArray, label
 
 
 def impute(law: CrowdLaw, voted: Voted, generator: np.random.Generator) -> FloatArray:
-    """Draw distributions of the crowd given all votes, (n, L, K), each draw from another refit of the law."""
+    """Draw distributions of the crowd given all votes, (n, L, K), each draw from a different refit of the law."""
     n_draws = int(np.clip(LARGEST_IMPUTED // voted.prediction.size, 1, DRAWS))
     laws = bootstrap_laws(law, voted.prediction, voted.counts, generator)
     posteriors = (Posterior.given(each, voted.prediction, voted.counts) for each in islice(cycle(laws), n_draws))

@@ -109,7 +109,6 @@ class Source:
 VOLUMES_UP_TO = 20  # classes; volumes of more take long
 MAX_PROBABILITIES = 10_000  # sets × classes to measure; of more sets a selection is measured
 FEWEST_SETS = 50  # to measure, however many classes there are
-SETS_ON_GRID = 200  # sets to compare with the paper's grid of 20 301 points
 MAX_GROUPS = 60  # rows of groups to print
 #: columns of the printed tables
 SHOWN = [
@@ -131,8 +130,8 @@ class Evaluation(Rows):
     - ``verdict``: the status of the `Verdict`, ``"valid"`` within the band, ``"undercovers"`` below, ``"overcovers"``
       above, ``"not tested"`` for items that were used for training or calibration (compared by name);
       ``informative``: whether the sets rule labels out and are narrower than those of a constant prediction.
-    - ``width``, ``epistemic``, ``labels``, ``decided``, ``volume``, ``efficiency`` (three classes): means of
-      `credalset.metrics` with intervals. Of many sets, an evenly spread selection is measured.
+    - ``width``, ``epistemic``, ``labels``, ``decided``, ``volume``: means of `credalset.metrics` with intervals. Of
+      many sets, an evenly spread selection is measured.
     - ``constant_width``: width of the sets of a constant prediction, the mean label distribution.
     - ``threshold`` (the mean if items differ), ``empty`` (number of empty sets), ``n`` (number of items).
 
@@ -157,9 +156,9 @@ class Evaluation(Rows):
 
     def extend_as(self, name: str, other: Evaluation) -> None:
         """Add the rows of another evaluation under a name."""
-        self += [row | {"score": name} for row in other]
+        self += [row | {"score": str(name)} for row in other]
         self.verdicts += other.verdicts
-        self.groups += [row | {"score": name} for row in other.groups]
+        self.groups += [row | {"score": str(name)} for row in other.groups]
 
     def __str__(self) -> str:
         shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in self)]
@@ -215,8 +214,8 @@ def evaluate(
 
     Parameters
     ----------
-    calibration : Calibration, CrossCalibration, CrowdCalibration, ConformalCredalClassifier, or several of them
-        A list or mapping of calibrations, such as one per score, is compared in one table.
+    calibration : Calibration, CrossCalibration, CrowdCalibration, ConformalCredalClassifier, or list or dict of these
+        Several, such as one per score, are compared in one table.
     prediction : array of shape (N, K)
         Predictions for the test items, (F, N, K) for a cross-conformal calibration; features for a classifier.
     labels : array of shape (N, K) or Annotations
@@ -233,7 +232,6 @@ def evaluate(
     Returns
     -------
     Evaluation
-        One row per level.
 
     Examples
     --------
@@ -246,18 +244,16 @@ def evaluate(
     """
     rows = Evaluation()
     if isinstance(calibration, Mapping | list | tuple):
-        options = (alpha, groups, weights, volume, votes_in_hand)
         named = calibration if isinstance(calibration, Mapping) else numbered(calibration)
         for name, one in named.items():
-            rows.extend_as(str(name), evaluate(one, prediction, labels, *options))
+            rows.extend_as(name, evaluate(one, prediction, labels, alpha, groups, weights, volume, votes_in_hand))
         return rows
     source = Source.read(calibration, prediction, groups, weights, votes_in_hand)
     found = read_labels(labels, items=source.items, classes=source.classes)
     used = items_used(calibration, found.items if source.items is None else source.items)
     if source.n != len(found):
         raise ValueError(f"labels has {len(found)} rows, but there are {source.n} predictions. Pass one row per item.")
-    levels: Any = list(alpha) if isinstance(alpha, Iterable) and not isinstance(alpha, str) else [alpha]
-    for level in levels:
+    for level in alpha if isinstance(alpha, Iterable) else [alpha]:
         sets = source.predict(level)
         row, verdict = assess(sets, found.distributions, level, source, used, volume)
         rows.append(row)
@@ -273,7 +269,6 @@ def assess(
     source: Source | None = None,
     used: str = "",
     volume: bool | None = None,
-    efficiency: bool = True,
 ) -> tuple[dict[str, Any], Verdict]:
     """Return the row and the verdict of sets at one level, on label distributions (N, K); NaN where there are none."""
     voted = ~np.isnan(labels).any(axis=1)
@@ -294,8 +289,6 @@ def assess(
     row |= {"coverage": observed, "coverage_low": observed.low, "coverage_high": observed.high}
     row |= {"band_low": low, "band_high": high, "verdict": verdict.status, "informative": verdict.informative}
     row |= sizes | {"constant_width": constant, "volume": metrics.mean_volume(some) if with_volume else None}
-    on_grid = metrics.evenly(some, SETS_ON_GRID) if efficiency and sets.n_classes == 3 else None
-    row |= {"efficiency": None if on_grid is None else metrics.mean_efficiency(on_grid)}
     row |= {"threshold": float(sets.threshold.mean()) if len(sets) else np.nan}
     return row | {"empty": int(sets.is_empty().sum()), "n": len(sets)}, verdict
 

@@ -234,10 +234,8 @@ def ternary_grid(
         Names at the corners; long names are written in the first cell only.
     measure : {"efficiency", "volume"}
         Size below each cell: the paper's grid fraction, or the volume.
-    legend : bool
-        Whether to add a legend below the grid.
-    figure : matplotlib figure, optional
-        An empty figure to draw into; it gets the size of the grid. By default a new one.
+    legend, figure
+        Whether to add a legend below; an empty figure to draw into and resize, by default a new one.
 
     Examples
     --------
@@ -263,9 +261,9 @@ def ternary_grid(
             _draw_cell(ax, sets[i], [(points[i % len(points)], name, look) for points, name, look in marks])
             below = (0.0, -4 - CELL_LABEL if is_long else -4)  # between short class names, or a line below long ones
             style.write(ax, f"{sizes[i]:.2f}", (0.5, 0.0), below, va="top", fontsize=style.TINY + 0.5)
-    look: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "rotation": 90, "fontsize": style.SMALL}
     for ax, label in zip(axes[:, 0], names or (), strict=False):
-        style.write(ax, label, (0.0, 0.45), (-4, 0), **look)
+        place: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "rotation": 90, "fontsize": style.SMALL}
+        style.write(ax, label, (0.0, 0.45), (-4, 0), **place)
     if legend:
         _grid_legend(axes)
     return axes

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.console import Console
+from typer import Option
 
 from credalset._display import table_text
 from credalset.cli.shared import Seed
@@ -35,8 +35,8 @@ credalset report calibration held-out.csv votes.parquet -o report.html"""
 
 
 def demo(
-    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for all files.")] = Path("demo-output"),
-    n_items: Annotated[int, typer.Option(min=300, help="Number of messages.")] = 2100,
+    out: Annotated[Path, Option(file_okay=False, help="Folder for all files.")] = Path("demo-output"),
+    n_items: Annotated[int, Option(min=300, help="Number of messages.")] = 2100,
     random_state: Seed = 0,
 ) -> None:
     """Run all commands on invented messages, from votes to a report."""

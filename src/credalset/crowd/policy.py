@@ -252,7 +252,7 @@ class VotingPolicy(Saved):
         if again.any():
             raise ValueError(
                 f"votes has {again.sum()} of {len(voted)} items that the policy would ask again (first: row "
-                f"{int(np.argmax(again))}). Ask them, or pass the others: ~policy.ask(predictions, votes)."
+                f"{int(np.argmax(again))}). Collect the votes that policy.ask or credalset plan asks for."
             )
 
     def _ask(self, prediction: FloatArray, counts: FloatArray) -> BoolArray:

@@ -60,8 +60,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         that makes the predictions the score needs: `FirstOrderNetwork`, `SecondOrderNetwork` or `IntervalNetwork`
         (extra ``torch``).
     nonconformity : str or Score
-        The nonconformity score: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"brier"``, ``"hellinger"``, ``"normalized"``
-        (first order), ``"so"``, ``"density"`` (second order), ``"intervals"``, or an object from `credalset.scores`.
+        The nonconformity score. First order: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"brier"``, ``"hellinger"``,
+        ``"normalized"``; second order: ``"so"``, ``"density"``; intervals: ``"intervals"``. Or an object from
+        `credalset.scores`.
     noise : BoundedNoise, AnnotatorSampling, UnbiasedVotes or FewVotes, optional
         Assumption on the votes under which the true distribution is covered.
 

@@ -153,13 +153,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         return self
 
     def cross_conformalize(
-        self,
-        X: Any,
-        Y: Any,
-        folds: Any = 5,
-        random_state: int | None = None,
-        groups: Any = None,
-        weights: Any = None,
+        self, X: Any, Y: Any, folds: Any = 5, random_state: int | None = None, groups: Any = None, weights: Any = None
     ) -> Self:
         """Train one estimator per fold on the other folds, and calibrate it on the items of its fold.
 

@@ -15,6 +15,7 @@ FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\s*\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]\s*</(?P=tag)>', re.DOTALL
 )
 ENDING = re.compile(r"(</math>)</span>([.,;:)]+)")
+NOTHING = re.compile(r'\s+–\s+<div class="doc-md-description">\s*</div>')  # after a type that says it all
 WORD = re.compile(r"<code>([^<>\s]{1,24})</code>")
 
 
@@ -27,4 +28,4 @@ def _to_mathml(match: re.Match[str]) -> str:
 def on_page_content(content: str, **_: Any) -> str:
     """Replace every arithmatex element of a page, docstrings included."""
     content = ENDING.sub(r"\1\2</span>", FORMULA.sub(_to_mathml, content))
-    return WORD.sub(r'<code class="word">\1</code>', content)
+    return WORD.sub(r'<code class="word">\1</code>', NOTHING.sub("", content))

@@ -60,8 +60,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         that makes the predictions the score needs: `FirstOrderNetwork`, `SecondOrderNetwork` or `IntervalNetwork`
         (extra ``torch``).
     nonconformity : str or Score
-        The nonconformity score: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"brier"``, ``"hellinger"`` (first order),
-        ``"so"``, ``"density"`` (second order), ``"intervals"``, or an object from `credalset.scores`.
+        The nonconformity score. First order: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"brier"``, ``"hellinger"``,
+        ``"normalized"``; second order: ``"so"``, ``"density"``; intervals: ``"intervals"``. Or an object from
+        `credalset.scores`.
     noise : BoundedNoise, AnnotatorSampling, UnbiasedVotes or FewVotes, optional
         Assumption on the votes under which the true distribution is covered.
 
@@ -153,13 +154,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         return self
 
     def cross_conformalize(
-        self,
-        X: Any,
-        Y: Any,
-        folds: Any = 5,
-        random_state: int | None = None,
-        groups: Any = None,
-        weights: Any = None,
+        self, X: Any, Y: Any, folds: Any = 5, random_state: int | None = None, groups: Any = None, weights: Any = None
     ) -> Self:
         """Train one estimator per fold on the other folds, and calibrate it on the items of its fold.
 

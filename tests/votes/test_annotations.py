@@ -260,7 +260,7 @@ def test_rename_and_tidy() -> None:
     assert votes.notes == ("5 votes renamed or tidied",)
     spelled = Annotations.from_table(table, tidy=True, rename={"N": "No", "y": "Yes"}, classes=["Yes", "No"])
     assert spelled.counts.tolist() == [[2, 0], [1, 2]]
-    with pytest.raises(ValueError, match="rename .*maybe"):
+    with pytest.raises(ValueError, match="rename"):
         Annotations.from_table(table, rename={"maybe": "yes"})
     assert Annotations.from_records({"t": [1, 2, 3]}, rename={"1": "one", 2: "one", 3: "x"}).counts.tolist() == [[2, 1]]
 

@@ -203,8 +203,8 @@ def as_level(alpha: Any) -> Fraction:
     number = as_probability(alpha, "alpha")
     if number > LARGEST_LIKELY:
         warn(
-            f"alpha={number:g} is a miscoverage rate: sets will cover only {1 - number:.3g} of the items. Pass "
-            f"alpha={1 - number:.3g} for a coverage of {number:g}."
+            f"alpha={number:g} is a miscoverage rate: sets will cover only {1 - number:.3g} of the items. Set alpha to "
+            f"{1 - number:.3g} for a coverage of {number:g}."
         )
     scalar: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
     return exact_level(scalar)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from credalset.calibration import conformalize
 from credalset.calibration.thresholds import NAMED
@@ -18,17 +18,15 @@ FIT_SIZE = 0.3  # share of the items that fit the crowd model; the others calibr
 
 
 def calibrate(
-    predictions: Annotated[str, typer.Argument(help="Predictions: an id and one column per class.")],
+    predictions: Annotated[str, Argument(help="Predictions: an id and one column per class.")],
     votes: shared.VotesFile,
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder for the calibration.")],
-    score: Annotated[str, typer.Option(help="Nonconformity score.")] = "kl",
-    noise: Annotated[
-        str | None, typer.Option(help=f"Cover the distribution behind the votes: {', '.join(NAMED)}.")
-    ] = None,
-    in_hand: Annotated[str | None, typer.Option(help="Numbers of votes that new items have already: 0,1,2,3.")] = None,
-    method: Annotated[str | None, typer.Option(help="For --in-hand: panel or imputed; chosen if not given.")] = None,
-    lead: Annotated[float | None, typer.Option(help="Calibrate the policy of plan with this lead.")] = None,
-    max_votes: Annotated[int, typer.Option(help="For --lead: largest number of votes per item.")] = 20,
+    out: Annotated[str, Option("--out", "-o", help="Folder for the calibration.")],
+    score: Annotated[str, Option(help="Nonconformity score.")] = "kl",
+    noise: Annotated[str | None, Option(help=f"Cover the distribution behind the votes: {', '.join(NAMED)}.")] = None,
+    in_hand: Annotated[str | None, Option(help="Numbers of votes that new items have already: 0,1,2,3.")] = None,
+    method: Annotated[str | None, Option(help="For --in-hand: panel or imputed; chosen if not given.")] = None,
+    lead: Annotated[float | None, Option(help="Calibrate the policy of plan with this lead.")] = None,
+    max_votes: Annotated[int, Option(help="For --lead: largest number of votes per item.")] = 20,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,

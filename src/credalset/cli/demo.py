@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.console import Console
+from typer import Option
 
 from credalset._display import table_text
 from credalset.cli.shared import Seed
 from credalset.datasets import Messages, make_messages
-from credalset.io.tables import table_writer
 
 PARTS = ("train", "panel", "new")
 FEW, MANY = 5, 30  # votes per message for training, and on the panel
@@ -35,8 +34,8 @@ credalset report calibration held-out.csv votes.parquet -o report.html"""
 
 
 def demo(
-    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for all files.")] = Path("demo-output"),
-    n_items: Annotated[int, typer.Option(min=300, help="Number of messages.")] = 2100,
+    out: Annotated[Path, Option(file_okay=False, help="Folder for all files.")] = Path("demo-output"),
+    n_items: Annotated[int, Option(min=300, help="Number of messages.")] = 2100,
     random_state: Seed = 0,
 ) -> None:
     """Run all commands on invented messages, from votes to a report."""
@@ -154,22 +153,17 @@ def _clear(out: Path) -> None:
 
 def _write_files(data: Messages) -> None:
     """Write messages and votes of the three parts into the current folder."""
+    import pandas as pd
+
     ends = [0, *(round(share * len(data)) for share in ENDS)]
     for part, start, stop in zip(PARTS, ends, ends[1:], strict=False):
         rows = slice(start, stop)
-        columns = {"task": data.items[rows], "text": data.texts[rows]}
-        _write(f"{part}.csv", columns if part == "train" else {**columns, "channel": data.channels[rows].tolist()})
+        about = pd.DataFrame({"task": data.items[rows], "text": data.texts[rows], "channel": data.channels[rows]})
+        about.drop(columns=["channel"] if part == "train" else []).to_csv(f"{part}.csv", index=False)
         names = {"train": {"train-votes.csv": (0, FEW)}, "panel": {"panel-votes.csv": (0, MANY)}}
         votes = names.get(part, {"so-far.csv": (0, 3), "later-votes.csv": (3, MANY)})
         for name, (first, last) in votes.items():
             labels, workers = data.labels[rows, first:last], data.workers[rows, first:last]
             tasks = np.repeat(np.array(data.items[rows]), last - first)
-            _write(name, {"task": tasks.tolist(), "worker": workers.ravel().tolist(), "label": labels.ravel().tolist()})
-
-
-def _write(path: str, columns: dict[str, Any]) -> None:
-    import pyarrow as pa
-
-    batch = pa.RecordBatch.from_pydict({name: list(column) for name, column in columns.items()})
-    with table_writer(path, batch.schema) as write:
-        write(batch)
+            votes_of = {"task": tasks, "worker": workers.ravel(), "label": labels.ravel()}
+            pd.DataFrame(votes_of).to_csv(name, index=False)

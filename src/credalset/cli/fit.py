@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from credalset._display import progress
 from credalset.cli import shared
@@ -15,14 +15,12 @@ NETWORKS = {"paper": ("FirstOrderNetwork", "kl"), "intervals": ("IntervalNetwork
 
 
 def fit(
-    features: Annotated[str, typer.Argument(help="Features: an id, and columns of numbers or one column of texts.")],
+    features: Annotated[str, Argument(help="Features: an id, and columns of numbers or one column of texts.")],
     votes: shared.VotesFile,
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder for the model.")],
-    learner: Annotated[
-        str, typer.Option(help=f"logistic, {', '.join(NETWORKS)}, or a scikit-learn classifier by name.")
-    ] = "logistic",
-    score: Annotated[str | None, typer.Option(help="Nonconformity score; the default depends on the learner.")] = None,
-    calibration_size: Annotated[float, typer.Option(help="Share of the items kept for calibration.")] = 0.25,
+    out: Annotated[str, Option("--out", "-o", help="Folder for the model.")],
+    learner: Annotated[str, Option(help=f"logistic, {', '.join(NETWORKS)} or a scikit-learn classifier.")] = "logistic",
+    score: Annotated[str | None, Option(help="Nonconformity score; the default depends on the learner.")] = None,
+    calibration_size: Annotated[float, Option(help="Share of the items kept for calibration.")] = 0.25,
     groups: shared.Groups = None,
     id: shared.Id = None,
     columns: shared.Columns = None,
@@ -68,9 +66,7 @@ def make_learner(name: str, random_state: int) -> tuple[Any, str]:
     if name not in known:
         known = dict(all_estimators(type_filter="classifier"))  # takes seconds
     if name not in known:
-        raise ValueError(
-            f"--learner must be logistic, {', '.join(NETWORKS)} or a scikit-learn classifier, but is {name}."
-        )
+        raise ValueError(f"--learner must be logistic, {', '.join(NETWORKS)} or a scikit-learn class, but is {name}.")
     options = {"random_state": random_state} if "random_state" in known[name]().get_params() else {}
     return make_pipeline(StandardScaler(), predictors.SoftLabelClassifier(known[name](**options))), "kl"
 

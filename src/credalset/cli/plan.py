@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from credalset.cli import shared
 from credalset.io.match import match
@@ -15,14 +15,12 @@ from credalset.votes import Annotations
 
 def plan(
     calibration: shared.Model,
-    predictions: Annotated[str, typer.Argument(help="Predictions: an id and one column per class.")],
-    out: Annotated[str, typer.Option("--out", "-o", help="Table to write: the items that need a vote.")],
-    votes: Annotated[str | None, typer.Option(help="Votes in hand: a long table.")] = None,
-    lead: Annotated[
-        float, typer.Option(help="Ask until the first label leads the second by so many standard deviations.")
-    ] = 2.0,
-    max_votes: Annotated[int, typer.Option(help="Largest number of votes per item.")] = 20,
-    texts: Annotated[str | None, typer.Option(help="Column with the texts of the items, copied to the table.")] = None,
+    predictions: Annotated[str, Argument(help="Predictions: an id and one column per class.")],
+    out: Annotated[str, Option("--out", "-o", help="Table to write: the items that need a vote.")],
+    votes: Annotated[str | None, Option(help="Votes in hand: a long table.")] = None,
+    lead: Annotated[float, Option(help="Ask until the first label leads by so many standard deviations.")] = 2.0,
+    max_votes: Annotated[int, Option(help="Largest number of votes per item.")] = 20,
+    texts: Annotated[str | None, Option(help="Column with the texts of the items, copied to the table.")] = None,
     id: shared.Id = None,
     columns: shared.Columns = None,
     logits: shared.Logits = False,

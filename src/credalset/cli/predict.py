@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import numpy as np
+from typer import Argument, Option
 
 from credalset._display import progress
+from credalset.calibration.base import as_level
 from credalset.cli import shared
 from credalset.io.dask import connect, local_cluster, score_parquet
 from credalset.io.match import find_id, with_votes
@@ -23,12 +25,12 @@ VOTES = "votes"  # column with the counts of the votes in hand
 
 def predict(
     calibration: shared.Model,
-    new: Annotated[str, typer.Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
-    out: Annotated[str, typer.Option("--out", "-o", help="Table to write, a folder/ of Parquet files, or -.")],
+    new: Annotated[str, Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
+    out: Annotated[str, Option("--out", "-o", help="Table to write, a folder/ of Parquet files, or -.")],
     alpha: shared.Alpha = 0.1,
-    votes: Annotated[str | None, typer.Option(help="Votes in hand: a long table.")] = None,
-    ask: Annotated[str, typer.Option(help=f"Columns to write: {', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
-    keep: Annotated[str | None, typer.Option(help="Columns to copy to the result, separated by commas.")] = None,
+    votes: Annotated[str | None, Option(help="Votes in hand: a long table.")] = None,
+    ask: Annotated[str, Option(help=f"Columns to write: {', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
+    keep: Annotated[str | None, Option(help="Columns to copy to the result, separated by commas.")] = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,
@@ -36,13 +38,14 @@ def predict(
     logits: shared.Logits = False,
     trusted: shared.Trusted = None,
     strict: shared.Strict = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of worker processes, for a folder.")] = None,
-    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, for a folder.")] = None,
-    tls: Annotated[str | None, typer.Option(help="TLS files of the scheduler: ca,cert,key.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted job, for a folder.")] = False,
+    workers: Annotated[int | None, Option(min=1, help="Number of worker processes, for a folder.")] = None,
+    scheduler: Annotated[str | None, Option(help="Address of a Dask scheduler, for a folder.")] = None,
+    tls: Annotated[str | None, Option(help="TLS files of the scheduler: ca,cert,key.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Continue an interrupted job, for a folder.")] = False,
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Predict one credal set per row of a table."""
+    as_level(alpha)  # warns of a coverage in place of a miscoverage rate
     model = shared.load_model(calibration, trusted)
     if votes is not None and not hasattr(model, "crowd"):
         raise ValueError(f"{calibration} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
@@ -72,11 +75,16 @@ def _score_file(scorer: Scorer, new: str, out: str, votes: Annotations | None) -
     table = read_table(new)
     if votes is not None:
         table = with_votes(table, votes, scorer.id or "task", scorer.calibration.classes, VOTES)
-    scorer, n_rows = scorer.for_input(table.schema), 0
+    scorer, n_rows, n_infinite = scorer.for_input(table.schema), 0, 0
     with table_writer(out, scorer.schema) as write:
         for batch in _report(scorer.map_batches(table.batches), None):
             write(batch)
             n_rows += batch.num_rows
+            n_infinite += int(np.isposinf(batch.column("threshold")).sum())
+    if n_infinite:
+        shared.note(
+            f"{n_infinite} sets hold every distribution: too few calibration items for alpha, or infinite scores."
+        )
     return n_rows
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from typer import Argument, Option
 
 from credalset.io.match import ItemTable, match, read_items
 from credalset.io.scorer import as_calibrated, calibration_of, is_calibration, reads_texts
@@ -22,30 +23,24 @@ from credalset.io.tables import read_votes
 from credalset.votes import Annotations
 
 SCHEMA_VERSION = 2
-CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-)  # and marks that change the direction of text
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # with marks of text direction
 
-VotesFile = Annotated[
-    str, typer.Argument(help="Votes: a table with columns task, worker and label, as import writes it.")
-]
-Model = Annotated[str, typer.Argument(help="Folder that calibrate or fit wrote.")]
-HeldOut = Annotated[str, typer.Argument(help="Predictions for items kept aside; features or texts for a model of fit.")]
-Id = Annotated[str | None, typer.Option(help="Column that names the items, if it is not called task, item or id.")]
-Columns = Annotated[str | None, typer.Option(help="Columns with predictions or features, separated by commas.")]
-Groups = Annotated[str | None, typer.Option(help="Column with the group of each item.")]
-Weights = Annotated[str | None, typer.Option(help="Column with the weight of each item.")]
-Logits = Annotated[bool, typer.Option("--logits", help="Predictions are logits: apply a softmax.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse rows with empty cells instead of dropping them.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there already.")]
-Trusted = Annotated[
-    str | None, typer.Option(help="Types that a model may hold, by full name: see the guide on saving.")
-]
-InHand = Annotated[str | None, typer.Option(help="Votes in hand: the sets use these, and votes holds the others.")]
-Alpha = Annotated[float, typer.Option(help="Miscoverage rate: 0.1 for 90 % coverage.")]
-Alphas = Annotated[str, typer.Option("--alpha", help="Miscoverage rates, separated by commas.")]
-Seed = Annotated[int, typer.Option("--random-state", min=0, help="Seed of the random numbers.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+VotesFile = Annotated[str, Argument(help="Votes: a table with columns task, worker and label, as import writes it.")]
+Model = Annotated[str, Argument(help="Folder that calibrate or fit wrote.")]
+HeldOut = Annotated[str, Argument(help="Predictions for items kept aside; features or texts for a model of fit.")]
+Id = Annotated[str | None, Option(help="Column that names the items, if it is not called task, item or id.")]
+Columns = Annotated[str | None, Option(help="Columns with predictions or features, separated by commas.")]
+Groups = Annotated[str | None, Option(help="Column with the group of each item.")]
+Weights = Annotated[str | None, Option(help="Column with the weight of each item.")]
+Logits = Annotated[bool, Option("--logits", help="Predictions are logits: apply a softmax.")]
+Strict = Annotated[bool, Option("--strict", help="Refuse rows with empty cells instead of dropping them.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace what is there already.")]
+Trusted = Annotated[str | None, Option(help="Types that a model may hold, by full name: see the guide on saving.")]
+InHand = Annotated[str | None, Option(help="Votes in hand: the sets use these, and votes holds the others.")]
+Alpha = Annotated[float, Option(help="Miscoverage rate: 0.1 for 90 % coverage.")]
+Alphas = Annotated[str, Option("--alpha", help="Miscoverage rates, separated by commas.")]
+Seed = Annotated[int, Option("--random-state", min=0, help="Seed of the random numbers.")]
+Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
 
 
 def visible(text: Any) -> str:
@@ -179,9 +174,7 @@ def read_pair(
         if so_far.workers and found.workers:
             pairs = (set(zip(each.table["task"], each.table["worker"], strict=True)) for each in (so_far, found))
             if twice := set.intersection(*pairs):
-                raise ValueError(
-                    f"{votes} holds {len(twice)} of the votes in hand, {votes_in_hand}. Remove them there."
-                )
+                raise ValueError(f"{votes} holds {len(twice)} of the votes in hand. Remove them from it.")
         extra["votes_in_hand"] = match(table, so_far, keep_unvoted=True).votes
     return Pair(table.features(), matched.votes, table.items, extra)
 

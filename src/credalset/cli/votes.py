@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from credalset.cli import shared
 from credalset.io.tables import read_votes, write_votes
@@ -14,8 +15,8 @@ from credalset.votes.exports import KINDS
 
 def agree(
     votes: shared.VotesFile,
-    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
-    n_resamples: Annotated[int, typer.Option(min=0, help="Number of bootstrap resamples; 0 for no intervals.")] = 1000,
+    level: Annotated[float, Option(help="Confidence level of the intervals.")] = 0.95,
+    n_resamples: Annotated[int, Option(min=0, help="Number of bootstrap resamples; 0 for no intervals.")] = 1000,
     random_state: shared.Seed = 0,
     as_json: shared.Json = False,
 ) -> None:
@@ -28,32 +29,22 @@ def agree(
 
 
 def import_votes(
-    export: Annotated[str, typer.Argument(help="Export or table of votes: a file, folder, pattern or archive.")],
-    out: Annotated[str, typer.Option("--out", "-o", help="Table to write: .parquet, .csv, .tsv or .jsonl.")],
-    kind: Annotated[str | None, typer.Option(help=f"Format, if it is not recognised: {', '.join(KINDS)}.")] = None,
-    task: Annotated[str | None, typer.Option(help="Column or field that names the items.")] = None,
-    worker: Annotated[
-        str | None, typer.Option(help="Column with the annotators; of a wide table all of their columns: a,b,c.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="Column with the labels, or the question of an export.")] = None,
-    time: Annotated[
-        str | None, typer.Option(help="Column with times: of several votes by a worker on an item, the latest counts.")
-    ] = None,
-    dayfirst: Annotated[bool | None, typer.Option(help="Whether 02.01.2025 is in January.")] = None,
-    scale: Annotated[
-        str | None, typer.Option(help="Labels in their order, if they are ordinal: low,medium,high.")
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="All labels, as the predictions spell them, separated by commas.")
-    ] = None,
-    unknown: Annotated[str, typer.Option(help="What to do with votes for other labels: error or drop.")] = "error",
-    rename: Annotated[list[str] | None, typer.Option(help="Rename or merge labels: old=new. May be repeated.")] = None,
-    tidy: Annotated[
-        bool, typer.Option("--tidy", help="Ignore case and spaces: 'Yes ' is 'yes', or spelled as in classes.")
-    ] = False,
-    empty: Annotated[str | None, typer.Option(help="Labels that mean a missing vote: n/a,?")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Encoding of the file, such as cp1252.")] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Separator of the columns of a CSV file.")] = None,
+    export: Annotated[str, Argument(help="Export or table of votes: a file, folder, pattern or archive.")],
+    out: Annotated[str, Option("--out", "-o", help="Table to write: .parquet, .csv, .tsv or .jsonl.")],
+    kind: Annotated[str | None, Option(help=f"Format, if it is not recognised: {', '.join(KINDS)}.")] = None,
+    task: Annotated[str | None, Option(help="Column or field that names the items.")] = None,
+    worker: Annotated[str | None, Option(help="Column with the annotators; if wide, all their columns: a,b,c.")] = None,
+    label: Annotated[str | None, Option(help="Column with the labels, or the question of an export.")] = None,
+    time: Annotated[str | None, Option(help="Column with times: a worker's latest vote on an item counts.")] = None,
+    dayfirst: Annotated[bool | None, Option(help="Whether 02.01.2025 is in January.")] = None,
+    scale: Annotated[str | None, Option(help="Labels in their order, if they are ordinal: low,medium,high.")] = None,
+    classes: Annotated[str | None, Option(help="All labels, as spelled in the predictions: yes,no.")] = None,
+    unknown: Annotated[str, Option(help="What to do with votes for other labels: error or drop.")] = "error",
+    rename: Annotated[list[str] | None, Option(help="Rename or merge labels: old=new. May be repeated.")] = None,
+    tidy: Annotated[bool, Option("--tidy", help="Ignore case and spaces: 'Yes ' is 'yes', or as in classes.")] = False,
+    empty: Annotated[str | None, Option(help="Labels that mean a missing vote: n/a,?")] = None,
+    encoding: Annotated[str | None, Option(help="Encoding of the file, such as cp1252.")] = None,
+    delimiter: Annotated[str | None, Option(help="Separator of the columns of a CSV file.")] = None,
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Turn an annotation export into one long table of votes.

@@ -14,11 +14,10 @@ from scipy.stats import norm
 from credalset import metrics
 from credalset._display import progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
-from credalset._validation import as_finite, as_generator, as_numbers, as_positive_int, as_probability
+from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
 from credalset.crowd.estimator import DirichletCrowd, Saved, Voted, draw_one
 from credalset.crowd.posterior import Posterior, blocks, predict_blocks
 from credalset.scores import get_score
-from credalset.votes.names import per_item
 
 if TYPE_CHECKING:
     from credalset.crowd.in_hand import CrowdCalibration
@@ -158,7 +157,6 @@ class VotingPolicy(Saved):
         predictions: Any,
         votes: Any = None,
         *,
-        cost: Any = 1.0,
         coverage: float = 0.9,
         n_draws: int | None = None,
         random_state: RandomState = 0,
@@ -169,8 +167,6 @@ class VotingPolicy(Saved):
         ----------
         predictions, votes
             Items and their votes so far.
-        cost : float or array of shape (N,)
-            Cost of a vote, or of a vote on each item.
         coverage : float
             Probability of the intervals. They include the randomness of the votes, not the error of the fitted crowd.
         n_draws : int, optional
@@ -183,10 +179,7 @@ class VotingPolicy(Saved):
         Forecast
         """
         voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
-        price = as_numbers(per_item(cost, voted.items, "cost"), "cost")
-        if price.shape not in ((), (len(voted),)) or not (np.isfinite(price) & (price >= 0)).all():
-            raise ValueError(f"cost must be one number of at least 0, or one per item ({len(voted)}).")
-        price, coverage = np.broadcast_to(price, (len(voted),)), as_probability(coverage, "coverage")
+        coverage = as_probability(coverage, "coverage")
         open_rows = np.flatnonzero(self._ask(voted.prediction, voted.counts))
         n_draws = int(np.clip(LARGEST_FORECAST // max(len(open_rows), 1), 10, 100)) if n_draws is None else n_draws
         further = np.zeros((as_positive_int(n_draws, "n_draws"), len(voted)))
@@ -197,9 +190,10 @@ class VotingPolicy(Saved):
                 draws[:, open_rows] = self._simulate(voted[open_rows], len(draws), generator)
                 advance(len(draws), "")
         ends = (0.5 - coverage / 2, 0.5 + coverage / 2)
-        total, spent = (_with_interval(draws, ends) for draws in (further.sum(axis=1), further @ price))
-        lower, upper = np.quantile(further, ends, axis=0, method="nearest")
-        return Forecast(further.mean(axis=0), lower, upper, *total, *spent)
+        total, (lower, upper) = further.sum(axis=1), np.quantile(further, ends, axis=0, method="nearest")
+        return Forecast(
+            further.mean(axis=0), lower, upper, float(total.mean()), tuple(np.quantile(total, ends).tolist())
+        )
 
     def compare(
         self,
@@ -258,7 +252,7 @@ class VotingPolicy(Saved):
         if again.any():
             raise ValueError(
                 f"votes has {again.sum()} of {len(voted)} items that the policy would ask again (first: row "
-                f"{int(np.argmax(again))}). Ask them, or pass the others: ~policy.ask(predictions, votes)."
+                f"{int(np.argmax(again))}). Collect the votes that policy.ask or credalset plan asks for."
             )
 
     def _ask(self, prediction: FloatArray, counts: FloatArray) -> BoolArray:
@@ -341,10 +335,6 @@ class VotingPolicy(Saved):
         return votes
 
 
-def _with_interval(draws: FloatArray, ends: tuple[float, float]) -> tuple[float, tuple[float, ...]]:
-    return float(draws.mean()), tuple(np.quantile(draws, ends).tolist())
-
-
 def _has_fewer(n_votes: int, predictions: FloatArray, votes: FloatArray) -> BoolArray:
     return np.asarray(votes.sum(axis=1) < n_votes)
 
@@ -387,10 +377,10 @@ class Forecast:
     ----------
     votes, lower, upper : ndarray of shape (N,)
         Expected number on each item, and the ends of its interval. Zero for settled items.
-    total, cost : float
-        Expected number in all, and its cost.
-    total_interval, cost_interval : tuple of float
-        Ends of their intervals.
+    total : float
+        Expected number in all.
+    total_interval : tuple of float
+        Ends of its interval.
     """
 
     votes: FloatArray
@@ -398,8 +388,6 @@ class Forecast:
     upper: FloatArray
     total: float
     total_interval: tuple[float, ...]
-    cost: float
-    cost_interval: tuple[float, ...]
 
     @property
     def is_settled(self) -> BoolArray:

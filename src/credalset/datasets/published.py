@@ -232,13 +232,8 @@ def load_cifar10h(data_dir: str | Path | None = None) -> CIFAR10H:
     """
     path = data_file(MODEL, data_dir, CIFAR_SOURCE)
     counts, logits, features, labels = read_arrays(path, "counts", "logits", "features", "labels")
-    n = len(counts)
-    if (
-        counts.shape != (n, len(CIFAR_CLASSES))
-        or logits.shape != counts.shape
-        or len(features) != n
-        or labels.shape != (n,)
-    ):
+    shape, n = (len(counts), len(CIFAR_CLASSES)), len(counts)
+    if not (counts.shape == logits.shape == shape and len(features) == n and labels.shape == (n,)):
         raise FileFormatError(f"{path} does not hold 10 counts, 10 logits, features and a label per image.")
     votes = as_counts(counts, str(path)).astype(np.int64)
     return CIFAR10H(votes, logits.astype(np.float64), features.astype(np.float64), labels.astype(np.int64))

@@ -107,13 +107,13 @@ def draw_simplex(ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = 
     for ends in to_plane(grid_lines()):
         ax.plot(*ends.T, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
     ax.add_patch(Polygon(CORNERS, closed=True, fill=False, edgecolor=style.GREY, linewidth=0.9, zorder=4, gid=SIMPLEX))
-    # In points rather than data units: names keep their distance from the corners in figures of any size. The lower
-    # ones grow inward, which leaves no margin to either side.
+    # Offsets in points keep names at the same distance from the corners in figures of any size. The lower names extend
+    # inward, so that they need no margin.
     for corner, name, shift, where in zip(CORNERS, corners, (-4, 4, 0), ("left", "right", "center"), strict=True):
         rise, va = (3, "bottom") if where == "center" else (-3, "top")
         ha = where if len(name) > 2 else "center"
         style.write(ax, name, corner, (shift, rise), ha=ha, va=va, fontsize=size, color=style.GREY)
-    # Axes that keep their size, so that layout engines can foresee it: the limits give way instead.
+    # The limits adapt and not the size of the axes, which layout engines need to know.
     ax.set_aspect("equal", adjustable="datalim")
     ax.margins(0.03)
     ax.axis("off")
@@ -144,7 +144,7 @@ def _draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) ->
     if n_empty and (names is None or n_empty == len(shapes)):
         text = "empty" if n_empty == len(shapes) else f"{n_empty} of {len(shapes)} empty"
         italic: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": style.GREY}
-        ax.text(0.02, 0.98, text, ha="left", va="top", transform=ax.transAxes, **italic)  # where no mark can be
+        ax.text(0.02, 0.98, text, ha="left", va="top", transform=ax.transAxes, **italic)  # outside the triangle
     return entries
 
 
@@ -196,7 +196,7 @@ def dirichlet_contours(
     corners = style.check_names(classes, "classes", 3) or ["0", "1", "2"]
     ax = style.axes_or_new(ax, height=3.0)
     draw_simplex(ax, corners)
-    if (theta == 1.0).all():  # no contour at all, which would look like a mistake
+    if (theta == 1.0).all():  # there is no contour
         italic: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": color, "zorder": 3.5}
         ax.annotate("uniform", (0.5, 0.1), ha="center", **italic)
         return ax

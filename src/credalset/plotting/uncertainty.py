@@ -108,13 +108,8 @@ def _draw_hexagons(ax: Axes, x: FloatArray, y: FloatArray, largest: float) -> No
 
 def _draw_cloud(ax: Axes, x: FloatArray, y: FloatArray, color: Any, color_label: str) -> None:
     size = float(np.clip(4e3 / max(len(x), 1), 2.0, 16.0))
-    options: dict[str, Any] = {
-        "s": size,
-        "linewidths": 0,
-        "zorder": 2,
-        "rasterized": len(x) > MAX_VECTORS,
-        "alpha": 0.8,
-    }
+    options: dict[str, Any] = {"s": size, "linewidths": 0, "zorder": 2, "alpha": 0.8}
+    options["rasterized"] = len(x) > MAX_VECTORS
     if color is None or isinstance(color, str):
         ax.scatter(x, y, color=color or style.GREEN, **options)
     elif color.dtype.kind in "fiu":

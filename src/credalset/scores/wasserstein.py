@@ -18,7 +18,15 @@ from credalset._typing import FloatArray, IntArray
 from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, bracketed
 from credalset.scores.registry import register_score
-from credalset.scores.transport import distance_to_mode, entropy_toward_top, flattest, gathered, transport_cost
+from credalset.scores.transport import (
+    distance_to_mode,
+    entropy_of_blocks,
+    entropy_toward_top,
+    flattest,
+    gathered,
+    largest_sums,
+    transport_cost,
+)
 from credalset.sets.box import majorization_bound
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.volume import edge_distance
@@ -160,11 +168,14 @@ class WassersteinBall(Geometry):
         def one_block(rows: slice) -> tuple[FloatArray, ...]:
             mass, radius = np.ascontiguousarray(self.center[rows].T), self.radius[rows]
             most, reached = flattest(mass, radius, np.array(self.gaps))
-            least, found = majorization_bound(*self[rows].envelope()), entropy_toward_top(mass, radius, self.gaps)
+            envelope, found = self[rows].envelope(), entropy_toward_top(mass, radius, self.gaps)
             if len(mass) <= MAX_GROUP_CLASSES:
                 bound, entropy = gathered(mass, radius, self.gaps)
-                least, found = np.maximum(least, bound), np.minimum(found, entropy)
-            return *bracketed(least, found), most, np.maximum(most - reached, 0.0)
+                least = np.maximum(majorization_bound(*envelope), bound)
+            else:
+                least = majorization_bound(*envelope, largest_sums(mass, radius, self.gaps))
+                entropy = entropy_of_blocks(mass, radius, self.gaps)
+            return *bracketed(least, np.minimum(found, entropy)), most, np.maximum(most - reached, 0.0)
 
         return Entropies(*gather_blocks(one_block, *self._rows()))
 

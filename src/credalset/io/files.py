@@ -51,11 +51,10 @@ class File(NamedTuple):
     @property
     def stem(self) -> str:
         """Name without folder and suffixes."""
-        stem = PurePath(self.name).name
-        for _ in range(2):
-            known = PurePath(stem).suffix.lower() in {**FORMATS, **COMPRESSIONS}
-            stem = PurePath(stem).stem if known else stem
-        return stem
+        stem = PurePath(self.name)
+        while stem.suffix.lower() in {**FORMATS, **COMPRESSIONS}:
+            stem = stem.with_suffix("")
+        return stem.name
 
 
 def find_files(path: str | Path) -> list[File]:
@@ -79,8 +78,12 @@ def find_files(path: str | Path) -> list[File]:
 
 def _is_data(file: Path) -> bool:
     is_hidden = any(part.startswith((".", "_")) for part in file.parts)
-    suffixes = [suffix for suffix in (s.lower() for s in file.suffixes) if suffix not in COMPRESSIONS]
-    return not is_hidden and file.name.lower() not in NOT_DATA and suffixes[-1:] != [] and suffixes[-1] in FORMATS
+    return not is_hidden and file.name.lower() not in NOT_DATA and _format_of_name(file) is not None
+
+
+def _format_of_name(path: PurePath) -> str | None:
+    suffixes = [suffix for suffix in map(str.lower, path.suffixes) if suffix not in COMPRESSIONS]
+    return FORMATS.get(suffixes[-1]) if suffixes else None
 
 
 def _members(path: str) -> list[File]:
@@ -121,11 +124,11 @@ def _arrow_zstd(stream: Any) -> Any:
 
 
 class _Joined(io.RawIOBase):
-    """A stream of which the first bytes were read already; it owns the file under it, if one is given."""
+    """A stream of which the first bytes were read already."""
 
-    def __init__(self, head: bytes, rest: Any, handle: int | None = None) -> None:
+    def __init__(self, head: bytes, rest: Any) -> None:
         super().__init__()
-        self.head, self.rest, self.handle = head, rest, handle
+        self.head, self.rest = head, rest
 
     def readable(self) -> bool:
         return True
@@ -137,29 +140,23 @@ class _Joined(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        if not self.closed:
-            self.rest.close()
-            if self.handle is not None:
-                os.close(self.handle)
+        self.rest.close()
         super().close()
 
 
 def open_file(file: File) -> tuple[bytes, Any]:
     """Open a file, unpacked; return its first bytes, with at least one whole line, and a stream of all of it."""
-    handle = None
     if file.path == STDIN:
         stream: Any = sys.stdin.buffer
     elif file.member is not None:
         with zipfile.ZipFile(file.path) as archive:  # stays open for as long as a member does
             stream = archive.open(file.member)
     else:
-        handle = os.open(file.path, os.O_RDONLY)  # closed with what wraps it, also if nobody reads on
-        stream = io.FileIO(handle, closefd=False)
+        stream = io.FileIO(file.path)
     start = stream.read(6)
+    stream = io.BufferedReader(_Joined(start, stream), HEAD)
     if start.startswith((ARCHIVE, OLD_WORKBOOK)):
-        _Joined(start, stream, handle).close()
         raise FileFormatError(f"{file.name} {WORKBOOK}")
-    stream = io.BufferedReader(_Joined(start, stream, handle), HEAD)
     stream = next((unpack(stream) for mark, unpack in UNPACKERS.items() if start.startswith(mark)), stream)
     head = stream.read(HEAD)
     while b"\n" not in head and (more := stream.read(len(head))):
@@ -177,8 +174,7 @@ def format_of(path: str, head: bytes | None = None) -> str:
     >>> format_of("votes.csv.gz"), format_of("-", b'{"task": 1}')
     ('csv', 'jsonl')
     """
-    suffixes = [suffix for suffix in map(str.lower, PurePath(path).suffixes) if suffix not in COMPRESSIONS]
-    format = FORMATS.get(suffixes[-1]) if suffixes else None
+    format = _format_of_name(PurePath(path))
     if head is None and format not in WRITTEN:
         raise ValueError(f"{path}: the format of its name is not known. Name the file .csv, .tsv, .jsonl or .parquet.")
     if format is None and head is not None:

@@ -18,12 +18,13 @@ def run() -> None:
         if error.name not in {"typer", "rich"}:
             raise
         sys.exit(f"The credalset command needs the package {error.name!r}: pip install 'credalset[cli]'")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         code = main()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done but for closing what is open
     except KeyboardInterrupt:  # a second one, while the first is answered
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         code = INTERRUPTED
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done but for closing what is open
     if code == INTERRUPTED:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a cluster that was half started complains as it is closed
     sys.exit(code)

@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import credalset as cs
 from tests.cli.conftest import Run
+from tests.io.forging import BEGIN
 
 Change = Callable[[Path], None]
 TABLE = ["--columns", "no,perhaps,yes"]
@@ -160,20 +161,6 @@ def test_control_characters_stay_off_the_terminal(files: Path, run: Run) -> None
     shown = run("agree", "votes.csv", "--n-resamples", 0).out
     assert "\\x1b[31m\\u202e" in shown
     assert not {"\x1b", "\u202e"} & set(shown)
-
-
-#: runs the command, and says when it has begun: until then Ctrl-C ends Python before any code of ours
-BEGIN = """
-import signal
-from credalset.cli import run
-begin = signal.signal
-def tell(*args):
-    begin(*args)
-    signal.signal = begin
-    print("begun", flush=True)
-signal.signal = tell
-run()
-"""
 
 
 @pytest.mark.parametrize("after", [0.0, 0.3, 0.6, 1.0, 1.5])

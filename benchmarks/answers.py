@@ -96,7 +96,7 @@ def speed_table(sizes: dict[int, int], repeats: int) -> int:
             late = [question for question in taken if taken[question] > BARS[k][question]]
             missed += len(late)
             ratios = [f"{slower[question]:,.0f}" for question in ("entropies", "envelope", "decide")]
-            cells = [f"{taken[question]:.2g}" for question in QUESTIONS]
+            cells = [digits(taken[question]) for question in QUESTIONS]
             rows.append((name, str(k), *cells, *ratios, " ".join(f"{question} missed" for question in late) or "ok"))
     print("Processor time in µs per set, best of a few rounds, and how many times as long SLSQP takes.")
     print(f"Batches of {' and '.join(f'{n:,} (K = {k})' for k, n in sizes.items())}; bars: {BARS}.")
@@ -149,7 +149,7 @@ def growth_table(quick: bool) -> None:
         by_size = [make_sets(name, n, 10) for n in batches]
         by_classes = [make_sets(name, 20 if quick else max(20, 10_000 // k), k) for k in classes]
         for question, ask in QUESTIONS.items():
-            cells = [f"{microseconds(ask, sets, 2):.2g}" for sets in by_size + by_classes]
+            cells = [digits(microseconds(ask, sets, 2)) for sets in by_size + by_classes]
             rows.append((name, question, *cells))
     print("\nµs per set: batches of N sets over 10 classes, then about 10,000 / K sets over K classes.")
     print_table(rows)
@@ -207,7 +207,7 @@ def compare_with_probly(python: str | None, n: int) -> None:
             clock = min(wall_seconds(QUESTIONS[question], sets) for _ in range(5)) / len(sets) * 1e6
             their = 1e6 / float(theirs[f"{key}/{asked}/rate"])
             name, k = key.split("/")
-            cells = (f"{their:.3g}", f"{clock:.3g}", f"{their / clock:.3g}", f"{difference:.2g}")
+            cells = (digits(their), digits(clock), digits(their / clock), f"{difference:.2g}")
             rows.append((name, k, question, str(len(sets)), *cells))
     print(f"\nprobly {theirs['version']} on Python {theirs['python']}, by the clock, on the same sets; it bounds the")
     print("entropies of a total-variation ball over the enclosing box, and samples level sets of Dirichlets.")
@@ -242,6 +242,11 @@ def ask_probly(python: str, batches: dict[str, dict[str, np.ndarray]]) -> dict[s
 
 def run(command: list[str]) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+def digits(number: float) -> str:
+    """Return two significant digits, without an exponent."""
+    return f"{float(f'{number:.2g}'):,.6g}"
 
 
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:

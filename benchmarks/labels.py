@@ -99,9 +99,9 @@ def corrected(g: Any, counts: Any, g_new: Any, seed: int) -> LabelSets:
     """As published: p-values averaged on one half of the items, and ranked among those of the other half."""
     rng = np.random.default_rng(seed)
     half = len(g) // 2
-    averaged = cs.labels.conformalize(g[:half], counts[:half], n_samples=10, random_state=rng)
-    shares = counts[half:] / counts[half:].sum(axis=1, keepdims=True)
-    drawn = rng.multinomial(1, shares).argmax(axis=1)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    averaged = cs.labels.conformalize(g[:half], rng.multinomial(10, shares[:half]))
+    drawn = rng.multinomial(1, shares[half:]).argmax(axis=1)
     held = np.sort(averaged.p_values(g[half:])[np.arange(len(drawn)), drawn])
     below = np.searchsorted(held, averaged.p_values(g_new), side="right")
     return LabelSets((1 + below) / (1 + len(held)) > ALPHA)
@@ -109,11 +109,10 @@ def corrected(g: Any, counts: Any, g_new: Any, seed: int) -> LabelSets:
 
 def methods(g: Any, counts: Any, g_new: Any, seed: int) -> dict[str, LabelSets]:
     """Label sets by every method."""
+    drawn = np.random.default_rng(seed).multinomial(10, counts / counts.sum(axis=1, keepdims=True))
     found = {
         BASELINE: cs.labels.conformalize(g, counts).predict_set(g_new, ALPHA),
-        "every vote, 10 draws": cs.labels.conformalize(g, counts, n_samples=10, random_state=seed).predict_set(
-            g_new, ALPHA
-        ),
+        "every vote, 10 draws": cs.labels.conformalize(g, drawn).predict_set(g_new, ALPHA),
         "10 draws, corrected": corrected(g, counts, g_new, seed),
         "majority vote": cs.labels.conformalize(g, counts, target="majority").predict_set(g_new, ALPHA),
     }

@@ -97,14 +97,9 @@ def in_hand(name: str, split: int) -> dict[str, Row]:
     found["0, prediction alone"] = measure(alone, shares(counts))
     crowd = cs.DirichletCrowd().fit(*fit)
     calibration = crowd.conformalize(*calibrate, "kl", in_hand=IN_HAND, method="panel", random_state=split)
-    blunt = crowd.conformalize(*calibrate, "kl", in_hand=(3,), method="panel", sharpness=0.0, random_state=split)
     for h in IN_HAND:
         hand = hold_back(counts, h, rng)
         found[str(h)] = measure(calibration.predict_set(p, hand, ALPHA), shares(counts - hand))
-        if h == 3:
-            found["3, centred at the posterior mean"] = measure(
-                blunt.predict_set(p, hand, ALPHA), shares(counts - hand)
-            )
     return found
 
 

@@ -18,6 +18,7 @@ from example_report import example_report
 IMAGES = Path(__file__).parent / "img"
 CHROMIUM = os.environ.get("CREDALSET_CHROMIUM") or shutil.which("chromium")
 DESKTOP = {"viewport": {"width": 1200, "height": 790}}
+SCHEMES = {"light": "", "dark": "-dark"}  # by palette: what the names of the pictures end with
 PHONE = {"viewport": {"width": 390, "height": 790}, "device_scale_factor": 1.5, "color_scheme": "dark"}
 
 
@@ -28,16 +29,17 @@ def main() -> None:
         path = Path(folder) / "report.html"
         example_report(path)
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(**DESKTOP)
-        page.goto(path.as_uri())
-        page.screenshot(path=IMAGES / "report.png")
-        for name, value in (("aleatoric", "0.5"), ("epistemic", "0.5")):
-            page.fill(f"#{name}-to", value)
-        page.fill("#aleatoric-from", "0.3")
-        page.locator("#map").evaluate("section => window.scrollTo(0, section.offsetTop - 50)")
-        page.mouse.move(5, 5)
-        page.wait_for_timeout(800)  # the page scrolls smoothly
-        page.screenshot(path=IMAGES / "report-map.png")
+        for scheme, ending in SCHEMES.items():
+            page = browser.new_page(**DESKTOP, color_scheme=scheme)
+            page.goto(path.as_uri())
+            page.screenshot(path=IMAGES / f"report{ending}.png")
+            for name, value in (("aleatoric", "0.5"), ("epistemic", "0.5")):
+                page.fill(f"#{name}-to", value)
+            page.fill("#aleatoric-from", "0.3")
+            page.locator("#map").evaluate("section => window.scrollTo(0, section.offsetTop - 50)")
+            page.mouse.move(5, 5)
+            page.wait_for_timeout(800)  # the page scrolls smoothly
+            page.screenshot(path=IMAGES / f"report-map{ending}.png")
         phone = browser.new_page(**PHONE)
         phone.goto(path.as_uri())
         phone.locator("#table tbody tr").nth(2).click()

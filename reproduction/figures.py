@@ -42,10 +42,10 @@ def _synthetic(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, 
     shown = [row for row in pick(rows, alpha=0.1) if row["score"] in TITLES]
     first = pick(shown, part="first-order")
     figures = [
-        ("coverage", _violins_by_class(first, "coverage", 0.9)),
-        ("coverage-true", _violins_by_class(first, "coverage_true", 0.9)),
-        ("thresholds", _violins_by_class(first, "threshold", False)),
-        ("volumes", _violins_by_class(first, "volume", False)),
+        ("coverage", _violins_by_class(first, "coverage")),
+        ("coverage-true", _violins_by_class(first, "coverage_true")),
+        ("thresholds", _violins_by_class(first, "threshold")),
+        ("volumes", _violins_by_class(first, "volume")),
     ]
     exact = pick(shown, part="training-size", n_votes=0)
     if exact:
@@ -78,12 +78,12 @@ def _cifar10h(rows: Sequence[Row], examples: Sequence[Row]) -> list[tuple[str, A
     return figures
 
 
-def _violins_by_class(rows: Sequence[Row], column: str, nominal: Any) -> Any:
+def _violins_by_class(rows: Sequence[Row], column: str) -> Any:
     """One panel per score: the number of classes across, the number of votes in colour."""
     scores = list(dict.fromkeys(row["score"] for row in rows))
     figure, panels = _panels(-(-len(scores) // 2), 2, 8.0, 2.2, share_y=column.startswith("coverage"))
     for i, (ax, score) in enumerate(zip(panels, scores, strict=False)):
-        violins(pick(rows, score=score), x="n_classes", y=column, hue="n_votes", nominal=nominal, legend=i == 1, ax=ax)
+        violins(pick(rows, score=score), x="n_classes", y=column, hue="n_votes", legend=i == 1, ax=ax)
         ax.set_title(TITLES[score], fontsize=9)
         if i < len(scores) - 2:
             ax.set_xlabel("")

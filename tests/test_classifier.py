@@ -202,10 +202,10 @@ def test_split_sizes_and_errors() -> None:
         DATA.X, DATA.counts, train_size=0.5, conformalize_size=100, test_size=0.25, random_state=0
     )
     assert [len(part) for part in parts] == [450, 100, 225] * 2
-    together = np.concatenate([parts.X_train, parts.X_conformalize, parts.X_test])
+    together = np.concatenate(parts[:3])
     assert len(np.unique(together, axis=0)) == 775
     order = {tuple(x): c for x, c in zip(DATA.X, DATA.counts, strict=True)}
-    assert all((order[tuple(x)] == y).all() for x, y in zip(parts.X_test, parts.Y_test, strict=True))
+    assert all((order[tuple(x)] == y).all() for x, y in zip(parts[2], parts[5], strict=True))
     for sizes, name in [((800, 100, 1), "add up to 901"), ((0, 100, 1), "train_size"), ((1.5, 0.1, 1), "train_size")]:
         named = dict(zip(("train_size", "conformalize_size", "test_size"), sizes, strict=True))
         with pytest.raises(ValueError, match=name):
@@ -217,9 +217,9 @@ def test_split_sizes_and_errors() -> None:
 def test_splits_match_names() -> None:
     names = [f"t{i}" for i in range(900)]
     frame, votes = pd.DataFrame(DATA.X, index=names), cs.Annotations.from_counts(DATA.counts, items=names)
-    parts = cs.train_conformalize_test_split(frame, votes[::-1], random_state=0)
-    assert isinstance(parts.Y_test, cs.Annotations)
-    assert parts.Y_train.items == tuple(parts.X_train.index)
+    X_train, _, _, Y_train, _, Y_test = cs.train_conformalize_test_split(frame, votes[::-1], random_state=0)
+    assert isinstance(Y_test, cs.Annotations)
+    assert Y_train.items == tuple(X_train.index)
 
 
 def test_a_changed_score_needs_a_new_calibration() -> None:

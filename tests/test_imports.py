@@ -99,7 +99,7 @@ def test_import_takes_less_than_twice_that_of_scikit_learn() -> None:
 
 
 def test_every_public_name_can_be_had() -> None:
-    assert set(cs.__all__) <= set(dir(cs))
+    assert dir(cs) == sorted(cs.__all__)
     assert all(getattr(cs, name) is not None for name in cs.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         cs.nonsense  # noqa: B018

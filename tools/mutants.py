@@ -356,8 +356,8 @@ FAULTS = [
     Fault(
         "predictions for calibration ignore the votes in hand",
         "crowd/in_hand.py",
-        "predict_blocks(law, voted.prediction, hand, score.order, sharpness)",
-        "predict_blocks(law, voted.prediction, 0.0 * hand, score.order, sharpness)",
+        "predict_blocks(law, voted.prediction, hand, score.order)",
+        "predict_blocks(law, voted.prediction, 0.0 * hand, score.order)",
         "tests/crowd/test_in_hand.py",
     ),
     Fault(

@@ -1,4 +1,7 @@
-"""Render formulas to MathML while the site is built, so that pages need no script and no network."""
+"""Render formulas to MathML while the site is built, so that pages need no script and no network.
+
+Punctuation after a formula and short words of code (options, names) are kept from being broken across lines.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ from latex2mathml.converter import convert
 FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\s*\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]\s*</(?P=tag)>', re.DOTALL
 )
+ENDING = re.compile(r"(</math>)</span>([.,;:)]+)")
+NOTHING = re.compile(r'\s+–\s+<div class="doc-md-description">\s*</div>')  # after a type that says it all
+WORD = re.compile(r"<code>([^<>\s]{1,24})</code>")
 
 
 def _to_mathml(match: re.Match[str]) -> str:
@@ -21,4 +27,5 @@ def _to_mathml(match: re.Match[str]) -> str:
 
 def on_page_content(content: str, **_: Any) -> str:
     """Replace every arithmatex element of a page, docstrings included."""
-    return FORMULA.sub(_to_mathml, content)
+    content = ENDING.sub(r"\1\2</span>", FORMULA.sub(_to_mathml, content))
+    return WORD.sub(r'<code class="word">\1</code>', NOTHING.sub("", content))

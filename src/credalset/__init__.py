@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from credalset.sets import CredalSet, QueueRules
     from credalset.votes import Annotations
 
-# Where the public names live. They are imported at first use: whoever only has arrays does not wait for scikit-learn.
+# The modules of the public names. They are imported at first use, so that scikit-learn is loaded only if it is needed.
 _HOMES = {
     "votes": "Annotations",
     "calibration": "AnnotatorSampling BoundedNoise Calibration Conditional CrossCalibration FewVotes Guarantee "

@@ -1,4 +1,4 @@
-"""Predictions that one array (N, K) cannot hold: batches of several arrays with one row per item each."""
+"""Predictions that consist of several arrays with one row per item each."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from credalset._typing import FloatArray, Prediction
 
 @dataclass(frozen=True, eq=False)
 class PredictionBatch:
-    """Predictions for N items whose fields are arrays (N, …); what a score's ``check_prediction`` may return.
+    """Predictions for N items as several arrays (N, …), which a score's ``check_prediction`` may return.
 
-    A subclass names its arrays as fields, says how many classes it is about and what it expects. Rows are selected as
-    in an array, and `map` is how scores bring all arrays into another shape or order at once.
+    A subclass has the arrays as fields, and defines the number of classes and the mean. Rows are selected as in an
+    array; `map` applies a function to all arrays.
     """
 
     @property

@@ -1,9 +1,9 @@
-"""Ways to split items: into training, calibration and test parts, and into folds."""
+"""Split items into training, calibration and test parts, and into folds."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold
@@ -14,17 +14,6 @@ from credalset._typing import AnyArray, IntArray
 from credalset.votes.names import item_names, match_names
 
 
-class Split(NamedTuple):
-    """Six parts in scikit-learn's order."""
-
-    X_train: Any
-    X_conformalize: Any
-    X_test: Any
-    Y_train: Any
-    Y_conformalize: Any
-    Y_test: Any
-
-
 def train_conformalize_test_split(
     X: Any,
     Y: Any,
@@ -33,13 +22,13 @@ def train_conformalize_test_split(
     conformalize_size: float | int = 0.25,
     test_size: float | int = 0.25,
     random_state: int | None = None,
-) -> Split:
+) -> tuple[Any, ...]:
     """Split items at random into training, calibration and test parts.
 
     Parameters
     ----------
     X, Y : array-like
-        Features and labels with one row per item, matched by name where both have names; Y may be `Annotations`.
+        Features and labels with one row per item, matched by name if both have names; Y may be `Annotations`.
     train_size, conformalize_size, test_size : float or int
         Shares that sum to at most one, or numbers of items.
     random_state : int or None
@@ -69,7 +58,7 @@ def train_conformalize_test_split(
         raise ValueError(f"the parts {numbers} add up to {sum(numbers)} items, but there are only {n}.")
     order = np.random.default_rng(random_state).permutation(n)
     parts = [order[start:stop] for start, stop in pairwise(np.cumsum([0, *numbers]))]
-    return Split(*(take(X, part) for part in parts), *(take(Y, part) for part in parts))
+    return tuple(take(data, part) for data in (X, Y) for part in parts)
 
 
 def take(data: Any, rows: AnyArray) -> Any:
@@ -80,7 +69,7 @@ def take(data: Any, rows: AnyArray) -> Any:
 
 
 def part_size(value: float | int, n: int, name: str) -> int:
-    """Return the number of items that a share or a number of n items stands for."""
+    """Return a share of n items, or a number of items, as a number of items."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name} must be a share or a number of items, but is {value!r}.")
     is_number = isinstance(value, int | np.integer)
@@ -92,7 +81,7 @@ def part_size(value: float | int, n: int, name: str) -> int:
 def fold_numbers(folds: Any, n: int, random_state: int | None) -> IntArray:
     """Return the fold of each item, from a number of folds, a splitter, or the folds themselves.
 
-    A splitter gets to see neither features nor labels: folds that depended on them would not be exchangeable.
+    A splitter gets no features and no labels, because folds that depend on them are not exchangeable.
     """
     if isinstance(folds, int | np.integer) and not isinstance(folds, bool):
         folds = KFold(int(folds), shuffle=True, random_state=random_state)

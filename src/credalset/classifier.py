@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _num_samples
 
-from credalset._splits import fold_numbers, part_size, take
+from credalset._splits import fold_numbers, take
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration, CrossCalibration, conformalize, cross_conformalize
 from credalset.calibration.noise import Noise
@@ -36,12 +36,12 @@ from credalset.votes.names import Labels
 if TYPE_CHECKING:
     from credalset.evaluation import Evaluation
 
-#: scores that `compare` uses by default: without parameters, and for classes without an order
+#: scores that `compare` uses by default: those without parameters, for classes without an order
 USUAL_SCORES = ("tv", "kl", "hellinger", "brier", "inner", "so", "density")
 
 
 class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Predict credal sets that cover the label distribution of a new item with probability at least 1 − α.
+    r"""Predict credal sets that contain the label distribution of a new item with probability at least 1 − α.
 
     ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on items that the
     estimator was not trained on, ``predict_set`` predicts at any level α. An estimator that is already fitted needs no
@@ -49,21 +49,22 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
 
     The guarantee, $P(\lambda_{n+1} \in C_\alpha(x_{n+1})) \ge 1 - \alpha$ for a new item that is exchangeable with the
     calibration items, is about the *recorded* distribution λ: the shares of the votes that would be collected for it.
-    The distribution behind the votes is covered only under an assumption that ``noise`` names, such as
-    `AnnotatorSampling` (votes are drawn independently from it). ``calibration_.guarantee`` says which one holds.
+    The true distribution is covered only under the assumption that ``noise`` names, such as `AnnotatorSampling` (votes
+    are independent draws from it). ``calibration_.guarantee`` states the guarantee [1]_.
 
     Parameters
     ----------
     estimator : estimator, optional
         First-order scores need ``predict_proba``, second-order ones ``predict_concentration``. A plain scikit-learn
         classifier is wrapped in `SoftLabelClassifier`, so that it learns from distributions. By default the network
-        that predicts what the score takes, `FirstOrderNetwork`, `SecondOrderNetwork` or `IntervalNetwork` (extra
-        ``torch``).
+        that makes the predictions the score needs: `FirstOrderNetwork`, `SecondOrderNetwork` or `IntervalNetwork`
+        (extra ``torch``).
     nonconformity : str or Score
-        The nonconformity score: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"so"``, ``"density"``, …, or an object
-        from `credalset.scores`.
+        The nonconformity score. First order: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"brier"``, ``"hellinger"``,
+        ``"normalized"``; second order: ``"so"``, ``"density"``; intervals: ``"intervals"``. Or an object from
+        `credalset.scores`.
     noise : BoundedNoise, AnnotatorSampling, UnbiasedVotes or FewVotes, optional
-        Assumption under which the distribution behind the votes is covered rather than the recorded one.
+        Assumption on the votes under which the true distribution is covered.
 
     Attributes
     ----------
@@ -76,9 +77,13 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     classes_ : ndarray of shape (K,)
         Class names in column order.
     items_ : tuple or None
-        Names of the items that were used in ``fit``, if they have names. ``evaluate`` says "not tested" of these.
+        Names of the items of ``fit``, if they have names. ``evaluate`` reports "not tested" for these items.
     n_features_in_, feature_names_in_
         Number and names of the features; ``text_name_in_``, the name of the column, if X is a column of texts.
+
+    References
+    ----------
+    .. [1] Javanmardi, Stutz and Hüllermeier, "Conformalized Credal Set Predictors", NeurIPS 2024.
 
     Examples
     --------
@@ -99,15 +104,15 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         self.noise = noise
 
     def fit(self, X: Any, Y: Any) -> Self:
-        """Train the estimator; an earlier calibration is dropped.
+        """Train the estimator and discard an earlier calibration.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Features, of any kind the estimator takes.
+            Features of any kind that the estimator accepts.
         Y : array of shape (n, K), Annotations, or array of n labels
             Label distributions, annotation counts, or one label per item (read as one vote). Rows are matched with
-            those of X by name where both have names; Y with names needs X with names.
+            those of X by name if both have names; Y with names needs X with names.
         """
         estimator = prepare(self.estimator, get_score(self.nonconformity))
         labels = read_labels(Y, X)
@@ -149,29 +154,23 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         return self
 
     def cross_conformalize(
-        self,
-        X: Any,
-        Y: Any,
-        folds: Any = 5,
-        random_state: int | None = None,
-        groups: Any = None,
-        weights: Any = None,
+        self, X: Any, Y: Any, folds: Any = 5, random_state: int | None = None, groups: Any = None, weights: Any = None
     ) -> Self:
-        """Train one estimator per fold on the other folds, and calibrate on the items each has not seen.
+        """Train one estimator per fold on the other folds, and calibrate it on the items of its fold.
 
-        For scarce data: every item is used for training and calibration. New items are predicted by the estimators of
-        all folds. The proven coverage is about 1 − 2α, ``calibration_.guaranteed_coverage(alpha)``, the typical one
-        1 − α.
+        Every item is used for training and calibration, which helps if data are scarce. All estimators predict a new
+        item. The guaranteed coverage is about 1 − 2α (``calibration_.guaranteed_coverage(alpha)``); it is typically
+        close to 1 − α.
 
         Parameters
         ----------
         X, Y
             As in ``fit``.
         folds : int, splitter or sequence of n whole numbers
-            Number of folds, drawn at random; a scikit-learn splitter that holds out every item once, such as ``KFold``;
-            or the fold of each item, 0, …, F − 1.
+            Number of random folds; a scikit-learn splitter that holds out every item once, such as ``KFold``; or the
+            fold of each item, 0, …, F − 1.
         random_state : int or None
-            Seed of the draw, if ``folds`` is a number.
+            Seed of the folds, if ``folds`` is a number.
         groups, weights
             As in `credalset.cross_conformalize`.
 
@@ -193,7 +192,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             raise ValueError(f"X has {_num_samples(X)} items, but Y has {len(labels)}.")
         codes, classes = fold_numbers(folds, len(labels), random_state), class_array(labels)
         options = {"noise": self.noise, "groups": groups, "weights": weights}
-        with warnings.catch_warnings():  # a stand-in prediction shows mistakes before anything is trained
+        with warnings.catch_warnings():  # a placeholder prediction finds wrong arguments before training
             warnings.simplefilter("ignore", CredalSetWarning)
             level = 1.0 / labels.n_classes if score.order == "first" else 2.0
             cross_conformalize(np.full(labels.distributions.shape, level), labels, codes, score, **options)
@@ -205,7 +204,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         return self
 
     def _fit_folds(self, score: Score, X: Any, labels: Labels, folds: IntArray) -> tuple[list[Any], FloatArray]:
-        """Fit an estimator without each fold; return them, and what they predict for the items of their folds."""
+        """Fit one estimator without each fold; return them and their predictions for the items of the folds."""
         estimators, blocks, classes = [], [], class_array(labels)
         for fold in range(int(folds.max()) + 1):
             train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
@@ -214,7 +213,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             if block.shape[-1] != labels.n_classes and block.ndim == 2:
                 raise ValueError(
                     f"the estimator trained without fold {fold} predicts {block.shape[-1]} classes, but Y has "
-                    f"{labels.n_classes}. Use an estimator that knows classes which a fold may lack."
+                    f"{labels.n_classes}. Use an estimator that predicts classes without training items."
                 )
             estimators.append(estimator)
             blocks.append(block)
@@ -226,7 +225,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         return self._calibrated().predict_set(self._predict(X), alpha, groups=groups, weights=weights)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K): the mean of second-order predictions, and over the folds' estimators."""
+        """Predict label distributions (n, K): means of second-order predictions, and over the estimators of folds."""
         score, prediction = get_score(self.nonconformity), self._predict(X)
         blocks = prediction if isinstance(prediction, list) else [prediction]
         return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
@@ -252,12 +251,12 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         groups, weights
             Those of the test items, if the calibration has them.
         volume : bool, optional
-            Whether to compute mean volumes; by default up to 20 classes, as they take long beyond.
+            Whether to compute mean volumes; by default up to 20 classes.
 
         Returns
         -------
         Evaluation
-            One row per level, see `credalset.evaluate`; they print as a table.
+            One row per level; it prints as a table.
         """
         from credalset.evaluation import evaluate
 
@@ -270,29 +269,23 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         scores: Sequence[str | Score] | None = None,
         alpha: float | Sequence[float] = 0.1,
         *,
-        calibration_size: float | int = 0.5,
         random_state: int | None = 0,
-        volume: bool | None = None,
     ) -> Evaluation:
         """Calibrate several scores on the fitted model and measure their sets, in one table.
 
-        Every score is calibrated on a random part of the items and measured on the rest; the classifier stays as it is.
+        Every score is calibrated on a random half of the items and measured on the other; the classifier is unchanged.
 
         Parameters
         ----------
         X, Y
             Labelled items that the estimator was not trained on.
         scores : sequence of str or Score, optional
-            Nonconformity scores; by default the classifier's own and those without parameters that take predictions of
-            its estimator.
+            Nonconformity scores; by default that of the classifier, and of ``"tv"``, ``"kl"``, ``"hellinger"``,
+            ``"brier"``, ``"inner"``, ``"so"`` and ``"density"`` those for which the estimator makes predictions.
         alpha : float or sequence of floats
             Miscoverage rates.
-        calibration_size : float or int
-            Share or number of items to calibrate on.
         random_state : int or None
             Seed of the split.
-        volume
-            As in ``evaluate``.
 
         Returns
         -------
@@ -315,21 +308,20 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             raise NotFittedError("compare needs one estimator, but cross_conformalize has trained one per fold.")
         estimator = self._fitted_estimator()
         chosen, labels = self._scores_to_compare(scores), self._labels(Y, X)
-        n_calib = part_size(calibration_size, len(labels), "calibration_size")
-        if n_calib >= len(labels):
-            raise ValueError(f"calibration_size {calibration_size!r} leaves none of {len(labels)} items to measure.")
+        if len(labels) < 2:
+            raise ValueError(f"X has {len(labels)} items, but compare needs one to calibrate and one to measure.")
         _warn_of_training_items(getattr(self, "items_", None), labels.items)
         order = np.random.default_rng(random_state).permutation(len(labels))
-        calib, test = np.sort(order[:n_calib]), np.sort(order[n_calib:])
+        calib, test = (np.sort(half) for half in np.split(order, [len(labels) // 2]))
         table = Evaluation()
         for name, score in chosen.items():
             known, new = (predict_for(score, estimator, take(X, rows)) for rows in (calib, test))
             made = conformalize(known, labels[calib], score, noise=self.noise)
-            table.extend_as(name, evaluate(made, new, labels[test], alpha, volume=volume))
+            table.extend_as(name, evaluate(made, new, labels[test], alpha))
         return table
 
     def _scores_to_compare(self, scores: Sequence[str | Score] | None) -> dict[str, Score]:
-        """Return scores by name, in full where two would have the same."""
+        """Return scores by name; scores of the same name by their full representation."""
         if isinstance(scores, str | Score):
             raise TypeError(f"scores must be a list of scores, but is {scores!r}. Write [{scores!r}].")
         if scores is None:
@@ -409,5 +401,5 @@ def _warn_of_training_items(trained: tuple[Any, ...] | None, items: tuple[Any, .
     if both:
         warn(
             f"{len(both)} of {len(items or ())} items were used in fit (first: {min(map(str, both))!r}). The guarantee "
-            "holds only if the calibration items were not: use others, or cross_conformalize."
+            "needs calibration items that were not: pass other items, or use cross_conformalize."
         )

@@ -1,21 +1,22 @@
-"""Sets of labels, for systems that hand out labels rather than distributions.
+"""Sets of labels, for systems that need labels rather than distributions.
 
-From the same predictions and votes as credal sets: `conformalize` covers the label of an annotator asked at random, or
-the majority label, with probability 1 − α; `majority_labels` and `annotator_labels` read labels off credal sets, and
-inherit their guarantee.
+`conformalize` calibrates label sets that contain the label of an annotator asked at random, or the majority label, with
+probability at least 1 − α. `majority_labels` and `annotator_labels` derive label sets from credal sets, whose guarantee
+they inherit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray, Prediction, RandomState
-from credalset._validation import as_generator, as_positive_int, as_probability
+from credalset._typing import ArrayLike, BoolArray, FloatArray, IntArray, Prediction
+from credalset._validation import as_probability
 from credalset.calibration.base import ThresholdCalibration, read_items
 from credalset.calibration.noise import COVERED, ROUNDING, Columns, Fit, Guarantee, NoNoise, Quantile
 from credalset.calibration.thresholds import Options, Thresholds
@@ -28,7 +29,7 @@ from credalset.votes.names import as_names, item_names, join_names, per_item, re
 __all__ = ["LabelCalibration", "LabelSets", "annotator_labels", "conformalize", "majority_labels"]
 
 Target = Literal["annotator", "majority"] | float
-TIE = 1e-9  # shares that miss the wanted one by no more than this reach it
+TIE = 1e-9  # tolerance in comparisons with the wanted share
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,9 +41,9 @@ class LabelSets:
     members : ndarray of shape (N, K)
         Whether each label is in the set.
     classes : tuple or None
-        Names of the classes in column order, when they are known.
+        Names of the classes in column order, if they are known.
     items : tuple or None
-        Names of the items, when they are known.
+        Names of the items, if they are known.
 
     Examples
     --------
@@ -80,7 +81,7 @@ class LabelSets:
         return self.members.sum(axis=1)
 
     def is_empty(self) -> BoolArray:
-        """Tell which sets hold no label, (N,): items to which no label conforms."""
+        """Return which sets have no labels, (N,)."""
         return np.asarray(~self.members.any(axis=1))
 
     def names(self) -> list[list[Any]]:
@@ -88,12 +89,12 @@ class LabelSets:
         return label_lists(self.members, self._names())
 
     def contains(self, labels: Any) -> BoolArray:
-        """Tell whether the label of each item is in its set, (N,).
+        """Return whether the label of each item is in its set, (N,).
 
         Parameters
         ----------
         labels : sequence of N labels
-            Names of classes, or their numbers where classes have no names.
+            Names of classes, or their numbers if classes have no names.
         """
         wanted, position = as_names(labels), {name: k for k, name in enumerate(self._names())}
         if len(wanted) != len(self):
@@ -104,14 +105,14 @@ class LabelSets:
         return self.members[np.arange(len(self)), np.array([position[name] for name in wanted], dtype=np.int64)]
 
     def share(self, labels: Any) -> FloatArray:
-        """Return the share of each item's votes that are for a label of its set, (N,).
+        """Return the share of each item's votes that its set contains, (N,).
 
-        Its mean over items is the coverage of the label of an annotator asked at random.
+        The mean over items is the coverage of the label of an annotator asked at random.
 
         Parameters
         ----------
         labels : array of shape (N, K) or Annotations
-            Annotation counts or label distributions; classes and items are matched by name where both have names.
+            Annotation counts or label distributions; classes and items are matched by name if both have names.
         """
         found = read_labels(labels, items=self.items, classes=self.classes, n_classes=self.n_classes, like="the sets")
         if len(found) != len(self):
@@ -138,20 +139,18 @@ class LabelSets:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelCalibration(ThresholdCalibration[LabelSets]):
-    """A score and the calibration scores of every label: what is needed to predict label sets at any level.
-
-    Made by `credalset.labels.conformalize`.
+    """Calibrated thresholds for label sets at any level; made by `credalset.labels.conformalize`.
 
     Attributes
     ----------
     score : Score
-        The nonconformity score; that of label k is the score of the distribution in which k is certain.
+        The nonconformity score. The score of label k is that of the distribution with all mass on k.
     scores : ndarray of shape (n,)
-        Mean score of the labels of each calibration item, in item order.
+        Mean score of the labels of each calibration item.
     n_classes, fitted, classes, items, guarantee
         As in `Calibration`.
     target : "annotator", "majority" or float
-        Whose label the sets contain with probability 1 − α; a number is a share of the item's annotators.
+        Whose label the sets contain with probability at least 1 − α; a number is a share of the item's annotators.
 
     Examples
     --------
@@ -185,8 +184,8 @@ calibration sets. Assumptions: items are exchangeable.
     def p_values(self, prediction: ArrayLike, *, groups: Any = None, weights: Any = None) -> FloatArray:
         r"""Return the p-value of each label, (N, K): a label is in the set at level α if its p-value exceeds α.
 
-        $p_k(x) = (1 + \sum_i \sum_y \lambda_{iy} 1\{ s(x_i, y) \ge s(x, k) \}) / (n + 1)$, the mean over draws of one
-        label per item of the p-values that these labels give.
+        $p_k(x) = (1 + \sum_i \sum_y \lambda_{iy} 1\{ s(x_i, y) \ge s(x, k) \}) / (n + 1)$ is the expected p-value if
+        one label per calibration item is drawn from its votes.
 
         Parameters
         ----------
@@ -218,45 +217,37 @@ def conformalize(
     score: str | Score = "kl",
     *,
     target: Target = "annotator",
-    n_samples: int | None = None,
-    random_state: RandomState = None,
     classes: Sequence[Any] | None = None,
     groups: Any = None,
     weights: ArrayLike | None = None,
 ) -> LabelCalibration:
     r"""Calibrate label sets on predictions and votes that the model has not been trained on.
 
-    The set at level α contains the label that an annotator gives to the new item with probability at least 1 − α,
-    whatever the model: $P(Y \in C(x)) \ge 1 - \alpha$ for Y drawn from the votes of the item. If votes are fair
-    ($E[\tilde\lambda | x, \lambda] = \lambda$), the same holds for Y drawn from the distribution behind them.
-
-    Every label of a calibration item counts, by its share of the item's votes. Monte Carlo conformal prediction
-    (Stutz, Roy, Matejovicova, Strachan, Cemgil, Doucet: *Conformal prediction under ambiguous ground truth*, 2023)
-    draws ``n_samples`` labels per item instead; shares are what it tends to, without the chance.
+    $P(Y \in C(x)) \ge 1 - \alpha$ for a new item that is exchangeable with the calibration items, with Y drawn from its
+    recorded votes. If votes are unbiased, $E[\tilde\lambda | x, \lambda] = \lambda$, it holds for Y drawn from the true
+    distribution too. Each label of a calibration item is weighted by its share of the votes, which is the limit of
+    Monte Carlo conformal prediction [1]_ for many draws per item.
 
     Parameters
     ----------
-    prediction : array of shape (n, K)
-        Predicted distributions.
-    labels : array of shape (n, K) or Annotations
-        Label distributions or annotation counts; names are matched as in `credalset.conformalize`.
-    score : str or Score
-        A score of the package; a label scores what the distribution in which it is certain does. ``"kl"`` and ``"tv"``
-        rank labels by their predicted probability, ``"ws"`` by their expected distance on an ordinal scale.
-    target : "annotator", "majority" or float
-        Whose label the sets are to contain: that of an annotator asked at random; the one with most votes (drawn from
-        those where several have); or, for a number such as 0.8, those of at least this share of the item's annotators:
-        then all but a share α of the items have a set with which so many of their annotators agree.
-    n_samples : int, optional
-        Draw so many labels per item, rather than count each by its share; for ``target="annotator"`` only.
-    random_state : int, Generator or None
-        For the draws.
-    classes, groups, weights
+    prediction, labels, classes, groups, weights
         As in `credalset.conformalize`.
+    score : str or Score
+        As in `credalset.conformalize`, of first order. ``"kl"``, ``"tv"``, ``"inner"``, ``"brier"`` and ``"hellinger"``
+        prefer labels with large predicted probability, ``"ws"`` those at a small expected distance.
+    target : "annotator", "majority" or float
+        Whose label the sets contain: that of an annotator asked at random; the label with most votes (one of them at
+        random if several have); or, for a number such as 0.8, the labels of at least this share of the item's
+        annotators, for a share 1 − α of the items.
 
     Returns
     -------
     LabelCalibration
+
+    References
+    ----------
+    .. [1] Stutz, Roy, Matejovicova, Strachan, Cemgil and Doucet, "Conformal prediction under ambiguous ground truth",
+       2023.
 
     Examples
     --------
@@ -275,27 +266,21 @@ def conformalize(
     options = Options.read(len(checked), None, *columns)
     scores = chosen.label_scores(checked)
     shares = labels_that_count(found.distributions, scores, wanted)
-    if n_samples is not None:
-        n_draws = as_positive_int(n_samples, "n_samples")
-        if wanted != "annotator":
-            raise ValueError(f"n_samples was given, but target={wanted!r} draws no labels. Leave n_samples out.")
-        shares = as_generator(random_state).multinomial(n_draws, shares / shares.sum(axis=1, keepdims=True)) / n_draws
     scores = np.where(shares > 0.0, scores, 0.0)
-
-    def fit(rows: Any, own: Columns) -> Fit:
-        """A new item brings the weight of one item, at an infinite score: its label is not known."""
-        each = shares[rows] if own.weights is None else shares[rows] * own.weights[:, None]
-        repeated = None if own.features is None else np.repeat(own.features, shares.shape[1], axis=0)
-        return Quantile(scores[rows].ravel(), NoNoise(), each.ravel(), repeated)
-
-    fitted = Thresholds.build(options, chosen, checked, fit)
-    mean = (shares * scores).sum(axis=1)
-    names = (found.classes, found.items)
+    fitted = Thresholds.build(options, chosen, checked, partial(_fit_quantile, shares, scores))
+    names, mean = (found.classes, found.items), (shares * scores).sum(axis=1)
     return LabelCalibration(chosen, mean, chosen.n_classes(checked), fitted, *names, target=wanted)
 
 
+def _fit_quantile(shares: FloatArray, scores: FloatArray, rows: Any, own: Columns) -> Fit:
+    """Fit the quantile of the scores of all labels of some items, weighted by shares."""
+    each = shares[rows] if own.weights is None else shares[rows] * own.weights[:, None]
+    repeated = None if own.features is None else np.repeat(own.features, shares.shape[1], axis=0)
+    return Quantile(scores[rows].ravel(), NoNoise(), each.ravel(), repeated)
+
+
 def as_target(target: Any) -> Target:
-    """Check whose label is to be covered."""
+    """Return a valid target."""
     if not isinstance(target, str):
         return as_probability(target, "target")
     if target not in ("annotator", "majority"):
@@ -304,10 +289,10 @@ def as_target(target: Any) -> Target:
 
 
 def labels_that_count(shares: FloatArray, scores: FloatArray, target: Target) -> FloatArray:
-    """Return how much each label of an item counts, (n, K), rows that sum to one.
+    """Return the weight of each label of an item, (n, K), rows that sum to one.
 
-    For an annotator asked at random, that is its share of the votes; for the majority, one for the label with most. For
-    a share of the annotators it is one for the label whose score a threshold must reach to let so many votes in.
+    For an annotator asked at random it is the share of the votes, for the majority one for the label with most votes,
+    and for a share of the annotators one for the label at whose score a set contains that share of the votes.
     """
     if target == "annotator":
         return shares
@@ -321,17 +306,17 @@ def labels_that_count(shares: FloatArray, scores: FloatArray, target: Target) ->
 
 
 def majority_labels(sets: CredalSet) -> LabelSets:
-    r"""Return the labels that some member of each set makes the most probable one (E-admissible labels).
+    r"""Return the labels that are most probable under some member of each set (E-admissible labels).
 
-    If the set contains λ with probability 1 − α, then with at least that probability its labels contain *every* most
-    probable label of λ: each is optimal under the member λ itself. Nothing follows for a label that an annotator gives:
-    a set that is sure of (0.6, 0.4) keeps one label, and four annotators in ten give the other.
+    If the set contains λ with probability at least 1 − α, its labels contain every most probable label of λ with at
+    least that probability. The label of a single annotator need not be among them: the set {(0.6, 0.4)} has one label,
+    and four of ten annotators give the other.
 
     Parameters
     ----------
     sets : CredalSet
-        Predicted sets. Made by plain calibration they cover the majority of recorded votes; made with a noise model,
-        the majority behind the votes.
+        Predicted sets. With plain calibration the labels contain the majority label of the recorded votes; with a noise
+        model, the most probable label of the true distribution.
 
     Examples
     --------
@@ -343,16 +328,15 @@ def majority_labels(sets: CredalSet) -> LabelSets:
 
 
 def annotator_labels(sets: CredalSet, share: float = 0.9) -> LabelSets:
-    r"""Return few labels that together hold at least a share of the votes under *every* member of each set.
+    r"""Return labels that together have at least a share of the votes under *every* member of each set.
 
-    If the set contains λ with probability 1 − α, then with at least that probability *this item's* annotators give a
-    label of the set with probability ``share`` or more, and so for every share at once: one credal set answers them
-    all. Where one share is enough, and that of recorded votes, ``labels.conformalize(..., target=share)`` has smaller
-    sets. An annotator asked at random gives a label of the set with probability at least
-    $(1 - \alpha) \cdot \text{share}$.
+    If the set contains λ with probability at least 1 − α, then with at least that probability the labels have
+    ``share`` or more of the mass of λ, for all shares at once. An annotator asked at random gives one of the labels
+    with probability at least $(1 - \alpha) \cdot \text{share}$. ``labels.conformalize(..., target=share)`` has smaller
+    sets for a single share of the recorded votes.
 
-    Labels are added from the largest mean of lower and upper probability on, until the lower probability of all
-    together reaches the share. That gives the fewest labels for balls of total variation, and few for others.
+    Labels are added in the order of lower plus upper probability until the lower probability of all together reaches
+    the share. This gives the fewest labels for total-variation balls.
 
     Parameters
     ----------

@@ -1,19 +1,17 @@
 r"""Coverage, size and loss on labelled data, with confidence intervals.
 
-The measures of size reward different things. *Width* is small where every class probability is known closely,
-*epistemic* where it is known how ambiguous an item is; *labels* is small and *decided* is large where one label is
-clearly the most probable. *Volume* is the share of all distributions that a set holds: a thin set that reaches into
-several corners of the simplex has a small volume although every label stays possible.
+The measures of size are small, and *decided* is large, for different reasons. *Width*: all class probabilities are
+known closely. *Epistemic*: the ambiguity of the item is known. *Labels* and *decided*: one label is clearly the most
+probable. *Volume*: the set is a small share of the simplex; a thin set that reaches several corners has a small volume
+although all labels are possible.
 
-An empty set counts with width, epistemic part, labels and volume zero, and as decided, so that scores are compared on
-the same items. Read these measures beside the number of empty sets.
+An empty set has width, epistemic part, labels and volume zero and counts as decided, so that scores are compared on the
+same items. The number of empty sets should be reported with these measures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
@@ -41,7 +39,7 @@ __all__ = [
     "soft_log_loss",
 ]
 
-SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)  # below it a loss grows no more, as in scikit-learn's log_loss
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)  # smaller ones are clipped, as in scikit-learn's log_loss
 
 
 def coverage(sets: CredalSet, Y: Any, level: float = 0.95) -> Estimate:
@@ -75,7 +73,7 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
     sets, Y, level
         As in `coverage`.
     groups : array of shape (N,)
-        Any key per item: predicted class, source, number of annotators.
+        One key per item, such as its predicted class, source or number of annotators.
 
     Examples
     --------
@@ -107,9 +105,9 @@ def mean_width(sets: CredalSet, level: float = 0.95) -> Estimate:
 
 
 def mean_epistemic(sets: CredalSet, level: float = 0.95) -> Estimate:
-    """Return the average difference between the largest and the smallest entropy in a set, as shares of log K.
+    """Return the average difference between the largest and the smallest entropy in a set, as a share of log K.
 
-    Where entropies are certified bounds rather than exact, differences are never too small.
+    If entropies are certified bounds rather than exact, the difference is an upper bound.
 
     Examples
     --------
@@ -121,7 +119,7 @@ def mean_epistemic(sets: CredalSet, level: float = 0.95) -> Estimate:
 
 
 def mean_labels(sets: CredalSet, level: float = 0.95) -> Estimate:
-    """Return the average number of labels that are most probable for some member, the E-admissible ones.
+    """Return the average number of labels that are most probable under some member (E-admissible labels).
 
     Examples
     --------
@@ -134,7 +132,7 @@ def mean_labels(sets: CredalSet, level: float = 0.95) -> Estimate:
 
 
 def decided(sets: CredalSet, level: float = 0.95) -> Estimate:
-    """Return the share of items for which at most one label can be the most probable one, with an exact interval.
+    """Return the share of sets with at most one E-admissible label, with an exact binomial interval.
 
     Examples
     --------
@@ -154,7 +152,7 @@ def mean_sizes(sets: CredalSet, *, max_sets: int | None = None, level: float = 0
     sets : CredalSet
         A batch of N sets.
     max_sets : int, optional
-        Measure at most this many, spread evenly through the batch.
+        Largest number of sets to measure, spread evenly through the batch.
     level : float
         Confidence level of the intervals.
 
@@ -172,7 +170,7 @@ def mean_sizes(sets: CredalSet, *, max_sets: int | None = None, level: float = 0
 
 
 def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0.95) -> Estimate:
-    """Return the average share of the simplex grid that the sets cover, the paper's efficiency.
+    """Return the average share of the points of a simplex grid in the sets, the paper's efficiency.
 
     Examples
     --------
@@ -186,8 +184,8 @@ def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0
 def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, level: float = 0.95) -> Estimate:
     """Return the average volume of the sets, as a fraction of the simplex.
 
-    Exact volumes are averaged over all sets. Estimated ones take longer: the average is then over ``max_sets`` sets
-    spread evenly through the batch, with ``n_rays`` rays each.
+    Exact volumes are averaged over all sets. If volumes have to be estimated, with ``n_rays`` rays each, the average is
+    over at most ``max_sets`` sets spread evenly through the batch.
 
     Examples
     --------
@@ -201,47 +199,42 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
     return mean(measured.volume(n_rays=n_rays), level)
 
 
-@dataclass(frozen=True)
-class SoftLoss:
-    """A loss of predicted distributions that is also a scorer for scikit-learn.
+def soft_log_loss(prediction: Any, Y: Any, level: float = 0.95) -> Estimate:
+    r"""Return the mean soft cross-entropy $-\sum_k \lambda_k \log g_k$ of predicted distributions g, in nats.
 
-    ``loss(prediction, Y)`` is the mean loss with its interval. ``loss(estimator, X, Y)`` is minus the mean loss of a
-    fitted estimator: pass the object itself as ``scoring=`` to `GridSearchCV` or `cross_val_score`.
+    The ``score`` of the estimators of this package is minus this loss.
+
+    Parameters
+    ----------
+    prediction : array or data frame of shape (N, K)
+        Predicted distributions.
+    Y, level
+        As in `coverage`.
+
+    Examples
+    --------
+    >>> round(soft_log_loss([[0.5, 0.5], [0.9, 0.1]], [[3, 7], [1, 0]]), 3)
+    0.399
     """
-
-    name: str
-    formula: Callable[[FloatArray, FloatArray], FloatArray]
-
-    @overload
-    def __call__(self, prediction: Any, Y: Any, /, *, level: float = 0.95) -> Estimate: ...
-    @overload
-    def __call__(self, estimator: Any, X: Any, Y: Any, /, *, level: float = 0.95) -> float: ...
-    def __call__(self, first: Any, second: Any, third: Any = None, /, *, level: float = 0.95) -> Any:
-        """Return the mean loss of predictions, or minus that of an estimator."""
-        if third is not None:
-            labels = _labels_for(first, second, third)
-            return -float(self.formula(first.predict_proba(second), labels).mean())
-        prediction = as_distributions(first, "prediction")
-        classes = class_names(first, "prediction")
-        labels = _read(second, item_names(first), classes, prediction.shape[1], len(prediction), "prediction")
-        return mean(self.formula(prediction, labels), level)
-
-    def __repr__(self) -> str:
-        return f"credalset.metrics.{self.name}"
+    found, labels = _pairs(prediction, Y)
+    return mean(0.0 - xlogy(labels, np.maximum(found, SMALLEST_PROBABILITY)).sum(axis=1), level)
 
 
-def _cross_entropies(prediction: FloatArray, labels: FloatArray) -> FloatArray:
-    return np.asarray(0.0 - xlogy(labels, np.maximum(prediction, SMALLEST_PROBABILITY)).sum(axis=1))
+def soft_brier(prediction: Any, Y: Any, level: float = 0.95) -> Estimate:
+    r"""Return the mean squared distance $\sum_k (\lambda_k - g_k)^2$ of predicted distributions g.
 
+    Parameters
+    ----------
+    prediction, Y, level
+        As in `soft_log_loss`.
 
-def _squared_distances(prediction: FloatArray, labels: FloatArray) -> FloatArray:
-    return np.asarray(((prediction - labels) ** 2).sum(axis=1))
-
-
-#: Soft cross-entropy, −Σ λ_k log g_k in nats: the loss that most classifiers are trained with.
-soft_log_loss = SoftLoss("soft_log_loss", _cross_entropies)
-#: Squared distance, Σ (λ_k − g_k)²; it is bounded where a prediction rules out what annotators chose.
-soft_brier = SoftLoss("soft_brier", _squared_distances)
+    Examples
+    --------
+    >>> round(soft_brier([[0.5, 0.5], [0.9, 0.1]], [[3, 7], [1, 0]]), 3)
+    0.05
+    """
+    found, labels = _pairs(prediction, Y)
+    return mean(((found - labels) ** 2).sum(axis=1), level)
 
 
 def evenly(sets: CredalSet, at_most: int) -> CredalSet:
@@ -250,7 +243,7 @@ def evenly(sets: CredalSet, at_most: int) -> CredalSet:
 
 
 def has_exact_volumes(sets: CredalSet) -> bool:
-    """Tell whether volumes are exact rather than estimated, from one set that is neither empty nor everything."""
+    """Return whether volumes are exact rather than estimated; decided on a set that is not trivial."""
     regular = np.flatnonzero(np.isfinite(sets.radius) & (sets.radius >= 0.0))
     return sets[regular[:1]].log_volume(n_rays=2).method == "exact"
 
@@ -262,7 +255,7 @@ def widths(sets: CredalSet) -> FloatArray:
 
 
 def by_key(keys: Any, values: Any) -> dict[Any, list[Any]]:
-    """Return the values that have each key; keys that cannot be sorted, such as None and text, keep their order."""
+    """Return the values of each key; keys that cannot be sorted, such as None and text, keep their order."""
     found: dict[Any, list[Any]] = {}
     for key, value in zip(np.asarray(keys).tolist(), np.asarray(values).tolist(), strict=True):
         found.setdefault(key, []).append(value)
@@ -298,7 +291,7 @@ def _labels_of(sets: CredalSet, Y: Any) -> FloatArray:
     return _read(Y, sets.items, sets.classes, sets.n_classes, len(sets), "the sets")
 
 
-def _labels_for(estimator: Any, X: Any, Y: Any) -> FloatArray:
-    """Read labels over the classes of an estimator, in the order of the items of X."""
-    classes = getattr(estimator, "classes_", None)
-    return read_labels(Y, items=item_names(X), classes=classes, name="Y", like="X").distributions
+def _pairs(prediction: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
+    """Return predicted and label distributions of the same items, (N, K) each."""
+    found, classes = as_distributions(prediction, "prediction"), class_names(prediction, "prediction")
+    return found, _read(Y, item_names(prediction), classes, found.shape[1], len(found), "prediction")

@@ -98,6 +98,14 @@ def test_groups(files: Path, run: Run) -> None:
     assert "b" in run("check", "made", "test.csv", "votes.csv", "--groups", "topic").out
 
 
+def test_sets_that_hold_everything_and_large_alphas_are_noted(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    command = ["predict", "made", "test.csv", "--overwrite", "-o", "sets.csv", "--alpha"]
+    assert f"{N} sets hold every distribution" in run(*command, 0.001).err
+    assert "alpha" in run(*command, 0.9).err
+    assert "note" not in run(*command, 0.1).err
+
+
 def test_items_that_calibrated_are_not_a_test(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     assert "not tested" in run("check", "made", "calibration.csv", "votes.csv", code=1).out.lower()
@@ -121,6 +129,7 @@ def test_a_page(files: Path, run: Run) -> None:
     page = Path("page.html").read_text()
     assert "<script>alert" not in page
     assert "t300" in page
+    assert "By topic" in page
 
 
 def test_votes_in_hand(files: Path, run: Run, data: Any, items: list[str]) -> None:

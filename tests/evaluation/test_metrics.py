@@ -194,18 +194,12 @@ def test_estimated_volumes_are_of_a_spread_of_sets() -> None:
 # --- losses ---
 
 
-def test_losses_by_hand_and_as_scorers() -> None:
+def test_losses_by_hand() -> None:
     prediction, counts = np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([[3, 7], [1, 0]])
     log_loss = -np.mean([0.3 * np.log(0.5) + 0.7 * np.log(0.5), np.log(0.9)])
     assert metrics.soft_log_loss(prediction, counts) == pytest.approx(log_loss, rel=1e-12)
     assert metrics.soft_brier(prediction, counts) == pytest.approx((0.08 + 0.02) / 2, rel=1e-12)
     certain = metrics.soft_log_loss([[1.0, 0.0]], [[0, 1]])
     assert certain == pytest.approx(-np.log(np.finfo(float).eps), rel=1e-12)
-
-    class Model:
-        def predict_proba(self, X: Any) -> np.ndarray:
-            return prediction
-
-    assert metrics.soft_log_loss(Model(), np.zeros((2, 1)), counts) == pytest.approx(-log_loss, rel=1e-12)
     with pytest.raises(ValueError, match="Y"):
         metrics.soft_brier(prediction, counts[:1])

@@ -89,8 +89,10 @@ def test_where_the_band_is_certain_or_unknown() -> None:
 def test_statuses_with_a_band(share: float, n: int, status: str, valid: bool | None) -> None:
     verdict = judge(uniform_calibration(500), hits(n, share), 0.1)
     assert (verdict.status, verdict.valid, verdict.passed) == (status, valid, status != "undercovers")
+    first = verdict.sentence.split(". ")[1 if status == "not tested" and n else 0]
     assert verdict.sentence.startswith(verdict.headline)
-    assert n == 0 or percent(share) in verdict.sentence
+    assert n == 0 or (percent(share) in first and f"of {n} items" in first)
+    assert verdict.valid is None or percent(verdict.band[0]) in first
 
 
 @pytest.mark.parametrize(

@@ -193,11 +193,8 @@ def test_grid_writes_the_size_beneath(measure: str) -> None:
 
 
 def test_grid_draws_contours_for_second_order_columns_only() -> None:
-    with_density = plotting.ternary_grid(columns(), figure=Figure())
-    without = plotting.ternary_grid(columns(), density=False, figure=Figure())
-    more = [len(a.patches) - len(b.patches) for a, b in zip(with_density[0], without[0], strict=True)]
-    assert more[:2] == [0, 0]
-    assert more[2] > 0
+    axes = plotting.ternary_grid(columns(), figure=Figure())
+    assert [len(ax.patches) - 2 for ax in axes[1]] == [0, 0, 5]  # beyond the triangle and the set
 
 
 def test_grid_labels_rows_and_writes_long_class_names_once() -> None:
@@ -244,21 +241,8 @@ def test_violins_draw_nominal_lines_for_coverage(ax: Axes) -> None:
     plotting.violins(rows(), ax=ax)
     heights = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
     assert sorted(h for h in heights if np.isfinite(h)) == pytest.approx([0.8, 0.9])
-
-
-@pytest.mark.parametrize(
-    ("options", "heights"),
-    [
-        ({"y": "threshold"}, []),
-        ({"y": "threshold", "nominal": 0.4}, [0.4]),
-        ({"y": "threshold", "nominal": "alpha"}, [0.8, 0.9]),
-        ({"nominal": False}, []),
-        ({"nominal": 0.85, "hue": None}, [0.85]),
-    ],
-)
-def test_nominal_lines_follow_the_option(ax: Axes, options: dict[str, Any], heights: list[float]) -> None:
-    plotting.violins(rows(), legend=False, ax=ax, **options)
-    assert sorted(line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--") == pytest.approx(heights)
+    other = plotting.violins(rows(), y="threshold", ax=Figure().subplots())
+    assert not [line for line in other.lines if line.get_linestyle() == "--"]
 
 
 def test_violins_take_tables_of_every_kind() -> None:
@@ -468,7 +452,6 @@ def test_without_axes_a_new_figure_is_opened(draw: Any) -> None:
         (lambda ax: plotting.violins(3, ax=ax), TypeError, "results"),
         (lambda ax: plotting.violins(rows(), y="score", ax=ax), TypeError, "y='score'"),
         (lambda ax: plotting.violins([*rows(), {"score": "tv"}], hue=None, ax=ax), ValueError, "y='coverage'"),
-        (lambda ax: plotting.violins(rows(), nominal="beta", ax=ax), ValueError, "nominal"),
         (lambda ax: plotting.uncertainty_map(SETS, color=[1, 2], ax=ax), ValueError, "color"),
         (lambda ax: plotting.uncertainty_map(SETS, base="nats", ax=ax), ValueError, "base"),
         (lambda ax: plotting.envelopes(SETS, truth=np.full((2, 3), 1 / 3), ax=ax), ValueError, "truth"),

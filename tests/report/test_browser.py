@@ -90,7 +90,7 @@ def test_filters_and_search(visit: Open) -> None:
     both = sum(a == 2 and g == chat for a, g in zip(data["action"], data["group"], strict=True))
     assert status(one).startswith(f"{both} item")
     one.page.get_by_role("button", name="Clear all filters").click()
-    assert status(one).startswith("300 items, in the order of work")
+    assert status(one).startswith("300 items, in the order of the queue")
     one.page.fill("#search", "M00607")
     assert status(one) == "1 item of 300 fit the filters."
     one.page.fill("#search", "my money back")
@@ -246,7 +246,7 @@ def test_a_brush_selects_what_lies_under_it(visit: Open) -> None:
     assert one.page.locator("#sets path").count() == min(len(inside), 60)
     assert float(one.page.locator("#map-brush").get_attribute("width")) > 50
     one.page.locator("#map-clear").click()
-    assert status(one).startswith("300 items, in the order of work")
+    assert status(one).startswith("300 items, in the order of the queue")
     assert one.page.locator("#map-brush").get_attribute("width") == "0"
     assert one.page.locator("#sets path").count() == 4
     assert one.page.locator("#map-clear").is_hidden()

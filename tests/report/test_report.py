@@ -510,7 +510,7 @@ def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:
     assert report.verdict.observed == cs.metrics.coverage(sets, rest)
     assert report.verdict == cs.evaluate(calibration, p[500:], rest, 0.1, votes_in_hand=few).verdicts[0]
     np.testing.assert_array_equal(np.array(data_of(report.html)["votes"]).reshape(-1, 3), few[report.shown])
-    assert "held-back votes" in Reader(report.html).text()
+    assert "votes of a new item that are not in hand" in Reader(report.html).text()
 
 
 def test_sets_are_predicted_once_per_level(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,7 +207,7 @@ def as_level(alpha: Any) -> Fraction:
     if number > LARGEST_LIKELY:
         warn(
             f"alpha={number:g} is a miscoverage rate and asks for sets that cover only {1 - number:.3g} of the items. "
-            f"For a coverage of {number:g} write alpha={1 - number:.3g}."
+            f"For a coverage of {number:g} set alpha to {1 - number:.3g}."
         )
     scalar: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
     return exact_level(scalar)

@@ -26,9 +26,10 @@ from credalset.votes.names import Labels
 
 # Sums of weights are rounded; a share that misses the level by no more than this reaches it.
 ROUNDING = 1e-12
-Covered = Literal["recorded", "true", "annotator", "majority", "share"]
+Covered = Literal["recorded", "further", "true", "annotator", "majority", "share"]
 COVERED: dict[Covered, str] = {
     "recorded": "the label distribution as recorded votes show it",
+    "further": "the distribution of the votes that are not in hand",
     "true": "the true label distribution",
     "annotator": "the label of an annotator asked at random",
     "majority": "the label with most votes",
@@ -42,9 +43,10 @@ class Guarantee:
 
     Attributes
     ----------
-    covers : {"recorded", "true", "annotator", "majority", "share"}
-        The distribution of the votes that would be recorded for a new item, or the one they are drawn from; for label
-        sets, the label of an annotator asked at random, the one with most votes, or those of a share of the annotators.
+    covers : {"recorded", "further", "true", "annotator", "majority", "share"}
+        The distribution of the votes that would be recorded for a new item, that of its votes which are not in hand, or
+        the one that votes are drawn from; for label sets, the label of an annotator asked at random, the one with most
+        votes, or those of a share of the annotators.
     within : str
         Where it holds besides all items together, such as ``"each group"``; empty if nowhere.
     delta : float or None
@@ -56,6 +58,8 @@ class Guarantee:
         What is assumed of votes; empty if nothing is.
     rate : str
         Lower bound of the coverage: ``"1 - alpha"``, or less for cross-conformal sets.
+    is_exact : bool
+        False if the coverage is only approximately that, which is not guaranteed.
 
     Examples
     --------
@@ -71,10 +75,11 @@ independent draws.
     items: str = "exchangeable"
     votes: str = ""
     rate: str = "1 - alpha"
+    is_exact: bool = True
 
     def __str__(self) -> str:
-        text = f"Sets contain {COVERED[self.covers]} with probability at least {self.rate} on average over calibration "
-        text += "sets"
+        how = f"at least {self.rate}" if self.is_exact else f"approximately {self.rate}, which is not guaranteed,"
+        text = f"Sets contain {COVERED[self.covers]} with probability {how} on average over calibration sets"
         if self.delta is not None:
             text += f" and, for all but a share {self.delta:g} of them, for the calibration set at hand"
         text += f", within {self.within}" if self.within else ""

@@ -11,7 +11,7 @@ INTERRUPTED = 130
 
 def run() -> None:
     """Run the ``credalset`` program and leave with its exit code."""
-    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # while modules are imported nothing is written
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # modules are being imported: nothing is written yet
     try:
         from credalset.cli.app import main
     except ModuleNotFoundError as error:
@@ -21,10 +21,10 @@ def run() -> None:
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         code = main()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done but for closing what is open
-    except KeyboardInterrupt:  # a second one, while the first is answered
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # only files and connections remain to be closed
+    except KeyboardInterrupt:  # a second one, while the first is handled
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         code = INTERRUPTED
     if code == INTERRUPTED:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a cluster that was half started complains as it is closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a cluster that had only started prints errors as it closes
     sys.exit(code)

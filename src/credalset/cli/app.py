@@ -1,4 +1,4 @@
-"""All commands, and what becomes of errors and warnings: one sentence on standard error and an exit code."""
+"""All commands. Errors and warnings become one sentence on standard error, and errors an exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from credalset.exceptions import ClusterError, CredalSetWarning
 
 WRONG_USE, CLUSTER_FAILED = 2, 3
 ENDED = "interrupted; no file was left half-written."
-# click, or the copy of it that newer releases of typer bring along
+# of click, or of the copy of it in newer releases of typer
 ClickException: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
 
 app = typer.Typer(
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return WRONG_USE
         except (KeyboardInterrupt, typer.Abort):
             return _fail(ENDED, INTERRUPTED)
-        except BrokenPipeError:  # whoever read our output has read enough
+        except BrokenPipeError:  # the reader of the output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         except ClusterError as error:
@@ -91,5 +91,5 @@ def _about_file(error: OSError) -> str:
     if error.filename is None or error.strerror is None:
         return str(error)
     if error.errno == errno.ENOSPC:
-        return f"{error.filename}: the disk is full. What was there before is unchanged."
+        return f"{error.filename}: the disk is full. Existing files are unchanged."
     return f"{error.filename}: {error.strerror}."

@@ -1,11 +1,11 @@
-"""``credalset calibrate``: predictions and votes to a calibration folder."""
+"""``credalset calibrate``: from predictions and votes to a calibration folder."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from credalset.calibration import conformalize
 from credalset.calibration.thresholds import NAMED
@@ -14,19 +14,19 @@ from credalset.cli import shared
 if TYPE_CHECKING:
     from credalset.crowd import CrowdCalibration
 
-FIT_SIZE = 0.3  # share of the items that the crowd is fitted to, and that calibrate nothing
+FIT_SIZE = 0.3  # share of the items that fit the crowd model; the others calibrate
 
 
 def calibrate(
-    predictions: Annotated[str, typer.Argument(help="Predictions: an id and one column per class.")],
+    predictions: Annotated[str, Argument(help="Predictions: an id and one column per class.")],
     votes: shared.VotesFile,
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder for the calibration.")],
-    score: Annotated[str, typer.Option(help="Nonconformity score.")] = "kl",
-    noise: Annotated[str | None, typer.Option(help=f"Cover the truth: {', '.join(NAMED)}.")] = None,
-    in_hand: Annotated[str | None, typer.Option(help="Sets for items with votes: 0,1,2,3,5 of them.")] = None,
-    method: Annotated[str | None, typer.Option(help="For --in-hand: panel or imputed.")] = None,
-    lead: Annotated[float | None, typer.Option(help="Calibrate a policy: ask until this lead (see plan).")] = None,
-    max_votes: Annotated[int, typer.Option(help="For --lead: most votes per item.")] = 20,
+    out: Annotated[str, Option("--out", "-o", help="Folder for the calibration.")],
+    score: Annotated[str, Option(help="Nonconformity score.")] = "kl",
+    noise: Annotated[str | None, Option(help=f"Cover the distribution behind the votes: {', '.join(NAMED)}.")] = None,
+    in_hand: Annotated[str | None, Option(help="Numbers of votes that new items have already: 0,1,2,3.")] = None,
+    method: Annotated[str | None, Option(help="For --in-hand: panel or imputed; chosen if not given.")] = None,
+    lead: Annotated[float | None, Option(help="Calibrate the policy of plan with this lead.")] = None,
+    max_votes: Annotated[int, Option(help="For --lead: largest number of votes per item.")] = 20,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,
@@ -36,7 +36,10 @@ def calibrate(
     strict: shared.Strict = False,
     overwrite: shared.Overwrite = False,
 ) -> None:
-    """Calibrate predictions of a model on votes it has not seen."""
+    """Calibrate the predictions of a model on votes.
+
+    The items must not have trained the model.
+    """
     shared.check_output(out, overwrite, folder=True)
     if noise is not None and noise not in NAMED:
         raise ValueError(f"--noise must be one of {', '.join(NAMED)}, but is {noise!r}.")
@@ -47,7 +50,7 @@ def calibrate(
     if in_hand is None and lead is None:
         calibration = conformalize(pair.inputs, pair.votes, score, noise=noise, **pair.extra)
     elif noise is not None or weights is not None:
-        raise ValueError("--in-hand and --lead take neither --noise nor --weights.")
+        raise ValueError("--noise and --weights cannot be combined with --in-hand or --lead. Leave them out.")
     else:
         numbers = None if in_hand is None else shared.split_numbers(in_hand, "in-hand", int)
         calibration = calibrate_in_hand(pair, score, numbers, method, lead, max_votes, random_state)
@@ -64,12 +67,12 @@ def calibrate_in_hand(
     max_votes: int,
     random_state: int,
 ) -> CrowdCalibration:
-    """Fit a crowd to some of the items and calibrate votes in hand, or a policy, on the others."""
-    from credalset.crowd import DirichletCrowd, VotingPolicy  # imports scikit-learn, which other commands do without
+    """Fit a crowd model to some of the items and calibrate votes in hand, or a policy, on the others."""
+    from credalset.crowd import DirichletCrowd, VotingPolicy  # imports scikit-learn, which other commands do not need
 
     order = np.random.default_rng(random_state).permutation(len(pair.items))
     some, others = np.split(order, [int(FIT_SIZE * len(order))])
-    if method == "imputed":  # has no proof that would need other items
+    if method == "imputed":  # approximate, so it needs no other items
         some = others = np.arange(len(order))
     crowd = DirichletCrowd(random_state=random_state).fit(pair.inputs.iloc[some], pair.votes[some])
     groups = pair.extra.get("groups")
@@ -77,6 +80,6 @@ def calibrate_in_hand(
     options: dict[str, Any] = {"groups": None if groups is None else groups[others], "random_state": random_state}
     if lead is not None:
         if in_hand is not None:
-            raise ValueError("--lead calibrates a policy as a whole: leave out --in-hand.")
+            raise ValueError("--lead calibrates a policy as a whole and cannot be combined with --in-hand.")
         return VotingPolicy(crowd, lead=lead, max_votes=max_votes).conformalize(*items, **options)
     return crowd.conformalize(*items, in_hand=in_hand, method=method, **options)

@@ -1,10 +1,11 @@
-"""``credalset check`` and ``credalset report``: whether sets cover what is guaranteed, on items kept aside."""
+"""``credalset check`` and ``credalset report``: coverage on items that were kept aside."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from credalset.cli import shared
 from credalset.evaluation import evaluate
@@ -28,9 +29,9 @@ def check(
     strict: shared.Strict = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Compare guaranteed and observed coverage on items that were kept aside.
+    """Test the coverage on items that were kept aside.
 
-    The exit code is 1 if sets cover too little, or if the items were used before.
+    The exit code is 1 if coverage is too low, or if the items were used for training or calibration.
     """
     model = shared.load_model(calibration, trusted)
     reading = shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict)
@@ -48,10 +49,10 @@ def report(
     calibration: shared.Model,
     predictions: shared.HeldOut,
     votes: shared.VotesFile,
-    out: Annotated[str, typer.Option("--out", "-o", help="HTML file to write.")] = "report.html",
+    out: Annotated[str, Option("--out", "-o", help="HTML file to write.")] = "report.html",
     alpha: shared.Alpha = 0.1,
-    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
-    texts: Annotated[str | None, typer.Option(help="Column with the text of each item, to show it.")] = None,
+    title: Annotated[str | None, Option(help="Heading of the page.")] = None,
+    texts: Annotated[str | None, Option(help="Column with the texts of the items, which the page shows.")] = None,
     votes_in_hand: shared.InHand = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
@@ -62,7 +63,7 @@ def report(
     strict: shared.Strict = False,
     overwrite: shared.Overwrite = False,
 ) -> None:
-    """Write one HTML page: the verdict, coverage by slice, every item, and what to do.
+    """Write an HTML page: verdict, coverage, items, what to do.
 
     The exit code is 1 if the items were used for training or calibration.
     """
@@ -73,6 +74,10 @@ def report(
         shared.Reading(predictions, id, columns, extra, logits, strict), votes, model, votes_in_hand=votes_in_hand
     )
     options = {"alpha": alpha, "items": pair.items, "command": shared.command_line(), **pair.extra}
+    if groups is not None:
+        import pandas as pd
+
+        options["groups"] = pd.Series(pair.extra["groups"], pair.items, name=groups)  # the page shows the name
     options |= {} if title is None else {"title": title}
     made = write_report(model, pair.inputs, pair.votes, out, **options)
     shared.say(f"{made.verdict.sentence}\nWrote {out}")

@@ -1,4 +1,4 @@
-"""``credalset demo``: the main job on built-in data, with the commands themselves."""
+"""``credalset demo``: run the commands on built-in data."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.console import Console
+from typer import Option
 
 from credalset._display import table_text
 from credalset.cli.shared import Seed
 from credalset.datasets import Messages, make_messages
-from credalset.io.tables import table_writer
 
 PARTS = ("train", "panel", "new")
 FEW, MANY = 5, 30  # votes per message for training, and on the panel
 IN_HAND = (0, 1, 2, 3, 5, 10)
-ENDS = (0.08, 0.5, 1.0)  # shares of the messages at which the parts end
-MARK = ".credalset-demo"  # a folder with this file in it may be written again
+ENDS = (0.08, 0.5, 1.0)  # where the parts end, as shares of the messages
+MARK = ".credalset-demo"  # marks a folder that the demo may replace
 OWN_FILES = """\
 credalset import export.json -o votes.parquet              # any annotation tool
 credalset agree votes.parquet                              # do annotators agree?
@@ -35,11 +34,11 @@ credalset report calibration held-out.csv votes.parquet -o report.html"""
 
 
 def demo(
-    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for everything.")] = Path("demo-output"),
-    n_items: Annotated[int, typer.Option(min=300, help="Number of messages.")] = 2100,
+    out: Annotated[Path, Option(file_okay=False, help="Folder for all files.")] = Path("demo-output"),
+    n_items: Annotated[int, Option(min=300, help="Number of messages.")] = 2100,
     random_state: Seed = 0,
 ) -> None:
-    """Go the whole way on invented messages, from votes to a report."""
+    """Run all commands on invented messages, from votes to a report."""
     _clear(out)
     data = make_messages(n_items, n_votes=MANY, random_state=random_state)
     say = Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
@@ -49,7 +48,7 @@ def demo(
             f"{data.texts[3]}\n  ({', '.join(f'{n} {c}' for n, c in zip(data.counts[3], data.classes, strict=True))})"
         )
         say.print(f"{n_items} invented messages to a shop, and what annotators call them:\n\n  {example}\n")
-        say.print(f"A few train a model ({FEW} votes each), some are a panel ({MANY} votes each), half are new.")
+        say.print(f"Some train a model ({FEW} votes each), some are the panel ({MANY} votes each), and half are new.")
         say.print(f"$ cd {shlex.quote(str(out))}", style="cyan")
         _go(say)
         _show_item(say, data)
@@ -61,13 +60,13 @@ def demo(
 
 def _go(say: Console) -> None:
     """Run one command after the other on the files in the current folder."""
-    _heading(say, "1. Fit", "a model that predicts what annotators say. Skip this if you have one.")
+    _heading(say, "1. Fit", "a model that predicts what annotators say. If you have a model, skip this step.")
     _run(say, "fit", "train.csv", "train-votes.csv", "-o", "model")
     _run(say, "predict", "model", "panel.csv", "-o", "panel-predicted.csv", "--ask", "prediction")
     keep = ("--ask", "prediction", "--keep", "text,channel")
     _run(say, "predict", "model", "new.csv", "-o", "new-predicted.csv", *keep)
 
-    _heading(say, "2. Calibrate", "on the panel, for messages that have 0 to 10 votes already.")
+    _heading(say, "2. Calibrate", "on the panel, for new messages with 0 to 10 votes.")
     numbers = ",".join(map(str, IN_HAND))
     _run(say, "calibrate", "panel-predicted.csv", "panel-votes.csv", "-o", "calibration", "--in-hand", numbers)
 
@@ -76,7 +75,7 @@ def _go(say: Console) -> None:
     given = ("new-predicted.csv", "--votes", "so-far.csv")
     _run(say, "predict", "calibration", *given, "-o", "sets-with-votes.parquet")
 
-    _heading(say, "4. Plan", "whom to ask next, and how many votes that will take.")
+    _heading(say, "4. Plan", "which messages need another vote, and how many votes that will take.")
     _run(say, "plan", "calibration", *given, "-o", "tasks.csv", "--texts", "text")
 
     _heading(say, "5. Check and report", "on the other votes of the new messages.")
@@ -92,12 +91,12 @@ def _heading(say: Console, step: str, sentence: str) -> None:
 
 
 def _run(say: Console, *words: str) -> str:
-    """Run a command in this process, show what it says but for notes and file names, and return what it prints."""
+    """Run a command in this process, show what it says except notes and file names, and return what it prints."""
     from credalset.cli.app import main
 
     say.print(f"$ credalset {shlex.join(words)}", style="cyan")
     said, printed, own = io.StringIO(), io.StringIO(), sys.argv
-    sys.argv = ["credalset", *words]  # the report tells which command made it
+    sys.argv = ["credalset", *words]  # the report names the command that made it
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
             code = main(words)
@@ -117,7 +116,7 @@ def _show_item(say: Console, data: Messages) -> None:
     none, three = (pq.read_table(name).to_pandas() for name in ("sets.parquet", "sets-with-votes.parquet"))
     row = (none.filter(like="upper_").sum(axis=1) - three.filter(like="upper_").sum(axis=1)).argmax()
     item = data.items.index(none.task[row])
-    say.print(f"\nThree votes change what can be said of a message:\n\n  {data.texts[item]}\n", style="bold")
+    say.print(f"\nThree votes narrow the set of a message:\n\n  {data.texts[item]}\n", style="bold")
     lines = []
     for name, truth in zip(data.classes, data.distributions[item], strict=True):
         ends = (f"{sets[f'lower_{name}'][row]:.2f} - {sets[f'upper_{name}'][row]:.2f}" for sets in (none, three))
@@ -146,7 +145,7 @@ def _clear(out: Path) -> None:
     """Make the folder; remove what an earlier demo left, and refuse a folder that holds anything else."""
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()) and not (out / MARK).exists():
-        raise ValueError(f"{out} holds other files. Name an empty or a new folder: --out")
+        raise ValueError(f"{out} holds other files. Name an empty or a new folder with --out.")
     for path in out.iterdir():
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     (out / MARK).touch()
@@ -154,22 +153,17 @@ def _clear(out: Path) -> None:
 
 def _write_files(data: Messages) -> None:
     """Write messages and votes of the three parts into the current folder."""
+    import pandas as pd
+
     ends = [0, *(round(share * len(data)) for share in ENDS)]
     for part, start, stop in zip(PARTS, ends, ends[1:], strict=False):
         rows = slice(start, stop)
-        columns = {"task": data.items[rows], "text": data.texts[rows]}
-        _write(f"{part}.csv", columns if part == "train" else {**columns, "channel": data.channels[rows].tolist()})
+        about = pd.DataFrame({"task": data.items[rows], "text": data.texts[rows], "channel": data.channels[rows]})
+        about.drop(columns=["channel"] if part == "train" else []).to_csv(f"{part}.csv", index=False)
         names = {"train": {"train-votes.csv": (0, FEW)}, "panel": {"panel-votes.csv": (0, MANY)}}
         votes = names.get(part, {"so-far.csv": (0, 3), "later-votes.csv": (3, MANY)})
         for name, (first, last) in votes.items():
             labels, workers = data.labels[rows, first:last], data.workers[rows, first:last]
             tasks = np.repeat(np.array(data.items[rows]), last - first)
-            _write(name, {"task": tasks.tolist(), "worker": workers.ravel().tolist(), "label": labels.ravel().tolist()})
-
-
-def _write(path: str, columns: dict[str, Any]) -> None:
-    import pyarrow as pa
-
-    batch = pa.RecordBatch.from_pydict({name: list(column) for name, column in columns.items()})
-    with table_writer(path, batch.schema) as write:
-        write(batch)
+            votes_of = {"task": tasks, "worker": workers.ravel(), "label": labels.ravel()}
+            pd.DataFrame(votes_of).to_csv(name, index=False)

@@ -1,28 +1,26 @@
-"""``credalset fit``: features or texts and votes to a calibrated model folder."""
+"""``credalset fit``: from features or texts and votes to a folder with a calibrated model."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from credalset._display import progress
 from credalset.cli import shared
 
-#: networks by the names they have here, with the score that suits them
+#: networks by their names on the command line, with their default scores
 NETWORKS = {"paper": ("FirstOrderNetwork", "kl"), "intervals": ("IntervalNetwork", "intervals")}
 
 
 def fit(
-    features: Annotated[str, typer.Argument(help="An id, and columns of numbers or one column of texts.")],
+    features: Annotated[str, Argument(help="Features: an id, and columns of numbers or one column of texts.")],
     votes: shared.VotesFile,
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder for the model.")],
-    learner: Annotated[
-        str, typer.Option(help=f"logistic, {', '.join(NETWORKS)}, or a scikit-learn classifier by name.")
-    ] = "logistic",
-    score: Annotated[str | None, typer.Option(help="Nonconformity score; by default one that suits.")] = None,
-    calibration_size: Annotated[float, typer.Option(help="Share of the items kept for calibration.")] = 0.25,
+    out: Annotated[str, Option("--out", "-o", help="Folder for the model.")],
+    learner: Annotated[str, Option(help=f"logistic, {', '.join(NETWORKS)} or a scikit-learn classifier.")] = "logistic",
+    score: Annotated[str | None, Option(help="Nonconformity score; the default depends on the learner.")] = None,
+    calibration_size: Annotated[float, Option(help="Share of the items kept for calibration.")] = 0.25,
     groups: shared.Groups = None,
     id: shared.Id = None,
     columns: shared.Columns = None,
@@ -31,7 +29,7 @@ def fit(
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Train a model on votes, and calibrate it on items kept aside."""
-    from credalset.classifier import ConformalCredalClassifier  # imports scikit-learn, which other commands do without
+    from credalset.classifier import ConformalCredalClassifier  # imports scikit-learn, which other commands do not need
 
     shared.check_output(out, overwrite, folder=True)
     estimator, suited = make_learner(learner, random_state)
@@ -39,7 +37,7 @@ def fit(
         shared.Reading(features, id, columns, {"groups": groups}, strict=strict), votes, features=True
     )
     if pair.inputs.ndim == 1:
-        shared.note(f"{pair.inputs.name!r} holds texts: the learner gets their TF-IDF weights.")
+        shared.note(f"{pair.inputs.name!r} holds texts, which become TF-IDF weights.")
         estimator = for_texts(estimator)
     clf = ConformalCredalClassifier(estimator, score or suited)
     order = np.random.default_rng(random_state).permutation(len(pair.items))
@@ -53,7 +51,7 @@ def fit(
 
 
 def make_learner(name: str, random_state: int) -> tuple[Any, str]:
-    """Return a learner by its name, and the score that suits it."""
+    """Return a learner by its name, and its default score."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -68,13 +66,13 @@ def make_learner(name: str, random_state: int) -> tuple[Any, str]:
     if name not in known:
         known = dict(all_estimators(type_filter="classifier"))  # takes seconds
     if name not in known:
-        raise ValueError(f"--learner must be logistic, {', '.join(NETWORKS)} or a scikit-learn classifier, not {name}.")
+        raise ValueError(f"--learner must be logistic, {', '.join(NETWORKS)} or a scikit-learn class, but is {name}.")
     options = {"random_state": random_state} if "random_state" in known[name]().get_params() else {}
     return make_pipeline(StandardScaler(), predictors.SoftLabelClassifier(known[name](**options))), "kl"
 
 
 def for_texts(estimator: Any) -> Any:
-    """Let a learner of `make_learner` read texts: TF-IDF weights of their words in place of scaled numbers."""
+    """Return a learner that reads texts: TF-IDF weights of their words take the place of scaled numbers."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_pipeline
 

@@ -1,11 +1,11 @@
-"""``credalset plan``: which items to ask for another vote, and how many votes that will take."""
+"""``credalset plan``: which items need another vote, and how many votes that will take."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from credalset.cli import shared
 from credalset.io.match import match
@@ -15,13 +15,12 @@ from credalset.votes import Annotations
 
 def plan(
     calibration: shared.Model,
-    predictions: Annotated[str, typer.Argument(help="Predictions: an id and one column per class.")],
-    out: Annotated[str, typer.Option("--out", "-o", help="Task list to write: the items to ask.")],
-    votes: Annotated[str | None, typer.Option(help="Votes so far: a long table.")] = None,
-    lead: Annotated[float, typer.Option(help="Ask until the first label leads by so many deviations.")] = 2.0,
-    max_votes: Annotated[int, typer.Option(help="Most votes per item.")] = 20,
-    cost: Annotated[float, typer.Option(help="Cost of a vote.")] = 1.0,
-    texts: Annotated[str | None, typer.Option(help="Column with the text of each item, for the list.")] = None,
+    predictions: Annotated[str, Argument(help="Predictions: an id and one column per class.")],
+    out: Annotated[str, Option("--out", "-o", help="Table to write: the items that need a vote.")],
+    votes: Annotated[str | None, Option(help="Votes in hand: a long table.")] = None,
+    lead: Annotated[float, Option(help="Ask until the first label leads by so many standard deviations.")] = 2.0,
+    max_votes: Annotated[int, Option(help="Largest number of votes per item.")] = 20,
+    texts: Annotated[str | None, Option(help="Column with the texts of the items, copied to the table.")] = None,
     id: shared.Id = None,
     columns: shared.Columns = None,
     logits: shared.Logits = False,
@@ -30,10 +29,10 @@ def plan(
     overwrite: shared.Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
-    """List the items to ask for another vote, and forecast how many votes that will take.
+    """List the items that need another vote.
 
-    Needs a calibration with --in-hand or --lead. Ask each item on the list once, add the votes, and plan again; items
-    that are not on the list are settled.
+    Also forecasts how many votes will be needed. The calibration must have --in-hand or --lead. Collect one vote for
+    each item of the list, add the votes to the file, and plan again. Items that are not on the list are settled.
     """
     from credalset.crowd import CrowdCalibration, VotingPolicy
 
@@ -51,7 +50,7 @@ def plan(
         table, found = matched.table, matched.votes
         for sentence in matched.notes:
             shared.note(sentence)
-    forecast = policy.forecast(table.features(), found, cost=cost, random_state=random_state)
+    forecast = policy.forecast(table.features(), found, random_state=random_state)
     asked = np.flatnonzero(~forecast.is_settled)
     asked = asked[np.argsort(-forecast.votes[asked], kind="stable")]
     _write_tasks(out, table, found, forecast, asked)

@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import numpy as np
+from typer import Argument, Option
 
 from credalset._display import progress
+from credalset.calibration.base import as_level
 from credalset.cli import shared
 from credalset.io.dask import connect, local_cluster, score_parquet
 from credalset.io.match import find_id, with_votes
@@ -18,17 +20,17 @@ from credalset.io.tables import read_table, read_votes, table_writer
 from credalset.sets.columns import QUESTIONS
 from credalset.votes import Annotations
 
-VOTES = "votes"  # column of counts that votes in a file become
+VOTES = "votes"  # column with the counts of the votes in hand
 
 
 def predict(
     calibration: shared.Model,
-    new: Annotated[str, typer.Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
-    out: Annotated[str, typer.Option("--out", "-o", help="Table to write; folder/ for parts of Parquet; or -.")],
+    new: Annotated[str, Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
+    out: Annotated[str, Option("--out", "-o", help="Table to write, a folder/ of Parquet files, or -.")],
     alpha: shared.Alpha = 0.1,
-    votes: Annotated[str | None, typer.Option(help="Votes in hand: a long table.")] = None,
-    ask: Annotated[str, typer.Option(help=f"{', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
-    keep: Annotated[str | None, typer.Option(help="Columns to copy, separated by commas.")] = None,
+    votes: Annotated[str | None, Option(help="Votes in hand: a long table.")] = None,
+    ask: Annotated[str, Option(help=f"Columns to write: {', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
+    keep: Annotated[str | None, Option(help="Columns to copy to the result, separated by commas.")] = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,
@@ -36,13 +38,14 @@ def predict(
     logits: shared.Logits = False,
     trusted: shared.Trusted = None,
     strict: shared.Strict = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes, for a folder.")] = None,
-    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, for a folder.")] = None,
-    tls: Annotated[str | None, typer.Option(help="TLS files of the scheduler: ca,cert,key.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted job, for a folder.")] = False,
+    workers: Annotated[int | None, Option(min=1, help="Number of worker processes, for a folder.")] = None,
+    scheduler: Annotated[str | None, Option(help="Address of a Dask scheduler, for a folder.")] = None,
+    tls: Annotated[str | None, Option(help="TLS files of the scheduler: ca,cert,key.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Continue an interrupted job, for a folder.")] = False,
     overwrite: shared.Overwrite = False,
 ) -> None:
-    """Predict one credal set per row and write what is asked of it."""
+    """Predict one credal set per row of a table."""
+    as_level(alpha)  # warns of a coverage in place of a miscoverage rate
     model = shared.load_model(calibration, trusted)
     if votes is not None and not hasattr(model, "crowd"):
         raise ValueError(f"{calibration} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
@@ -55,15 +58,13 @@ def predict(
     scorer = Scorer(calibration if is_folder else model, **options)
     if not is_folder:
         if workers or scheduler or resume:
-            raise ValueError("--workers, --scheduler and --resume write a folder of Parquet: -o sets/")
+            raise ValueError(f"--workers, --scheduler and --resume write a folder, but --out is {out}. Write -o sets/")
         shared.check_output(out, overwrite)
         n_rows = _score_file(scorer, new, out, None if votes is None else read_votes(votes))
         shared.say(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
         return
     if votes is not None:
-        raise ValueError(
-            "--votes writes one table: name a file, or put the counts into a list column of the predictions."
-        )
+        raise ValueError(f"--votes writes one table, but --out is the folder {out}. Name a file.")
     with _client(workers, scheduler, shared.split(tls)) as client:
         summary = score_parquet(new, out, scorer, client=client, resume=resume, report=_report)
     shared.say(f"Wrote {summary} to {out}")
@@ -74,11 +75,16 @@ def _score_file(scorer: Scorer, new: str, out: str, votes: Annotations | None) -
     table = read_table(new)
     if votes is not None:
         table = with_votes(table, votes, scorer.id or "task", scorer.calibration.classes, VOTES)
-    scorer, n_rows = scorer.for_input(table.schema), 0
+    scorer, n_rows, n_infinite = scorer.for_input(table.schema), 0, 0
     with table_writer(out, scorer.schema) as write:
         for batch in _report(scorer.map_batches(table.batches), None):
             write(batch)
             n_rows += batch.num_rows
+            n_infinite += int(np.isposinf(batch.column("threshold")).sum())
+    if n_infinite:
+        shared.note(
+            f"{n_infinite} sets hold every distribution: too few calibration items for alpha, or infinite scores."
+        )
     return n_rows
 
 

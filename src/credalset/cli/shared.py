@@ -1,4 +1,4 @@
-"""What the commands share: options, how tables are read and matched, notes on standard error."""
+"""What the commands share: options, reading and matching of tables, notes on standard error."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from typer import Argument, Option
 
 from credalset.io.match import ItemTable, match, read_items
 from credalset.io.scorer import as_calibrated, calibration_of, is_calibration, reads_texts
@@ -22,28 +23,28 @@ from credalset.io.tables import read_votes
 from credalset.votes import Annotations
 
 SCHEMA_VERSION = 2
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # and marks that turn text round
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # with marks of text direction
 
-VotesFile = Annotated[str, typer.Argument(help="Votes: a long table (task, worker, label), as import writes it.")]
-Model = Annotated[str, typer.Argument(metavar="CALIBRATION", help="Folder that calibrate or fit wrote.")]
-HeldOut = Annotated[str, typer.Argument(help="Predictions on other items (features or texts, for a model of fit).")]
-Id = Annotated[str | None, typer.Option(help="Column that names the items, if not task, item, id or the like.")]
-Columns = Annotated[str | None, typer.Option(help="Columns to read, separated by commas.")]
-Groups = Annotated[str | None, typer.Option(help="Column with the group of each item.")]
-Weights = Annotated[str | None, typer.Option(help="Column with the weight of each item.")]
-Logits = Annotated[bool, typer.Option("--logits", help="Predictions are logits: apply a softmax.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse rows with empty cells instead of dropping them.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there already.")]
-Trusted = Annotated[str | None, typer.Option(help="Types that loading a model may build, by full name.")]
-InHand = Annotated[str | None, typer.Option(help="Votes in hand, which VOTES must not hold: a long table.")]
-Alpha = Annotated[float, typer.Option(help="Miscoverage rate: 0.1 asks for 90 % coverage.")]
-Alphas = Annotated[str, typer.Option("--alpha", help="Miscoverage rates, separated by commas.")]
-Seed = Annotated[int, typer.Option("--random-state", min=0, help="Seed.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+VotesFile = Annotated[str, Argument(help="Votes: a table with columns task, worker and label, as import writes it.")]
+Model = Annotated[str, Argument(help="Folder that calibrate or fit wrote.")]
+HeldOut = Annotated[str, Argument(help="Predictions for items kept aside; features or texts for a model of fit.")]
+Id = Annotated[str | None, Option(help="Column that names the items, if it is not called task, item or id.")]
+Columns = Annotated[str | None, Option(help="Columns with predictions or features, separated by commas.")]
+Groups = Annotated[str | None, Option(help="Column with the group of each item.")]
+Weights = Annotated[str | None, Option(help="Column with the weight of each item.")]
+Logits = Annotated[bool, Option("--logits", help="Predictions are logits: apply a softmax.")]
+Strict = Annotated[bool, Option("--strict", help="Refuse rows with empty cells instead of dropping them.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace what is there already.")]
+Trusted = Annotated[str | None, Option(help="Types that a model may hold, by full name: see the guide on saving.")]
+InHand = Annotated[str | None, Option(help="Votes in hand: the sets use these, and votes holds the others.")]
+Alpha = Annotated[float, Option(help="Miscoverage rate: 0.1 for 90 % coverage.")]
+Alphas = Annotated[str, Option("--alpha", help="Miscoverage rates, separated by commas.")]
+Seed = Annotated[int, Option("--random-state", min=0, help="Seed of the random numbers.")]
+Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
 
 
 def visible(text: Any) -> str:
-    """Return a text in which control characters of names are spelled out, so that they do not reach the terminal."""
+    """Return a text with control characters escaped, so that names in files cannot control the terminal."""
     return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
 
 
@@ -53,19 +54,19 @@ def say(text: str) -> None:
 
 
 def note(sentence: str) -> None:
-    """Say something that is good to know."""
+    """Print a note to standard error."""
     say(f"note: {sentence}")
 
 
 def print_json(kind: str, **values: Any) -> None:
-    """Print a JSON object that says what it is and which version of its schema it follows."""
+    """Print a JSON object with its kind and the version of its schema."""
     typer.echo(
         json.dumps({"schema_version": SCHEMA_VERSION, "kind": kind, **_plain(values)}, indent=2, allow_nan=False)
     )
 
 
 def _plain(value: Any) -> Any:
-    """Return plain Python values; JSON has no NaN and no infinity, null stands for them."""
+    """Return plain Python values, None for NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -90,7 +91,7 @@ def split_numbers(text: str, name: str, kind: type = float) -> list[Any]:
 
 
 def check_output(path: str, overwrite: bool, *, folder: bool = False) -> None:
-    """See that a result can be written, before anything is computed."""
+    """Check that a result can be written before anything is computed."""
     target = Path(path)
     if path == "-" and not folder:
         return
@@ -118,7 +119,7 @@ class Reading:
     path : str
         The table.
     id, columns : str or None
-        Columns that name the items, and that are read.
+        The column that names the items, and the columns to read.
     extra : mapping
         Further columns by what they are used for: groups, weights, texts.
     logits, strict : bool
@@ -159,7 +160,7 @@ class Pair:
 def read_pair(
     reading: Reading, votes: str, model: Any = None, *, features: bool = False, votes_in_hand: str | None = None
 ) -> Pair:
-    """Read predictions and votes and match them by name; say what was left out."""
+    """Read predictions and votes, match them by name, and note what was left out."""
     by_class = is_calibration(model) if model is not None else not features
     found = read_votes(votes)
     matched = match(reading.items(model, features=features), found, by_class=by_class)
@@ -173,9 +174,7 @@ def read_pair(
         if so_far.workers and found.workers:
             pairs = (set(zip(each.table["task"], each.table["worker"], strict=True)) for each in (so_far, found))
             if twice := set.intersection(*pairs):
-                raise ValueError(
-                    f"{votes} holds {len(twice)} of the votes in hand, {votes_in_hand}. Remove them there."
-                )
+                raise ValueError(f"{votes} holds {len(twice)} of the votes in hand. Remove them from it.")
         extra["votes_in_hand"] = match(table, so_far, keep_unvoted=True).votes
     return Pair(table.features(), matched.votes, table.items, extra)
 

@@ -1,10 +1,11 @@
-"""``credalset import`` and ``credalset agree``: votes in, a long table and agreement out."""
+"""``credalset import`` and ``credalset agree``: from an export to a table of votes, and their agreement."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from credalset.cli import shared
 from credalset.io.tables import read_votes, write_votes
@@ -14,12 +15,12 @@ from credalset.votes.exports import KINDS
 
 def agree(
     votes: shared.VotesFile,
-    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
-    n_resamples: Annotated[int, typer.Option(min=0, help="Bootstrap resamples; 0: no intervals.")] = 1000,
+    level: Annotated[float, Option(help="Confidence level of the intervals.")] = 0.95,
+    n_resamples: Annotated[int, Option(min=0, help="Number of bootstrap resamples; 0 for no intervals.")] = 1000,
     random_state: shared.Seed = 0,
     as_json: shared.Json = False,
 ) -> None:
-    """Measure how much annotators agree: overall, per class and per worker."""
+    """Measure how much annotators agree."""
     agreement = read_votes(votes).agreement(level=level, n_resamples=n_resamples, random_state=random_state)
     if as_json:
         shared.print_json("agreement", **agreement.to_dict())
@@ -28,27 +29,28 @@ def agree(
 
 
 def import_votes(
-    export: Annotated[str, typer.Argument(help="Export or table of votes: file, folder, pattern, archive.")],
-    out: Annotated[str, typer.Option("--out", "-o", help="Table to write: .parquet, .csv, .tsv or .jsonl.")],
-    kind: Annotated[str | None, typer.Option(help=f"If it is not recognised: {', '.join(KINDS)}.")] = None,
-    task: Annotated[str | None, typer.Option(help="Column or field that names the items.")] = None,
-    worker: Annotated[str | None, typer.Option(help="Column of the annotators; all of a wide table: a,b,c.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column with the labels, or question of the export.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column with times: a worker's later vote counts.")] = None,
-    dayfirst: Annotated[bool | None, typer.Option(help="How to read dates such as 02.01.2025.")] = None,
-    scale: Annotated[str | None, typer.Option(help="Labels in their order, if they are levels: low,high.")] = None,
-    classes: Annotated[str | None, typer.Option(help="Labels to expect, separated by commas.")] = None,
-    unknown: Annotated[str, typer.Option(help="Votes for other labels: error, or drop.")] = "error",
-    rename: Annotated[list[str] | None, typer.Option(help="Rename or merge labels: old=new; repeat it.")] = None,
-    tidy: Annotated[bool, typer.Option("--tidy", help="Lower case, single spaces: 'Yes ' is 'yes'.")] = False,
-    empty: Annotated[str | None, typer.Option(help="Further marks of a missing label: 'n/a,?'.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Encoding of text files, such as cp1252.")] = None,
-    delimiter: Annotated[str | None, typer.Option(help="What separates the columns of a CSV file.")] = None,
+    export: Annotated[str, Argument(help="Export or table of votes: a file, folder, pattern or archive.")],
+    out: Annotated[str, Option("--out", "-o", help="Table to write: .parquet, .csv, .tsv or .jsonl.")],
+    kind: Annotated[str | None, Option(help=f"Format, if it is not recognised: {', '.join(KINDS)}.")] = None,
+    task: Annotated[str | None, Option(help="Column or field that names the items.")] = None,
+    worker: Annotated[str | None, Option(help="Column with the annotators; if wide, all their columns: a,b,c.")] = None,
+    label: Annotated[str | None, Option(help="Column with the labels, or the question of an export.")] = None,
+    time: Annotated[str | None, Option(help="Column with times: a worker's latest vote on an item counts.")] = None,
+    dayfirst: Annotated[bool | None, Option(help="Whether 02.01.2025 is in January.")] = None,
+    scale: Annotated[str | None, Option(help="Labels in their order, if they are ordinal: low,medium,high.")] = None,
+    classes: Annotated[str | None, Option(help="All labels, as spelled in the predictions: yes,no.")] = None,
+    unknown: Annotated[str, Option(help="What to do with votes for other labels: error or drop.")] = "error",
+    rename: Annotated[list[str] | None, Option(help="Rename or merge labels: old=new. May be repeated.")] = None,
+    tidy: Annotated[bool, Option("--tidy", help="Ignore case and spaces: 'Yes ' is 'yes', or as in classes.")] = False,
+    empty: Annotated[str | None, Option(help="Labels that mean a missing vote: n/a,?")] = None,
+    encoding: Annotated[str | None, Option(help="Encoding of the file, such as cp1252.")] = None,
+    delimiter: Annotated[str | None, Option(help="Separator of the columns of a CSV file.")] = None,
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Turn an annotation export into one long table of votes.
 
-    Everything that is dropped, merged or overruled is counted. The other commands take the table that this one writes.
+    The other commands read the table that it writes. It says how many votes were dropped, renamed or overruled. Check
+    the classes that it prints: spellings of one label are merged with --tidy or --rename.
     """
     shared.check_output(out, overwrite)
     workers = shared.split(worker) if kind == "wide" else worker
@@ -74,7 +76,7 @@ def import_votes(
 
 
 def read_pairs(pairs: list[str] | None) -> dict[str, str] | None:
-    """Read new names by old ones, old=new."""
+    """Return new names by old ones, from texts old=new."""
     found = {}
     for pair in pairs or ():
         old, equals, new = pair.rpartition("=")

@@ -1,4 +1,4 @@
-"""Votes in hand: combine predictions with the votes that items have, calibrate that, and decide whom to ask next."""
+"""Votes in hand: predict and calibrate with the votes that items have, and decide which items need another vote."""
 
 from credalset.crowd.estimator import DirichletCrowd
 from credalset.crowd.in_hand import CrowdCalibration

@@ -1,4 +1,4 @@
-"""Is the crowd a Dirichlet crowd? Hide votes and compare them with what is predicted."""
+"""Test of the crowd model: hide votes and compare them with their predicted probabilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from credalset.crowd.estimator import Voted, draw_one, draw_votes
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior
 
-MOST_KEPT = 5  # votes that stay in hand, at most: with many votes any crowd predicts the next one
+MOST_KEPT = 5  # largest number of votes that stay in hand; with many votes every model predicts well
 BINS = np.array([0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
 
 
@@ -22,10 +22,10 @@ class CrowdCheck:
     Attributes
     ----------
     votes, pairs : ndarray of shape (B, 5)
-        Rows of lower and upper end of the predicted probability, number of cases, mean prediction, observed frequency:
-        of the classes of one hidden vote, and of the agreement of two hidden votes.
+        Calibration tables for the class of one hidden vote and for the agreement of two hidden votes. The columns are
+        the lower and upper end of the predicted probability, number of cases, mean prediction, observed frequency.
     vote_p_value, pair_p_value : float
-        Monte Carlo p-values of the chi-square statistics of the tables; NaN where no item has two votes.
+        Monte Carlo p-values of the chi-square statistics of the tables; NaN if no item has two votes.
     """
 
     votes: FloatArray
@@ -35,7 +35,7 @@ class CrowdCheck:
 
     @property
     def p_value(self) -> float:
-        """Twice the smaller of the two p-values, at most one (Bonferroni)."""
+        """The smaller p-value times two (Bonferroni), at most one."""
         both = [p for p in (self.vote_p_value, self.pair_p_value) if not np.isnan(p)]
         return min(1.0, len(both) * min(both))
 
@@ -46,7 +46,7 @@ class CrowdCheck:
         return float(weight @ self.pairs[:, 3]), float(weight @ self.pairs[:, 4])
 
     def __str__(self) -> str:
-        lines = [f"Dirichlet crowd: p-value {self.p_value:.3f} (small values speak against the assumption)"]
+        lines = [f"Dirichlet crowd: p-value {self.p_value:.3f} (small values are evidence against the assumption)"]
         for title, rows, p in (("class", self.votes, self.vote_p_value), ("agreement", self.pairs, self.pair_p_value)):
             lines.append(f"{title + f' (p = {p:.3f})':<22}{'cases':>8}{'predicted':>11}{'observed':>10}")
             lines += [f"  {a:.2f} to {b:.2f}{'':<8}{n:>8.0f}{mean:>11.3f}{seen:>10.3f}" for a, b, n, mean, seen in rows]
@@ -56,10 +56,10 @@ class CrowdCheck:
 
 
 def check_crowd(law: CrowdLaw, voted: Voted, n_simulations: int, generator: np.random.Generator) -> CrowdCheck:
-    """Hide up to two votes of each item, keep some of the others, and compare."""
+    """Hide up to two votes of each item, keep some of the others in hand, and compare."""
     voted = voted[voted.n_votes > 0]
     if len(voted) == 0:
-        raise ValueError("votes has no votes at all: a crowd is checked with items that have at least one vote each.")
+        raise ValueError("votes has no votes. Pass items with at least one vote each.")
     two = voted.n_votes >= 2
     number = generator.integers(np.minimum(voted.n_votes - 1 - two, MOST_KEPT) + 1)
     drawn = draw_votes(voted.counts, tuple(range(MOST_KEPT + 1)), generator)
@@ -80,7 +80,7 @@ def check_crowd(law: CrowdLaw, voted: Voted, n_simulations: int, generator: np.r
 def _compare(
     predicted: FloatArray, seen: IntArray, n_columns: int, n_simulations: int, generator: np.random.Generator
 ) -> tuple[FloatArray, float]:
-    """Return predicted and observed frequencies of the first columns, and the Monte Carlo p-value of the chi-square."""
+    """Return the calibration table of the first columns, and the Monte Carlo p-value of its chi-square statistic."""
     shown, size, rows = predicted[:, :n_columns], len(BINS) - 1, np.arange(len(predicted))
     cell = np.clip(np.searchsorted(BINS, shown, side="right") - 1, 0, size - 1)
     cell = np.pad(cell, ((0, 0), (0, predicted.shape[1] - n_columns)), constant_values=size)  # counted, but not shown

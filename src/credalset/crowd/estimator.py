@@ -1,4 +1,4 @@
-"""The Dirichlet crowd: what everyone would say of an item, given a prediction and a few votes."""
+"""The Dirichlet crowd: the label distribution of a crowd, predicted from a prediction and a few votes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
-from credalset._validation import as_counts, as_distributions, as_finite, as_generator, as_positive_int, check_choice
+from credalset._validation import as_counts, as_distributions, as_generator, as_positive_int, check_choice
 from credalset.crowd.fitting import fit_law, largest_fit
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
@@ -33,7 +33,7 @@ from credalset.votes.names import (
 
 
 class Saved:
-    """Everything of the crowd that can be saved."""
+    """Gives a class the method ``save``."""
 
     def save(self, path: str | Path) -> None:
         """Write it to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
@@ -79,7 +79,7 @@ class Voted:
 
 
 def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_classes: int | None = None) -> Voted:
-    """Return valid predictions and counts; named items without votes have none.
+    """Return valid predictions and counts; predicted items that votes do not name get zero counts.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_cla
     votes : array or data frame of shape (N, K), Annotations or None
         Votes per item and class; rows may be empty. None: no votes at all.
     classes, n_classes
-        Names and number of the classes that are known already.
+        Names and number of the classes, if they are known.
     """
     classes = class_names(predictions, "predictions") if classes is None else classes
     ordered = order_columns(predictions, classes, "predictions", "the crowd")
@@ -97,7 +97,7 @@ def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_cla
     if votes is None:
         return Voted(prediction, np.zeros_like(prediction), items, classes)
     if not getattr(votes, "has_counts", True):
-        raise ValueError("votes holds distributions, which do not tell the number of votes. Pass counts per class.")
+        raise ValueError("votes holds distributions, which do not show the number of votes. Pass counts per class.")
     counts = as_counts(getattr(votes, "counts", votes), "votes", may_be_none=True)
     own, named = class_names(votes, "votes"), item_names(votes)
     counts = _align(_align(counts.T, own, classes, "classes").T, named, items, "items")
@@ -114,7 +114,7 @@ def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_cla
 
 
 def _align(counts: FloatArray, own: Names | None, wanted: Names | None, what: str) -> FloatArray:
-    """Put rows into the order of the wanted names; those that are not named have no votes."""
+    """Put rows into the order of the wanted names; names without a row get zero counts."""
     if own is None or wanted is None or own == wanted:
         warn_of_numbers(own if wanted is None else wanted if own is None else None, what, "votes", "predictions")
         return counts
@@ -134,9 +134,9 @@ def _align(counts: FloatArray, own: Names | None, wanted: Names | None, what: st
 
 
 def draw_votes(counts: FloatArray, numbers: tuple[int, ...], generator: np.random.Generator) -> dict[int, FloatArray]:
-    """Draw votes of each item at random, one by one without replacement; return those drawn after each number.
+    """Draw votes of each item at random without replacement; return the first h of the same draw for each number h.
 
-    Items with fewer votes give all they have.
+    All votes are drawn of an item that has fewer.
     """
     left, drawn, found = counts.copy(), np.zeros_like(counts), {}
     for step in range(max(numbers) + 1):
@@ -159,41 +159,46 @@ if TYPE_CHECKING:
     from credalset.crowd.check import CrowdCheck
     from credalset.crowd.in_hand import CrowdCalibration
 
-ENOUGH = 100  # items of a panel from which on it is chosen
-MANY_CLASSES = 100  # beyond which a second layer of consensus is not tried
+ENOUGH = 100  # items from which on method="panel" is the default
+MANY_CLASSES = 100  # beyond this number of classes a second layer of consensus is not tried
 
 
 class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
-    r"""What a crowd would say, given a prediction and the votes in hand.
+    r"""Predict the label distribution of a crowd from a prediction and the votes in hand.
 
-    The crowd's distribution λ of an item with prediction p is drawn from a mixture of Dirichlet distributions: some
-    around (a power of) the prediction, whose strength depends on its entropy, and some that say that the crowd agrees
-    on one class, whatever the model predicts. Votes are draws from λ. A dozen parameters are fitted by penalised
-    maximum likelihood of the vote counts (Dirichlet-multinomial), with weak normal priors; items may have any number
-    of votes. See `credalset.crowd.law` for the formula.
+    The crowd's distribution λ of an item with prediction p is drawn from a mixture of Dirichlet distributions, and the
+    votes are drawn from λ:
+
+    $$\lambda \mid p \sim \sum_j g_j \, \mathrm{Dir}\big(s_j\, p^{b_j} / \textstyle\sum p^{b_j} + e_j\big)
+      + \sum_t g_t \sum_y q_{ty} \, \mathrm{Dir}\big(d_t\, \delta_y + o_t\, C_y\big).$$
+
+    The first components are centred at a power of the prediction, and their strength $s_j$ depends on its entropy. The
+    others describe a crowd that agrees on one class y, whatever the model predicts; $C_y$ holds the classes that are
+    confused with y. A dozen parameters are fitted by penalised maximum likelihood of the vote counts
+    (Dirichlet-multinomial); items may have any number of votes.
 
     Parameters
     ----------
     n_components : int
         Number of Dirichlet distributions around the prediction.
     n_consensus : int, optional
-        Number of layers of one Dirichlet distribution per class; 0 for none. By default 1 or 2, whichever the Bayesian
-        information criterion prefers; 1 beyond 100 classes.
+        Number of components per class, t = 1, …, T; 0 for none. By default 1 or 2, chosen by the Bayesian information
+        criterion; 1 beyond 100 classes.
     max_iter : int
         Largest number of L-BFGS iterations.
     random_state : int, Generator or None
-        Seed for the choice of items where there are more than a fit needs.
+        Seed for the selection of items if there are more than 100 000 / K.
 
     Attributes
     ----------
     law_ : CrowdLaw
         Fitted parameters, as plain arrays.
     classes_, items_ : tuple or None
-        Names of the classes, and of the items that were fitted. Exact calibrations refuse these items.
+        Names of the classes, and of the items that were fitted. Panel calibration refuses these items.
 
     See Also
     --------
-    VotingPolicy : whom to ask next.
+    VotingPolicy : decides which items need another vote.
 
     Notes
     -----
@@ -247,7 +252,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
             layers = (as_positive_int(self.n_consensus + 1, "n_consensus + 1") - 1,)
         rows = np.flatnonzero(voted.n_votes > 0)
         if len(rows) == 0:
-            raise ValueError("votes has no votes at all: a crowd is learned from items with at least one vote each.")
+            raise ValueError("votes has no votes. Pass items with at least one vote each.")
         size = min(len(rows), largest_fit(voted.prediction.shape[1]))
         rows = as_generator(self.random_state).choice(rows, size, replace=False)
         max_iter = as_positive_int(self.max_iter, "max_iter")
@@ -257,20 +262,20 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, predictions: Any, votes: Any = None) -> FloatArray:
-        """Predict what the crowd would say, (N, K): the posterior mean given the votes in hand.
+        """Predict the crowd's label distributions, (N, K): the posterior mean given the votes in hand.
 
         Parameters
         ----------
         predictions : array or data frame of shape (N, K)
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
-            Votes in hand; rows may be empty. Named items that are missing here have no votes.
+            Votes in hand; rows may be zero. Items that votes do not name have no votes.
         """
         voted = self.read(predictions, votes)
         return predict_blocks(self.law_, voted.prediction, voted.counts)
 
     def posterior(self, predictions: Any, votes: Any = None) -> Posterior:
-        """Return what is believed of the crowd of each item given its votes, a mixture of Dirichlet distributions.
+        """Return the posterior distribution of the crowd of each item, a mixture of Dirichlet distributions.
 
         Parameters
         ----------
@@ -280,41 +285,27 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         voted = self.read(predictions, votes)
         return Posterior.given(self.law_, voted.prediction, voted.counts)
 
-    def sample(self, predictions: Any, votes: Any = None, n: int = 1, random_state: RandomState = None) -> FloatArray:
-        """Draw n distributions of the crowd for each item from the posterior, (N, n, K).
-
-        Parameters
-        ----------
-        predictions, votes
-            As in `predict`.
-        n : int
-            Number of draws for each item.
-        random_state : int, Generator or None
-            Seed.
-        """
-        return self.posterior(predictions, votes).sample(n, random_state)
-
     def check(
         self, predictions: Any, votes: Any, *, n_simulations: int = 499, random_state: RandomState = 0
     ) -> CrowdCheck:
-        """Test whether the crowd predicts votes that are hidden from it; a small p-value speaks against it.
+        """Test the model of the crowd with votes that are hidden from it; a small p-value is evidence against it.
 
-        Of each item a few votes stay in hand and up to two are hidden. The first hidden vote is compared with its
-        predicted probabilities, and the agreement of the two with its predicted probability.
+        For each item a few votes stay in hand and up to two are hidden. The class of the first hidden vote is compared
+        with its predicted probability, and so is the agreement of the two.
 
         Parameters
         ----------
         predictions, votes
-            As in `fit`; items that the crowd was not fitted to make the sharper test.
+            As in `fit`. The test is more powerful on items that the crowd was not fitted to.
         n_simulations : int
-            Number of simulations behind the Monte Carlo p-values.
+            Number of simulations for the Monte Carlo p-values.
         random_state : int, Generator or None
             Seed.
 
         Returns
         -------
         CrowdCheck
-            Calibration tables, ``p_value``, observed and expected agreement; prints as a table.
+            Calibration tables, ``p_value``, predicted and observed agreement; prints as a table.
         """
         from credalset.crowd.check import check_crowd
 
@@ -330,38 +321,35 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         in_hand: Any = (0, 1, 2, 3, 5),
         method: str | None = None,
         groups: Any = None,
-        sharpness: float = 0.5,
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
         """Calibrate sets for items that have some votes in hand, one threshold per number of votes.
 
-        With ``method="panel"``, h votes of each calibration item are drawn at random, the posterior mean given these
-        (see ``sharpness``) is the prediction, and it is scored against the shares of the votes that were held back. New
-        items with h votes, chosen without looking at the votes, are exchangeable with these: coverage of the recorded
-        distribution of the held-back votes is at least 1 − α, exactly. With ``method="imputed"``, the calibration items
-        have few votes: the crowd's distribution is drawn from the posterior given all votes of an item, and from refits
-        to bootstrap samples. Coverage is then approximately 1 − α if the crowd is a Dirichlet crowd; see `check`.
+        ``method="panel"`` draws h votes of each calibration item at random, predicts from these (`Posterior.center`)
+        and scores the prediction against the distribution of the other votes. New items with h votes, where h does not
+        depend on the votes, are exchangeable with these, so that sets contain the distribution of their other votes
+        with probability at least 1 − α. For items without votes in hand, that is the recorded distribution.
+
+        ``method="imputed"`` is for calibration items with few votes. It draws label distributions from the posterior
+        given all votes of an item, and from refits to bootstrap samples. Sets contain the true distribution with
+        probability approximately 1 − α if votes follow this model of the crowd, which `check` tests.
 
         Parameters
         ----------
         predictions, votes
-            As in `fit`. For ``"panel"``, items that were not fitted; named items that were are refused.
+            As in `fit`. ``"panel"`` needs other items than ``fit`` and refuses those with the same names.
         score : str or Score
-            As in `credalset.conformalize`. Second-order scores get the concentrations of the posterior.
+            As in `credalset.conformalize`.
         in_hand : sequence of int
             Numbers of votes in hand to calibrate for.
         method : {"panel", "imputed"}, optional
             By default ``"panel"`` if at least 100 items have ``min_votes`` votes, else ``"imputed"`` with a warning.
         groups : sequence of n keys, optional
             Hold the coverage within each group, as in `credalset.conformalize`.
-        sharpness : float
-            Sets are centred at the normalised power 1 + sharpness / √(1 + A) of the posterior mean, where A is the
-            total concentration of the posterior. A centre nearer to the mode makes sets narrower and more decided; 0
-            is the mean. Coverage holds for any number that does not depend on these items.
         min_votes : int, optional
-            Number of votes that an item of the panel has at least, by default 2 · max(in_hand) + 10. Items with fewer
-            are left out, and coverage is for items that will have as many.
+            Smallest number of votes of a panel item, by default 2 · max(in_hand) + 10. Items with fewer are left out,
+            and coverage is that of items with so many votes.
         random_state : int, Generator or None
             Seed of the draws.
 
@@ -372,35 +360,17 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         from credalset.crowd.in_hand import CrowdCalibration, calibrate, impute
 
         voted, chosen, numbers = self.read(predictions, votes).grouped(groups), get_score(score), _as_numbers(in_hand)
-        check_choice(method, "method", (None, "panel", "imputed"))
-        sharpness, generator = as_finite(sharpness, "sharpness", minimum=0.0), as_generator(random_state)
-        least = 2 * numbers[-1] + 10 if min_votes is None else as_positive_int(min_votes, "min_votes")
-        least = max(least, numbers[-1] + 1)
-        n_panel = int((voted.n_votes >= least).sum())
-        how: Any = method or ("panel" if n_panel >= ENOUGH else "imputed")
-        if method != how == "imputed":
-            warn(
-                f"Only {n_panel} of {len(voted)} items have {least} votes or more, so the calibration is imputed: "
-                "coverage is approximate and assumes a Dirichlet crowd."
-            )
-        least = least if how == "panel" else 1
-        rows, most = np.flatnonzero(voted.n_votes >= least), int(voted.n_votes.max(initial=0))
-        if most < max(least, numbers[-1]):
-            raise ValueError(
-                f"votes has at most {most} votes on an item, but in_hand up to {numbers[-1]} needs "
-                f"{max(least, numbers[-1])}. Lower in_hand{', or set method to imputed' if how == 'panel' else ''}."
-            )
-        voted, parts = voted[rows], []
+        how, least = _choose_method(method, voted.n_votes, numbers[-1], min_votes)
+        voted, generator = voted[voted.n_votes >= least], as_generator(random_state)
         if how == "panel":
             self.refuse_fitted(voted)
-        drawn = draw_votes(voted.counts, numbers, generator)
+        drawn, parts = draw_votes(voted.counts, numbers, generator), []
         truth = impute(self.law_, voted, generator) if how == "imputed" else None
         for h in numbers:
-            rows = np.flatnonzero(voted.n_votes >= h)
+            rows = voted.n_votes >= h
             labels = (voted.counts - drawn[h])[:, None, :] if truth is None else truth[rows]
-            parts.append(calibrate(chosen, self.law_, voted[rows], drawn[h][rows], labels, sharpness))
-        names = tuple(dict.fromkeys([*(self.items_ or ()), *(voted.items or ())])) or None
-        return CrowdCalibration(copy.copy(self), tuple(parts), numbers, how, len(voted), least, sharpness, names)
+            parts.append(calibrate(chosen, self.law_, voted[rows], drawn[h][rows], labels))
+        return CrowdCalibration(copy.copy(self), tuple(parts), numbers, how, len(voted), least, voted.items)
 
     def read(self, predictions: Any, votes: Any) -> Voted:
         """Return valid predictions and votes over the classes of the crowd."""
@@ -408,12 +378,12 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         return read_voted(predictions, votes, self.classes_, len(self.law_.confusion))
 
     def refuse_fitted(self, voted: Voted) -> None:
-        """Refuse to calibrate exactly on items that the crowd was fitted to, where names tell."""
+        """Refuse items with names of items that the crowd was fitted to."""
         both = set(self.items_ or ()) & set(voted.items or ())
         if both:
             raise ValueError(
                 f"predictions has {len(both)} items that the crowd was fitted to (first: {join_names(list(both), 3)}): "
-                "calibrating on them is not exact. Fit the crowd to other items, or set method to imputed."
+                "coverage is not guaranteed on them. Fit the crowd to other items, or set method to imputed."
             )
 
     def _to_store(self) -> dict[str, Any]:
@@ -431,6 +401,26 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         if classes is not None and len(classes) != len(law.confusion):
             raise ValueError(f"classes names {len(classes)} classes, but the law has {len(law.confusion)}.")
         return crowd
+
+
+def _choose_method(method: str | None, n_votes: IntArray, most: int, min_votes: int | None) -> tuple[Any, int]:
+    """Return the method, and the smallest number of votes of its items, for at most so many votes in hand."""
+    check_choice(method, "method", (None, "panel", "imputed"))
+    least = max(2 * most + 10 if min_votes is None else as_positive_int(min_votes, "min_votes"), most + 1)
+    n_panel, largest = int((n_votes >= least).sum()), int(n_votes.max(initial=0))
+    how = method or ("panel" if n_panel >= ENOUGH else "imputed")
+    if method != how == "imputed":
+        warn(
+            f"Only {n_panel} of {len(n_votes)} items have {least} votes or more, so the calibration is imputed: "
+            "coverage is approximate and assumes a Dirichlet crowd."
+        )
+    needed = least if how == "panel" else max(most, 1)
+    if largest < needed:
+        raise ValueError(
+            f"votes has at most {largest} votes on an item, but in_hand up to {most} needs {needed}. "
+            f"Lower in_hand{', or set method to imputed' if how == 'panel' else ''}."
+        )
+    return how, least if how == "panel" else 1
 
 
 def _as_numbers(in_hand: Any) -> tuple[int, ...]:

@@ -12,19 +12,19 @@ from credalset._display import progress
 from credalset._typing import FloatArray
 from credalset.crowd.law import CrowdLaw, Items, log_likelihood, normalised_entropy
 
-# Normal priors, mean and standard deviation: weak, they matter where votes say nothing about a parameter.
+# Mean and standard deviation of weak normal priors, for parameters that the votes do not determine.
 AROUND = ((1.5, 1.5), (0.0, 1.0), (0.0, 1.0), (-1.0, 2.0))  # log strength, slope, log power, log (K · floor)
 CONSENSUS = ((2.0, 1.5), (0.0, 2.0), (0.0, 1.0), (-3.0, 2.0))  # log own, log others, log power, logit uniform
 GATE = ((0.0, 2.0), (0.0, 1.0))
-UNSEEN = 0.1  # share of the confusion that is spread evenly, and in votes for a class that nobody was seen to confuse
+UNSEEN = 0.1  # share of the confusion that is spread over all classes
 LARGEST_FIT = 100_000  # items × classes
-SMALL_START = 2_000  # items to begin with
+SMALL_START = 2_000  # items of a first, quick fit
 REFITS, REFIT_ITERATIONS = 10, 15
-FARTHEST = 6.0  # standard deviations of the prior
+FARTHEST = 6.0  # bound of parameters, in standard deviations of the prior
 
 
 def initial_law(prediction: FloatArray, counts: FloatArray, n_around: int, n_consensus: int) -> CrowdLaw:
-    """Return the law at the means of the priors, with the confusion of classes that the votes show."""
+    """Return the law at the means of the priors, with the confusion of classes estimated from the votes."""
     n_classes = prediction.shape[1]
     around = np.tile([mean for mean, _ in AROUND], (n_around, 1))
     around[:, 0] = np.linspace(0.5, 3.0, n_around) if n_around > 1 else 1.5
@@ -38,7 +38,7 @@ def initial_law(prediction: FloatArray, counts: FloatArray, n_around: int, n_con
 
 
 def confusion_of(prediction: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return which classes stand beside each other in predictions and votes: rows sum to one, zero diagonal."""
+    """Return how often classes occur together in predictions and votes: rows sum to one, zero diagonal."""
     n_classes = prediction.shape[1]
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     beside = (prediction + shares).T @ shares
@@ -58,9 +58,9 @@ def prior_of(law: CrowdLaw) -> tuple[FloatArray, FloatArray]:
 
 
 def maximise(law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | float = 1.0) -> tuple[CrowdLaw, float]:
-    """Return the law with the largest penalised likelihood that L-BFGS finds from here, and that value per item.
+    """Maximise the penalised likelihood with L-BFGS; return the law and the value per item.
 
-    The parameters are scaled by the information (outer products of gradients) where the search begins.
+    The parameters are scaled by the information matrix (outer products of gradients) at the start.
     """
     mean, deviation = prior_of(law)
     size, start = len(items.counts), law.theta
@@ -72,7 +72,7 @@ def maximise(law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | f
 
     def objective(step: FloatArray) -> tuple[float, FloatArray]:
         theta = start + scale @ step
-        within = np.clip(theta, lowest, highest)  # far out, where the likelihood overflows, the prior leads back
+        within = np.clip(theta, lowest, highest)  # the likelihood overflows far outside; the prior leads back
         value, slope = log_likelihood(law.at(within), items)
         off = (theta - mean) / deviation
         total = (weight @ slope) * (theta == within) - off / deviation
@@ -102,7 +102,7 @@ def fit_law(
 def bootstrap_laws(
     law: CrowdLaw, prediction: FloatArray, counts: FloatArray, generator: np.random.Generator
 ) -> list[CrowdLaw]:
-    """Refit the law to bootstrap samples of items: how well the votes determine it."""
+    """Refit the law to bootstrap samples of items, which shows the uncertainty of its parameters."""
     size = min(len(counts), largest_fit(prediction.shape[1]) // 2)
     chosen = generator.choice(len(counts), size, replace=False)
     items, laws = Items(law, prediction[chosen], counts[chosen]), []
@@ -115,5 +115,5 @@ def bootstrap_laws(
 
 
 def largest_fit(n_classes: int) -> int:
-    """Return how many items are fitted at most: further ones do not change a dozen numbers."""
+    """Return the largest number of items to fit; more items hardly change a dozen parameters."""
     return max(LARGEST_FIT // n_classes, 500)

@@ -10,7 +10,7 @@ import numpy as np
 
 from credalset._typing import FloatArray, IntArray
 from credalset._validation import check_choice
-from credalset.calibration import Calibration, CoverageDistribution, conformalize
+from credalset.calibration import Calibration, CoverageDistribution, Guarantee, conformalize
 from credalset.crowd.estimator import DirichletCrowd, Saved, Voted
 from credalset.crowd.fitting import bootstrap_laws
 from credalset.crowd.law import CrowdLaw
@@ -21,41 +21,16 @@ from credalset.sets import CredalSet
 from credalset.votes.names import Labels, Names, join_names
 
 DRAWS = 20  # imputed distributions per item
-LARGEST_IMPUTED = 20_000_000  # items × draws × classes
-
-
-@dataclass(frozen=True)
-class CrowdGuarantee:
-    """What sets for items with votes in hand contain, and what is assumed for it.
-
-    Attributes
-    ----------
-    covers : str
-        What the sets contain.
-    is_exact : bool
-        True: with probability at least 1 − α on average over calibration sets. False: with a probability of
-        approximately 1 − α, which is not guaranteed.
-    assumes : str
-        What is assumed, such as ``"Dirichlet crowd"``.
-    items : str
-        For which items it holds.
-    """
-
-    covers: str
-    is_exact: bool
-    assumes: str
-    items: str
-
-    def __str__(self) -> str:
-        how = "at least" if self.is_exact else "approximately"
-        end = "" if self.is_exact else " This is not a guarantee: test the assumption with check."
-        what = f"Sets contain {self.covers} with probability {how} 1 - alpha, for {self.items}."
-        return f"{what} Assumes: {self.assumes}.{end}"
+LARGEST_IMPUTED = 20_000_000  # numbers in all draws: items × draws × classes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrowdCalibration(Saved):
-    """Calibrated thresholds for items with votes; made by the ``conformalize`` of a crowd or of a policy.
+    """Calibrated thresholds for items with votes in hand; made by ``conformalize`` of a crowd or of a policy.
+
+    ``guarantee`` states what the sets contain. A panel covers the distribution of the votes that are not in hand with
+    probability at least 1 − α; the imputed method covers the true distribution approximately, if votes follow the
+    crowd model.
 
     Attributes
     ----------
@@ -66,13 +41,11 @@ class CrowdCalibration(Saved):
     in_hand : tuple of int
         The numbers of votes in hand that were calibrated; empty for a policy.
     method : {"panel", "imputed"}
-        How the labels of the calibration items were obtained.
+        Whether calibration labels are held-back votes or draws from the posterior.
     n_items, min_votes : int
-        Number of calibration items, and of votes that each of them has at least.
-    sharpness : float
-        How much nearer to the mode than the posterior mean sets are centred.
+        Number of calibration items, and smallest number of votes of each.
     items : tuple or None
-        Names of the calibration items and of those that the crowd was fitted to.
+        Names of the calibration items.
     policy : VotingPolicy or None
         The policy that was calibrated as a whole.
     """
@@ -83,7 +56,6 @@ class CrowdCalibration(Saved):
     method: Literal["panel", "imputed"]
     n_items: int
     min_votes: int
-    sharpness: float
     items: Names | None = None
     policy: VotingPolicy | None = None
 
@@ -114,14 +86,15 @@ class CrowdCalibration(Saved):
         return self.calibrations[0].groups
 
     @property
-    def guarantee(self) -> CrowdGuarantee:
+    def guarantee(self) -> Guarantee:
         """What predicted sets contain, for whom, and what is assumed."""
+        plain = self.calibrations[0].guarantee
         if self.method == "imputed":
-            return CrowdGuarantee("the crowd's distribution", False, "Dirichlet crowd", "items with votes alike")
-        how = "those in hand were chosen at random" if self.policy is None else "this policy asked some in random order"
-        items = f"items with at least {self.min_votes} votes in all, of which {how}"
-        what = "the recorded distribution of the held-back votes"
-        return CrowdGuarantee(what, True, "exchangeable items; crowd and policy fixed on other items", items)
+            votes = "votes follow the fitted Dirichlet crowd, which DirichletCrowd.check tests"
+            return replace(plain, covers="true", votes=votes, is_exact=False)
+        hand = "a random part is in hand" if self.policy is None else "the policy asks for a part in random order"
+        votes = f"each item gets at least {self.min_votes} votes, of which {hand}; the crowd was fitted to other items"
+        return replace(plain, covers="further", votes=votes)
 
     def threshold(self, alpha: float = 0.1, *, in_hand: int = 0) -> float:
         """Return the threshold for items with this number of votes in hand, or that of the policy.
@@ -139,21 +112,21 @@ class CrowdCalibration(Saved):
         return self.calibrations[self.in_hand.index(in_hand)].threshold(alpha)
 
     def coverage_distribution(self, alpha: float) -> CoverageDistribution:
-        """Return the distribution of the coverage over panels, where there is one threshold for all items."""
+        """Return the distribution of the coverage over panels; needs one threshold for all items."""
         if len(self.calibrations) > 1 or self.method == "imputed":
             raise ValueError("The distribution of the coverage is known for a panel with one number of votes in hand.")
         return self.calibrations[0].coverage_distribution(alpha)
 
     def predict_set(self, predictions: Any, votes: Any = None, alpha: float = 0.1, *, groups: Any = None) -> CredalSet:
-        """Predict credal sets for items with votes in hand; their numbers may differ from item to item.
+        """Predict credal sets for items with votes in hand; items may have different numbers of votes.
 
         Parameters
         ----------
         predictions : array or data frame of shape (N, K)
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
-            Votes in hand. Their numbers must be among those calibrated, and must not depend on what the votes say.
-            With a policy, the votes that it asked for; items that it would ask again are refused.
+            Votes in hand. Their number must be one of ``in_hand`` and must not depend on what the votes say. With a
+            policy, the votes that it asked for; items that need another vote are refused.
         alpha : float
             Miscoverage rate in (0, 1).
         groups : sequence of N keys, optional
@@ -170,8 +143,7 @@ class CrowdCalibration(Saved):
         else:
             self.policy.refuse_unfinished(voted)
             parts = [np.arange(len(voted))]
-        law, order = self.crowd.law_, self.score.order
-        predicted = predict_blocks(law, voted.prediction, voted.counts, order, self.sharpness)
+        predicted = predict_blocks(self.crowd.law_, voted.prediction, voted.counts, self.score.order)
         for rows, calibration in zip(parts, self.calibrations, strict=True):
             if len(rows):
                 own = voted[rows].groups
@@ -182,9 +154,9 @@ class CrowdCalibration(Saved):
         other = np.setdiff1d(n_votes, self.in_hand)
         if len(other):
             raise ValueError(
-                f"votes has items with {join_names(other.tolist())} votes in hand, but calibrated were "
-                f"{join_names(self.in_hand, 20)}, at most {self.in_hand[-1]}. Calibrate for these numbers (in_hand), "
-                "or leave votes out at random."
+                f"votes has items with {join_names(other.tolist())} votes in hand, but in_hand is "
+                f"{join_names(self.in_hand, 20)}, at most {self.in_hand[-1]}. Calibrate for these numbers, or leave "
+                "votes out at random."
             )
 
     def __repr__(self) -> str:
@@ -194,13 +166,11 @@ class CrowdCalibration(Saved):
         return f"CrowdCalibration: score {self.score.name}, {votes}, {size}"
 
 
-def calibrate(
-    score: Score, law: CrowdLaw, voted: Voted, hand: FloatArray, labels: FloatArray, sharpness: float
-) -> Calibration:
-    """Calibrate what votes in hand, (n, K), predict against one or more labels of each item, (n, L, K)."""
+def calibrate(score: Score, law: CrowdLaw, voted: Voted, hand: FloatArray, labels: FloatArray) -> Calibration:
+    """Calibrate predictions from votes in hand, (n, K), against one or more labels of each item, (n, L, K)."""
     if score.is_ordinal:
         Labels(voted.prediction, classes=voted.classes, scale=voted.scale).require_scale_order("votes")
-    predicted = predict_blocks(law, voted.prediction, hand, score.order, sharpness)
+    predicted = predict_blocks(law, voted.prediction, hand, score.order)
     n_items, n_labels, n_classes = labels.shape
     keys = None if voted.groups is None else np.repeat(voted.groups, n_labels)
     flat = labels.reshape(n_items * n_labels, n_classes)
@@ -208,7 +178,7 @@ def calibrate(
 
 
 def impute(law: CrowdLaw, voted: Voted, generator: np.random.Generator) -> FloatArray:
-    """Draw distributions of the crowd given all votes, (n, L, K), each draw from another refit of the law."""
+    """Draw distributions of the crowd given all votes, (n, L, K), each draw from a different refit of the law."""
     n_draws = int(np.clip(LARGEST_IMPUTED // voted.prediction.size, 1, DRAWS))
     laws = bootstrap_laws(law, voted.prediction, voted.counts, generator)
     posteriors = (Posterior.given(each, voted.prediction, voted.counts) for each in islice(cycle(laws), n_draws))

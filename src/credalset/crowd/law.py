@@ -1,14 +1,14 @@
-r"""The crowd law: how crowds scatter around a prediction, its likelihood and the gradient.
+r"""The crowd law: the distribution of crowds given a prediction, its likelihood and the gradient.
 
 Given a prediction $p$ with normalised entropy $f(p)$, the crowd's distribution is drawn from a mixture,
 
 $$\lambda \mid x \sim \sum_j g_j \, \mathrm{Dir}\big(s_j\, p^{b_j} / \textstyle\sum p^{b_j} + e_j\big)
   + \sum_t g_t \sum_y q_{ty} \, \mathrm{Dir}\big(d_t\, \delta_y + o_t\, C_y\big),$$
 
-with two kinds of parts. A part *around* the prediction trusts it with strength $s_j$, log-linear in $f$. A *consensus*
-part says that the crowd mostly agrees on one class $y$, which the model may have missed ($q_{ty}$ mixes a power of $p$
-with the uniform distribution), and $C_y$ says which classes are taken for $y$. The shares of the parts are a softmax of
-linear functions of $f$. Votes are draws from λ, so that counts have Dirichlet-multinomial likelihoods.
+with two kinds of parts. A part *around* the prediction has strength $s_j$, log-linear in $f$. In a *consensus* part the
+crowd mostly agrees on one class $y$, which the model may not predict ($q_{ty}$ mixes a power of $p$ with the uniform
+distribution), and $C_y$ is the distribution over the classes that are confused with $y$. The weights $g$ of the parts
+are a softmax of linear functions of $f$. Votes are drawn from λ, so that counts have Dirichlet-multinomial likelihoods.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.special import digamma, expit, gammaln
 
 from credalset._typing import FloatArray, IntArray
 
-FARTHEST = 5.0  # standard deviations to which what depends on the entropy is extrapolated
+FARTHEST = 5.0  # bound of standardised entropies
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +38,9 @@ class CrowdLaw:
     gate : ndarray of shape (J + T, 2)
         Level and slope of the log-odds of each part.
     confusion : ndarray of shape (K, K)
-        Row y: which other classes are chosen by annotators of items on which the crowd agrees on y; zero diagonal.
+        Row y: distribution of the votes for other classes if the crowd agrees on y; zero diagonal.
     entropy : ndarray of shape (2,)
-        Mean and standard deviation of the normalised entropies, by which they are standardised.
+        Mean and standard deviation of normalised entropies, for standardising them.
     """
 
     around: FloatArray
@@ -71,14 +71,14 @@ class CrowdLaw:
         return replace(self, around=around.reshape(-1, 4), consensus=consensus.reshape(-1, 4), gate=gate.reshape(-1, 2))
 
     def rows(self, layer: int) -> FloatArray:
-        """Return the concentrations of the consensus on each class, (K, K)."""
+        """Return the concentrations of a consensus on each class, (K, K)."""
         rows = np.exp(self.consensus[layer, 1]) * self.confusion
         np.fill_diagonal(rows, np.exp(self.consensus[layer, 0]))
         return rows
 
 
 class Items:
-    """Predictions and votes of N items, with what every evaluation of the law needs of them."""
+    """Predictions and votes of N items, with quantities that all evaluations of the law share."""
 
     def __init__(self, law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> None:
         self.prediction, self.counts = prediction, counts
@@ -97,7 +97,7 @@ class Items:
         self.has_pair = csr_matrix((np.ones(len(self.row)), (self.row, self.pair.ravel())), shape=shape)
 
     def sums(self, values: FloatArray) -> FloatArray:
-        """Add up values of the entries with votes, item by item."""
+        """Sum values of the entries with votes over each item."""
         return np.bincount(self.row, values, minlength=len(self.counts)).astype(np.float64)
 
     def tempered(self, log_power: float) -> tuple[FloatArray, FloatArray]:
@@ -124,7 +124,7 @@ def concentrations_around(law: CrowdLaw, items: Items, part: int) -> FloatArray:
 
 
 def _around(law: CrowdLaw, items: Items, part: int) -> tuple[FloatArray, FloatArray]:
-    """Log-likelihoods (N,) under one part around the prediction, and their gradient (N, 4)."""
+    """Return log-likelihoods (N,) under one part around the prediction, and their gradient (N, 4)."""
     level, slope, log_power, log_floor = law.around[part]
     strength, floor = np.exp(level + slope * items.sureness), np.exp(log_floor)
     q, by_power = items.tempered(log_power)
@@ -143,7 +143,7 @@ def _around(law: CrowdLaw, items: Items, part: int) -> tuple[FloatArray, FloatAr
 
 
 def _consensus(law: CrowdLaw, items: Items, layer: int) -> tuple[FloatArray, Any]:
-    """Log of q_y times the likelihood of a consensus on each class, (N, K), and a function for its gradient.
+    """Return log of q_y times the likelihood of a consensus on each class, (N, K), and a function for its gradient.
 
     The function takes responsibilities (N, K) and returns Σ_y responsibility · gradient, (N, 4).
     """
@@ -197,7 +197,7 @@ def component_weights(law: CrowdLaw, items: Items) -> FloatArray:
 
 
 def _gate(law: CrowdLaw, items: Items) -> tuple[FloatArray, FloatArray]:
-    """Return the features (N, 2) of the gate, and the logarithms of the shares of the parts."""
+    """Return the features of the gate, (N, 2), and the logarithms of the weights of the parts."""
     features = np.stack([np.ones(len(items.counts)), items.sureness], axis=1)
     logits = features @ law.gate.T
     return features, logits - _log_sum(logits)[0][:, None]

@@ -14,11 +14,10 @@ from scipy.stats import norm
 from credalset import metrics
 from credalset._display import progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
-from credalset._validation import as_finite, as_generator, as_numbers, as_positive_int, as_probability
+from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
 from credalset.crowd.estimator import DirichletCrowd, Saved, Voted, draw_one
 from credalset.crowd.posterior import Posterior, blocks, predict_blocks
 from credalset.scores import get_score
-from credalset.votes.names import per_item
 
 if TYPE_CHECKING:
     from credalset.crowd.in_hand import CrowdCalibration
@@ -32,8 +31,8 @@ LARGEST_FORECAST, SIMULATED = 500_000, 50_000  # items × draws, in all and at a
 class VotingPolicy(Saved):
     """Decide item by item whether to ask for another vote.
 
-    A policy asks until the first class leads the second by ``lead`` posterior standard deviations, until the posterior
-    is as narrow as ``width``, until a lead is out of reach, or until ``max_votes``.
+    A policy stops when the first class leads the second by ``lead`` posterior standard deviations, when the posterior
+    is as narrow as ``width``, when such a lead has become improbable (``futility``), or at ``max_votes``.
 
     Parameters
     ----------
@@ -44,13 +43,13 @@ class VotingPolicy(Saved):
     width : float or None
         Stop when the posterior intervals of 90 % have this width, half of the sum over the classes.
     max_votes : int
-        Never ask for more votes than this on one item.
+        Largest number of votes on one item.
     futility : float
-        Stop when the probability that the lead is reached within ``max_votes`` falls below this number, for
-        instance 0.01. Items that are truly divided then take fewer votes.
+        Stop when the probability that the lead is reached within ``max_votes`` falls below this number, such as 0.01.
+        Items on which the crowd is divided then take fewer votes.
     rule : callable, optional
         ``rule(predictions, votes)`` takes arrays (N, K) and returns which of the N items to ask again. It replaces
-        lead, width and futility. Coverage is exact for any rule that sees nothing but these two arguments.
+        lead, width and futility. The guarantee holds for any rule that depends on these two arguments only.
 
     Examples
     --------
@@ -98,14 +97,14 @@ class VotingPolicy(Saved):
     def replay(
         self, predictions: Any, votes: Any, *, min_votes: int | None = None, random_state: RandomState = 0
     ) -> Replay:
-        """Let the policy ask the votes of a panel, in random order, and see where it stops.
+        """Run the policy on items whose votes are known: it gets them one by one in random order until it stops.
 
         Parameters
         ----------
         predictions, votes
             Items with many votes each.
         min_votes : int, optional
-            Number of votes that an item has at least, by default ``max_votes + 10``; items with fewer are left out.
+            Smallest number of votes, by default ``max_votes + 10``; items with fewer are left out.
         random_state : int, Generator or None
             Seed of the orders.
 
@@ -123,20 +122,20 @@ class VotingPolicy(Saved):
         score: Any = "kl",
         *,
         groups: Any = None,
-        sharpness: float = 0.5,
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
-        """Calibrate the policy as a whole: replay it on a panel and score where it stops.
+        """Calibrate the policy as a whole: replay it, and score the predictions at which it stops.
 
-        New items that go through the same policy are exchangeable with the replayed ones, whatever the rule, as long as
-        it looks at nothing but the prediction and the votes asked so far.
+        The held-back votes are the labels. New items that go through the same policy are exchangeable with the replayed
+        ones if the rule depends on nothing but the prediction and the votes so far. Sets then contain the distribution
+        of the votes that the policy did not ask for with probability at least 1 − α.
 
         Parameters
         ----------
         predictions, votes, min_votes, random_state
-            As in `replay`; items that the crowd was not fitted to.
-        score, groups, sharpness
+            As in `replay`, for items that the crowd was not fitted to.
+        score, groups
             As in `DirichletCrowd.conformalize`.
 
         Returns
@@ -147,19 +146,17 @@ class VotingPolicy(Saved):
 
         voted, least = self.crowd.read(predictions, votes).grouped(groups), self._least(min_votes)
         replayed = self._replay(voted, least, as_generator(random_state))
-        panel, sharpness = voted[replayed.rows], as_finite(sharpness, "sharpness", minimum=0.0)
+        panel = voted[replayed.rows]
         self.crowd.refuse_fitted(panel)
-        labels, law = replayed.held_back[:, None, :], self.crowd.law_
-        part = calibrate(get_score(score), law, panel, replayed.votes, labels, sharpness)
-        names = tuple(dict.fromkeys([*(self.crowd.items_ or ()), *(panel.items or ())])) or None
-        return CrowdCalibration(self.crowd, (part,), (), "panel", len(panel), least, sharpness, names, self)
+        labels = replayed.held_back[:, None, :]
+        part = calibrate(get_score(score), self.crowd.law_, panel, replayed.votes, labels)
+        return CrowdCalibration(self.crowd, (part,), (), "panel", len(panel), least, panel.items, self)
 
     def forecast(
         self,
         predictions: Any,
         votes: Any = None,
         *,
-        cost: Any = 1.0,
         coverage: float = 0.9,
         n_draws: int | None = None,
         random_state: RandomState = 0,
@@ -170,10 +167,8 @@ class VotingPolicy(Saved):
         ----------
         predictions, votes
             Items and their votes so far.
-        cost : float or array of shape (N,)
-            Cost of a vote, on each item.
         coverage : float
-            Probability of the intervals. They describe the chance of the votes, not the error of the fitted crowd.
+            Probability of the intervals. They include the randomness of the votes, not the error of the fitted crowd.
         n_draws : int, optional
             Number of simulations, by default 100 or fewer for many items.
         random_state : int, Generator or None
@@ -184,10 +179,7 @@ class VotingPolicy(Saved):
         Forecast
         """
         voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
-        price = as_numbers(per_item(cost, voted.items, "cost"), "cost")
-        if price.shape not in ((), (len(voted),)) or not (np.isfinite(price) & (price >= 0)).all():
-            raise ValueError(f"cost must be one number of at least 0, or one per item ({len(voted)}).")
-        price, coverage = np.broadcast_to(price, (len(voted),)), as_probability(coverage, "coverage")
+        coverage = as_probability(coverage, "coverage")
         open_rows = np.flatnonzero(self._ask(voted.prediction, voted.counts))
         n_draws = int(np.clip(LARGEST_FORECAST // max(len(open_rows), 1), 10, 100)) if n_draws is None else n_draws
         further = np.zeros((as_positive_int(n_draws, "n_draws"), len(voted)))
@@ -198,9 +190,10 @@ class VotingPolicy(Saved):
                 draws[:, open_rows] = self._simulate(voted[open_rows], len(draws), generator)
                 advance(len(draws), "")
         ends = (0.5 - coverage / 2, 0.5 + coverage / 2)
-        total, spent = (_with_interval(draws, ends) for draws in (further.sum(axis=1), further @ price))
-        lower, upper = np.quantile(further, ends, axis=0, method="nearest")
-        return Forecast(further.mean(axis=0), lower, upper, *total, *spent)
+        total, (lower, upper) = further.sum(axis=1), np.quantile(further, ends, axis=0, method="nearest")
+        return Forecast(
+            further.mean(axis=0), lower, upper, float(total.mean()), tuple(np.quantile(total, ends).tolist())
+        )
 
     def compare(
         self,
@@ -212,7 +205,9 @@ class VotingPolicy(Saved):
         alpha: float = 0.1,
         random_state: RandomState = 0,
     ) -> list[dict[str, Any]]:
-        """Compare the policy with the same number of votes for every item: a random half of a panel calibrates both.
+        """Compare the policy with the same number of votes for every item.
+
+        A random half of the items calibrates, the other half is measured.
 
         Parameters
         ----------
@@ -226,8 +221,8 @@ class VotingPolicy(Saved):
         Returns
         -------
         list of dict
-            Of each policy: its name, mean number of votes, mean width, decided share and coverage on the other half.
-            `credalset.plotting.charts` draws them.
+            For each policy its name, mean number of votes, mean width, decided share and coverage.
+            `credalset.plotting.voting` draws them.
         """
         voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
         half = generator.permutation(np.flatnonzero(voted.n_votes >= self._least(None)))
@@ -247,7 +242,7 @@ class VotingPolicy(Saved):
         return rows
 
     def refuse_unfinished(self, voted: Voted) -> None:
-        """Refuse items that the policy would ask again, or that have more votes than it asks for."""
+        """Refuse items that need another vote, or have more votes than the policy asks for."""
         more, again = voted.n_votes > self.max_votes, self._ask(voted.prediction, voted.counts)
         if more.any():
             raise ValueError(
@@ -257,7 +252,7 @@ class VotingPolicy(Saved):
         if again.any():
             raise ValueError(
                 f"votes has {again.sum()} of {len(voted)} items that the policy would ask again (first: row "
-                f"{int(np.argmax(again))}). Ask them, or pass the others: ~policy.ask(predictions, votes)."
+                f"{int(np.argmax(again))}). Collect the votes that policy.ask or credalset plan asks for."
             )
 
     def _ask(self, prediction: FloatArray, counts: FloatArray) -> BoolArray:
@@ -319,7 +314,7 @@ class VotingPolicy(Saved):
         return Replay(rows, used, final, panel.counts - used)
 
     def _simulate(self, voted: Voted, n_draws: int, generator: np.random.Generator) -> FloatArray:
-        """Return numbers of further votes, (n_draws, N), if the crowd is as its posterior says."""
+        """Draw numbers of further votes, (n_draws, N), with crowds drawn from the posterior."""
         posterior = Posterior.given(self.crowd.law_, voted.prediction, voted.counts)
         ends = np.cumsum(posterior.sample(n_draws, generator), axis=2)[:, :, :-1].swapaxes(0, 1)
         ends = ends.reshape(-1, ends.shape[2])
@@ -332,16 +327,12 @@ class VotingPolicy(Saved):
         return (votes - start).sum(axis=1).reshape(n_draws, len(voted))
 
     def _run(self, prediction: FloatArray, start: FloatArray, next_vote: Callable[[IntArray], IntArray]) -> FloatArray:
-        """Ask vote by vote until the policy stops; return the votes then in hand."""
+        """Ask for one vote at a time until the policy stops; return the votes in hand then."""
         votes, active = start.copy(), np.arange(len(start))
         while len(active):
             active = active[self._ask(prediction[active], votes[active])]
             votes[active, next_vote(active)] += 1
         return votes
-
-
-def _with_interval(draws: FloatArray, ends: tuple[float, float]) -> tuple[float, tuple[float, ...]]:
-    return float(draws.mean()), tuple(np.quantile(draws, ends).tolist())
 
 
 def _has_fewer(n_votes: int, predictions: FloatArray, votes: FloatArray) -> BoolArray:
@@ -350,14 +341,14 @@ def _has_fewer(n_votes: int, predictions: FloatArray, votes: FloatArray) -> Bool
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Where a policy stopped on a panel.
+    """Votes and predictions at which a policy stopped.
 
     Attributes
     ----------
     rows : ndarray of shape (M,)
-        Positions of the items that have votes enough.
+        Positions of the items that have enough votes.
     votes, held_back : ndarray of shape (M, K)
-        Votes that the policy used, and those that it did not see.
+        Votes that the policy used, and all others.
     predictions : ndarray of shape (M, K)
         Posterior means at the stop.
     """
@@ -386,10 +377,10 @@ class Forecast:
     ----------
     votes, lower, upper : ndarray of shape (N,)
         Expected number on each item, and the ends of its interval. Zero for settled items.
-    total, cost : float
-        Expected number in all, and its cost.
-    total_interval, cost_interval : tuple of float
-        Ends of their intervals.
+    total : float
+        Expected number in all.
+    total_interval : tuple of float
+        Ends of its interval.
     """
 
     votes: FloatArray
@@ -397,8 +388,6 @@ class Forecast:
     upper: FloatArray
     total: float
     total_interval: tuple[float, ...]
-    cost: float
-    cost_interval: tuple[float, ...]
 
     @property
     def is_settled(self) -> BoolArray:

@@ -1,4 +1,4 @@
-"""What is believed of crowds given the votes in hand: a mixture of Dirichlet distributions per item."""
+"""The posterior distribution of a crowd given the votes in hand: a mixture of Dirichlet distributions per item."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Posterior:
 
     @classmethod
     def given(cls, law: CrowdLaw, prediction: FloatArray, counts: FloatArray) -> Posterior:
-        """Weigh the components by what the votes say."""
+        """Return the posterior given predictions and votes, (N, K) each."""
         return cls(law, prediction, counts, component_weights(law, Items(law, prediction, counts)))
 
     def __len__(self) -> int:
@@ -90,6 +90,16 @@ class Posterior:
         mean, variance = self.moments
         spread = np.maximum(variance.sum(axis=1), 1e-12)
         return np.maximum((1.0 - (mean**2).sum(axis=1)) / spread - 1.0, 1e-6)
+
+    def center(self, order: str) -> FloatArray:
+        """Return the prediction that sets are centred at, (N, K); concentrations for a second-order score.
+
+        The normalised power 1 + 1 / √(1 + strength) of the mean lies between the mean and the mode. Sets around it are
+        narrower than around the mean and leave fewer labels open.
+        """
+        power = self.mean ** (1.0 + 1.0 / np.sqrt(1.0 + self.strength))[:, None]
+        power /= power.sum(axis=1, keepdims=True)
+        return power if order == "first" else 1.0 + self.strength[:, None] * power
 
     def sample(self, n: int = 1, random_state: RandomState = None) -> FloatArray:
         """Draw n distributions for each item, (N, n, K).
@@ -159,14 +169,10 @@ def blocks(n_rows: int, per_row: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
-def predict_blocks(
-    law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str = "first", sharpness: float = 0.0
-) -> FloatArray:
-    """Return powers of posterior means, or for second-order scores one plus concentrations, (N, K), in blocks."""
+def predict_blocks(law: CrowdLaw, prediction: FloatArray, counts: FloatArray, order: str | None = None) -> FloatArray:
+    """Return the centres of sets for scores of an order, or without an order posterior means, (N, K), in blocks."""
     found = np.empty_like(prediction)
     for rows in blocks(len(prediction), 6 * (len(law.around) + len(law.consensus)) * prediction.shape[1]):
         posterior = Posterior.given(law, prediction[rows], counts[rows])
-        sharp = posterior.mean ** (1.0 + sharpness / np.sqrt(1.0 + posterior.strength))[:, None]
-        sharp /= sharp.sum(axis=1, keepdims=True)
-        found[rows] = sharp if order == "first" else 1.0 + posterior.strength[:, None] * sharp
+        found[rows] = posterior.mean if order is None else posterior.center(order)
     return found

@@ -1,4 +1,4 @@
-"""Data sets for examples, tests and experiments: generators, and loaders of third-party data in a folder of yours."""
+"""Data sets for examples, tests and experiments: generators, and loaders of published data in a local folder."""
 
 from __future__ import annotations
 

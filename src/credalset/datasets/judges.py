@@ -1,4 +1,4 @@
-"""Answers compared by several language models and by people: judges whose probabilities are to be checked by votes."""
+"""Simulated pairs of answers that language-model judges and people compare."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BIASES = (("long", 4.0), ("code", 2.0))  # log-odds by which the first judges pr
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JudgePanel:
-    """Pairs of answers, what judges predict for them, and what people say.
+    """Pairs of answers, the predictions of judges and the votes of people.
 
     Attributes
     ----------
@@ -28,11 +28,11 @@ class JudgePanel:
     slices : ndarray of N texts
         Kind of each pair: ``"short"``, ``"long"`` or ``"code"``.
     probabilities : ndarray of shape (J, N, K)
-        What each judge predicts.
+        Predicted distributions of each judge.
     workers, labels : ndarray of shape (N, m)
-        Who voted, and for which class.
+        Annotator and class of each vote.
     distributions : ndarray of shape (N, K)
-        Shares that a large crowd would give to the classes.
+        True label distributions.
     """
 
     items: tuple[str, ...]
@@ -46,7 +46,7 @@ class JudgePanel:
 
     @property
     def prediction(self) -> FloatArray:
-        """The judges pooled: their mean probabilities, (N, K)."""
+        """Mean of the judges' probabilities, (N, K)."""
         return np.asarray(self.probabilities.mean(axis=0))
 
     @property
@@ -70,16 +70,16 @@ def make_judge_panel(
 ) -> JudgePanel:
     """Generate pairs of answers with the probabilities of several language-model judges and the votes of people.
 
-    Log-odds of people are normal. Judges see them with noise and are overconfident by different amounts. The first
-    judge is biased towards the second answer on long answers, the second judge on code, so that the coverage of sets
-    calibrated on all items differs between slices.
+    Log-odds of people are normal. Those of judges have additional noise and are too large by different factors. The
+    first judge is biased towards the second answer on long answers, the second judge on code, so that the coverage of
+    sets calibrated on all items differs between slices.
 
     Parameters
     ----------
     n_items, n_judges, n_votes : int
-        Number of pairs, of judges, and of people asked about each pair.
+        Number of pairs, of judges, and of votes on each pair.
     random_state : int, Generator or None
-        Source of randomness.
+        Seed.
 
     Examples
     --------

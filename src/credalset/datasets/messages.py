@@ -1,4 +1,4 @@
-"""Invented customer messages with the votes of several annotators: text data that need no download."""
+"""Simulated customer messages with votes of several annotators: text data without download."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from credalset._validation import as_generator, as_positive_int
 CLASSES = ("praise", "question", "complaint")
 CHANNELS = ("mail", "chat")
 N_WORKERS = 60
-TONE = {"mail": 0.25, "chat": 0.7}  # what annotators hear and the words do not tell, in standard deviations of log-odds
+TONE = {"mail": 0.25, "chat": 0.7}  # standard deviation of log-odds that do not depend on the words
 
-#: phrases, and how much each speaks for praise, question and complaint
+#: phrases and their log-odds of praise, question and complaint
 PHRASES = (
     ("The parcel came a day early.", (2.6, -0.6, -1.0)),
     ("Your colleague on the phone was very kind.", (2.4, -0.8, -0.6)),
@@ -46,20 +46,20 @@ PHRASES = (
 
 @dataclass(frozen=True, repr=False)
 class Messages:
-    """Texts, where they came from, who voted what, and the truth behind the votes.
+    """Texts with channels, votes and true label distributions.
 
     Attributes
     ----------
     items : tuple of str
         Names of the messages.
     texts : tuple of str
-        What they say.
+        The messages.
     channels : ndarray of shape (N,)
         ``"mail"`` or ``"chat"``.
     workers, labels : ndarray of shape (N, m)
-        Who voted, and for which class.
+        Annotator and class of each vote.
     distributions : ndarray of shape (N, 3)
-        Shares that a large crowd would give to `classes`.
+        True label distributions.
     """
 
     items: tuple[str, ...]
@@ -87,19 +87,19 @@ class Messages:
 
 
 def make_messages(n_items: int = 1500, *, n_votes: int = 30, random_state: RandomState = None) -> Messages:
-    """Invent messages of two or three phrases, and annotators who call them praise, question or complaint.
+    """Generate messages of two or three phrases and votes for praise, question or complaint.
 
-    Some phrases are clear and some can be meant either way. What a crowd says follows from the phrases and from a tone
-    that no reader of the words can know, more of it in chats than in mails.
+    Some phrases are clear and some are ambiguous. The label distribution depends on the phrases and on a random tone,
+    which varies more in chats than in mails and cannot be predicted from the text.
 
     Parameters
     ----------
     n_items : int
         Number of messages.
     n_votes : int
-        Annotators per message, of 60 (of `n_votes`, if that is more).
+        Annotators per message, out of 60 (or ``n_votes``, if that is more).
     random_state : int, Generator or None
-        Source of randomness.
+        Seed.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def make_messages(n_items: int = 1500, *, n_votes: int = 30, random_state: Rando
 def draw_votes(
     distributions: FloatArray, n_votes: int, n_workers: int, generator: np.random.Generator
 ) -> tuple[IntArray, AnyArray]:
-    """Draw votes from distributions (N, K), by different workers for each item: classes and workers, (N, m) each."""
+    """Draw votes of different workers on each item from distributions (N, K); return classes and workers, (N, m)."""
     n = len(distributions)
     chosen = (generator.random((n, n_votes, 1)) > distributions.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
     pool = np.tile(np.arange(max(n_workers, n_votes)), (n, 1))

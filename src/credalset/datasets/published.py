@@ -1,4 +1,4 @@
-"""ChaosNLI and CIFAR-10H: votes of real annotators, read from a folder of third-party data."""
+"""Loaders of ChaosNLI and CIFAR-10H, published votes of real annotators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from credalset._validation import as_counts, check_choice
 from credalset.exceptions import FileFormatError
 
 ENVIRONMENT = "CREDALSET_DATA"
-#: what NumPy raises on arrays that are cut short, altered or of another kind
+#: what NumPy raises on damaged files
 UNREADABLE = (
     *(ValueError, KeyError, EOFError, OSError, RuntimeError, MemoryError, SyntaxError),
     *(struct.error, zipfile.BadZipFile, zlib.error),
@@ -27,11 +27,11 @@ UNREADABLE = (
 
 
 class DataNotFoundError(FileNotFoundError):
-    """Data are not in the data folder; the message says where to get them and where to put them."""
+    """Data are missing in the data folder; the message says where to get them and where to put them."""
 
 
 def data_file(name: str, data_dir: str | Path | None, source: str) -> Path:
-    """Return the path of a file in the data folder: the argument, else the one that ``CREDALSET_DATA`` names."""
+    """Return the path of a file in the data folder, by default the one in ``CREDALSET_DATA``."""
     named = data_dir if data_dir is not None else os.environ.get(ENVIRONMENT)
     if not named:
         raise DataNotFoundError(
@@ -61,7 +61,7 @@ NLI_SOURCE = (
 )
 PARTS = ("snli", "mnli_m")
 NLI_CLASSES = ("entailment", "neutral", "contradiction")
-#: features that are known by name: file in the data folder, array in it
+#: files in the data folder, and the arrays in them
 FEATURES = {
     "roberta": ("chaosnli_snli_mnli_roberta.npz", "roberta_logits"),
     "minilm": ("chaosnli_snli_mnli.npz", "features"),
@@ -75,7 +75,7 @@ class ChaosNLI:
     Attributes
     ----------
     features : ndarray of shape (n, d) or None
-        What a learner sees of each pair, if features were asked for.
+        Features of each pair, if they were loaded.
     counts : ndarray of shape (n, 3)
         Votes for entailment, neutral and contradiction; 100 in every row.
     source, uid : ndarray of n texts
@@ -113,15 +113,15 @@ def load_chaosnli(features: str | None = "roberta", data_dir: str | Path | None 
     Parameters
     ----------
     features : {"roberta", "minilm"} or None
-        ``"roberta"``: nine logits per pair, of three fine-tuned RoBERTa models (3083 pairs have them). ``"minilm"``:
-        1536 features of sentence embeddings. None: texts and votes only.
+        ``"roberta"``: nine logits of three fine-tuned RoBERTa models, for 3083 pairs. ``"minilm"``: 1536 features of
+        sentence embeddings. None: texts and votes only.
     data_dir : path, optional
-        Folder with ``chaosNLI_v1.0/`` and the files of features; by default what ``CREDALSET_DATA`` names.
+        Folder with ``chaosNLI_v1.0/`` and the files of features; by default the one in ``CREDALSET_DATA``.
 
     Returns
     -------
     ChaosNLI
-        In the order of the files, snli first. Pairs without features are left out.
+        Pairs in the order of the files, snli first, without those that have no features.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def load_chaosnli(features: str | None = "roberta", data_dir: str | Path | None 
 
 
 def _features(features: str, uid: AnyArray, data_dir: str | Path | None) -> tuple[FloatArray, IntArray]:
-    """Return the features of the pairs that have them, and which pairs these are."""
+    """Return the features of the pairs that have them, and the positions of these pairs."""
     name, array = FEATURES[features]
     path = data_file(name, data_dir, f"Put it there, or pass features=None for texts and votes ({array}, uid).")
     values, own = read_arrays(path, array, "uid")
@@ -223,7 +223,7 @@ def load_cifar10h(data_dir: str | Path | None = None) -> CIFAR10H:
     Parameters
     ----------
     data_dir : path, optional
-        Folder with ``cifar10h_model_a.npz``; by default what ``CREDALSET_DATA`` names.
+        Folder with ``cifar10h_model_a.npz``; by default the one in ``CREDALSET_DATA``.
 
     Examples
     --------
@@ -232,13 +232,8 @@ def load_cifar10h(data_dir: str | Path | None = None) -> CIFAR10H:
     """
     path = data_file(MODEL, data_dir, CIFAR_SOURCE)
     counts, logits, features, labels = read_arrays(path, "counts", "logits", "features", "labels")
-    n = len(counts)
-    if (
-        counts.shape != (n, len(CIFAR_CLASSES))
-        or logits.shape != counts.shape
-        or len(features) != n
-        or labels.shape != (n,)
-    ):
+    shape, n = (len(counts), len(CIFAR_CLASSES)), len(counts)
+    if not (counts.shape == logits.shape == shape and len(features) == n and labels.shape == (n,)):
         raise FileFormatError(f"{path} does not hold 10 counts, 10 logits, features and a label per image.")
     votes = as_counts(counts, str(path)).astype(np.int64)
     return CIFAR10H(votes, logits.astype(np.float64), features.astype(np.float64), labels.astype(np.int64))

@@ -43,7 +43,7 @@ def make_synthetic(
     n_votes: int = 100,
     random_state: RandomState = None,
 ) -> SyntheticData:
-    r"""Generate the paper's synthetic data.
+    r"""Generate the synthetic data of the paper [1]_.
 
     $x \sim N(0, I_d)$, $\beta \sim N(0, 1)^{d \times K}$, $\lambda = \mathrm{softmax}(x^T \beta)$, and
     ``n_votes`` multinomial annotations per item.
@@ -55,7 +55,11 @@ def make_synthetic(
     n_votes : int
         Simulated annotators per item.
     random_state : int, Generator or None
-        Source of randomness.
+        Seed.
+
+    References
+    ----------
+    .. [1] Javanmardi, Stutz and Hüllermeier, "Conformalized Credal Set Predictors", NeurIPS 2024.
 
     Examples
     --------

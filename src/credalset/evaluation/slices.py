@@ -1,8 +1,8 @@
-"""Coverage by slice, and the slice with the worst coverage that an honest search finds.
+"""Coverage by slice, and a search for the slice with the worst coverage.
 
 Coverage is guaranteed on average; slices show where it is higher or lower. All functions take ``covered``, one boolean
-per item as from ``sets.contains(Y)``, and features of the items by name. Do not pass features that were read off the
-labels, such as the winning vote: they find what is rare, not what is wrong.
+per item as from ``sets.contains(Y)``, and features of the items by name. Do not pass features that depend on the
+labels, such as the winning vote: coverage differs between such slices for every model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from credalset._display import Estimate, proportion
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, RandomState
 from credalset._validation import as_generator, as_positive_int, as_probability
 
-MAX_KEYS = 12  # values of a feature that get a slice each; the rarest others share one
+MAX_KEYS = 12  # most frequent values of a feature that get a slice each; all others share one
 OTHERS = "all others"
 
 
@@ -27,7 +27,7 @@ class Slice:
     Attributes
     ----------
     feature, value : str
-        What they have in common.
+        Name and value of the common feature.
     coverage : Estimate
         Share covered, with its exact binomial interval.
     members : ndarray of N bool
@@ -75,8 +75,8 @@ def slice_coverage(
     covered : array of N bool
         Whether each item's distribution is in its set.
     features : mapping from names to arrays of shape (N,)
-        Text, booleans and whole numbers of few values give one slice per value: the twelve most frequent ones, and all
-        others together. Other numbers are cut into bins of equal counts; NaN is a slice of its own.
+        Texts, booleans and whole numbers with few values give one slice per value: the twelve most frequent values, and
+        all others together. Other numbers are cut into bins of equal counts; NaN is a slice of its own.
     n_bins : int
         Bins of a numeric feature.
     level : float
@@ -111,9 +111,9 @@ def worst_slice(
 
     Candidates are the values of each feature, every range between its quantiles if it is numeric, and every pair of
     those of two features, as long as they hold a share ``min_share`` of the half. With a miss rate r overall, the slice
-    is taken whose m misses among n items have the smallest probability P(X ≥ m) under Binomial(n, r). As the worst of
-    many looks worse than it is, only the number measured on the other half counts (Cauchois, Gupta, Duchi: *Knowing
-    what you know*, JMLR 2021, search slabs the same way).
+    is taken whose m misses among n items have the smallest probability P(X ≥ m) under Binomial(n, r). The coverage on
+    the searched half is biased downwards; that on the other half is not (Cauchois, Gupta, Duchi: *Knowing what you
+    know*, JMLR 2021, search slabs in the same way).
 
     Parameters
     ----------
@@ -122,14 +122,14 @@ def worst_slice(
     min_share : float
         Smallest share of the items that a slice may have.
     n_bins : int
-        Bins between whose edges ranges of a numeric feature are searched.
+        Number of bins of a numeric feature, whose edges bound the ranges.
     random_state : int, Generator or None
-        Decides which items are searched and which are measured.
+        Seed of the split into halves.
 
     Returns
     -------
     WorstSlice or None
-        None if there is nothing to find: every item covered, none covered, or no slice large enough.
+        None if all items or none of the searched half are covered, or no slice is large enough.
 
     Examples
     --------
@@ -161,9 +161,9 @@ def worst_slice(
 def _least_likely(
     masks: BoolArray, missed: BoolArray, features: list[str], share: float
 ) -> tuple[tuple[int, int], int]:
-    """Return the pair of slices (S, n) whose misses are least likely, and how many pairs there are.
+    """Return the pair of slices, masks (S, n), whose misses are least likely, and the number of pairs.
 
-    A slice paired with itself stands alone; other pairs are of different features.
+    A slice paired with itself is a single slice; other pairs are of different features.
     """
     from scipy.stats import binom
 
@@ -199,12 +199,12 @@ def _is_numeric(column: AnyArray, n_bins: int) -> bool:
 
 
 def _keys(column: AnyArray) -> Iterator[tuple[str, BoolArray]]:
-    """Values of a feature and the items that have them."""
+    """Yield the values of a feature and the items that have them."""
     texts = np.array([str(value) for value in column.tolist()], dtype=object)
     values, counts = np.unique(texts, return_counts=True)
     if len(values) > MAX_KEYS + 1:
         kept = values[np.argsort(-counts, kind="stable")[:MAX_KEYS]]
-    else:  # numbers by size, others as text
+    else:  # numbers are sorted by size, others as texts
         kept = np.unique(column).astype(str) if column.dtype.kind in "iu" else values
     yield from ((str(value), texts == value) for value in kept)
     if len(kept) < len(values):
@@ -212,14 +212,14 @@ def _keys(column: AnyArray) -> Iterator[tuple[str, BoolArray]]:
 
 
 def _edges(values: AnyArray, n_bins: int) -> FloatArray:
-    """Smallest values of all bins of equal counts but the first; equal values are in one bin."""
+    """Return the lower edges of bins of equal counts without the first; equal values are in one bin."""
     n = len(values)
     starts = np.sort(values)[np.arange(min(n_bins, n)) * n // min(n_bins, max(n, 1))]
     return np.unique(starts)[1:].astype(np.float64)
 
 
 def _bins(column: AnyArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
-    """Bins of equal counts and the items in them."""
+    """Yield bins of equal counts and the items in them."""
     known = column == column
     edges = _edges(column[known], n_bins)
     place = np.searchsorted(edges, column, side="right")
@@ -233,7 +233,7 @@ def _bins(column: AnyArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
 
 
 def _ranges(column: AnyArray, half: BoolArray, n_bins: int) -> Iterator[tuple[str, BoolArray]]:
-    """Ranges between edges that only the half searched decides."""
+    """Yield ranges between edges that depend on the searched half only."""
     known = column == column
     edges = _edges(column[half & known], n_bins)
     place = np.where(known, np.searchsorted(edges, column, side="right"), -1)

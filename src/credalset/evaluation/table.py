@@ -19,24 +19,24 @@ from credalset.votes.names import item_names, per_item, read_labels
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A calibration with the predictions of some items, which are validated once.
+    """A calibration with validated predictions for some items.
 
     Attributes
     ----------
     origin : Calibration, CrossCalibration, CrowdCalibration or ConformalCredalClassifier
-        What was given.
+        The object that was passed.
     calibration : Calibration, CrossCalibration or CrowdCalibration
-        What gives the guarantee.
+        The calibration that gives the guarantee.
     predict : callable
-        From a level to the sets at that level.
+        Returns the sets at a level.
     n : int
         Number of items.
     items : sequence or None
         Names of the items.
     groups : sequence or None
-        Groups of the items, in their order, whether or not the calibration has groups.
+        Groups of the items, whether or not the calibration has groups.
     keys : list or None
-        The groups that decide thresholds; None if the calibration has none.
+        The groups that thresholds depend on; None if the calibration has no groups.
     """
 
     origin: Any
@@ -49,16 +49,14 @@ class Source:
 
     @property
     def classes(self) -> Any:
-        """Names of the classes, or their numbers, or None."""
-        if hasattr(self.calibration, "crowd"):
-            return self.calibration.crowd.classes_
+        """Names of the classes, or their numbers."""
         return range(self.calibration.n_classes) if self.calibration.classes is None else self.calibration.classes
 
     @classmethod
     def read(
         cls, origin: Any, prediction: Any, groups: Any = None, weights: Any = None, votes_in_hand: Any = None
     ) -> Source:
-        """Take a calibration or a calibrated classifier with what it predicts from."""
+        """Read a calibration or a calibrated classifier, and the input of its predictions."""
         if not callable(getattr(origin, "predict_set", None)):
             raise TypeError(
                 f"calibration must be a calibration or a calibrated classifier, but is a {type(origin).__name__}. "
@@ -92,32 +90,27 @@ class Source:
 
     @classmethod
     def _of_crowd(cls, origin: Any, prediction: Any, groups: Any, votes_in_hand: Any) -> Source:
-        """Take a calibration that predicts from votes in hand too."""
-        items = item_names(prediction)
+        """Read a calibration that predicts from votes in hand too."""
+        items, calibration = item_names(prediction), origin
         groups = per_item(groups, items, "groups")
-        own = {} if origin.calibrations[0].groups is None else {"groups": groups}
-
-        about = (len(prediction), items, groups, None)
-
-        def predict(alpha: float) -> CredalSet:
-            return origin.predict_set(prediction, votes_in_hand, alpha, **own)
-
-        # With one number of votes there is one threshold, and the distribution of the coverage is known.
         numbers = set(origin.crowd.read(prediction, votes_in_hand).n_votes.tolist())
         if origin.policy is None and len(numbers) == 1 and numbers <= set(origin.in_hand):
-            own_calibration = origin.calibrations[origin.in_hand.index(*numbers)]
-            return cls(
-                origin, replace(origin, calibrations=(own_calibration,), in_hand=tuple(numbers)), predict, *about
-            )
-        return cls(origin, origin, predict, *about)
+            # One number of votes has one threshold, so that the distribution of the coverage is known.
+            part = origin.calibrations[origin.in_hand.index(*numbers)]
+            calibration = replace(origin, calibrations=(part,), in_hand=tuple(numbers))
+
+        def predict(alpha: float) -> CredalSet:
+            own = None if origin.groups is None else groups
+            return origin.predict_set(prediction, votes_in_hand, alpha, groups=own)
+
+        return cls(origin, calibration, predict, len(prediction), items, groups, None)
 
 
-VOLUMES_UP_TO = 20  # classes for which hundreds of volumes take seconds, whatever the score
-MAX_PROBABILITIES = 10_000  # class probabilities of the sets that are measured; a selection of more sets is
-FEWEST_SETS = 50  # that are measured, however many classes there are
-SETS_ON_GRID = 200  # that are compared with the paper's grid of 20 301 points
-MAX_GROUPS = 60  # rows of groups that are printed
-#: columns of the printed tables, by their names in the rows; the other columns are in the rows only
+VOLUMES_UP_TO = 20  # classes; volumes of more take long
+MAX_PROBABILITIES = 10_000  # sets × classes to measure; of more sets a selection is measured
+FEWEST_SETS = 50  # to measure, however many classes there are
+MAX_GROUPS = 60  # rows of groups to print
+#: columns of the printed tables
 SHOWN = [
     *("score", "alpha", "coverage", "band", "verdict", "width", "constant_width"),
     *("epistemic", "labels", "decided", "volume", "threshold", "empty", "n"),
@@ -127,15 +120,28 @@ HEADINGS = {"band": f"{LEVEL:.0%} band", "interval": "95% interval", "constant_w
 
 
 class Evaluation(Rows):
-    """A list of plain rows, one per level and score, that prints as a table.
+    """A list of dictionaries, one per level and score, that prints as a table; ``pandas.DataFrame(rows)`` works.
+
+    The columns are:
+
+    - ``coverage``: share of covered items; ``coverage_low``, ``coverage_high``: its exact binomial interval.
+    - ``band_low``, ``band_high``: 99% band of the coverage if the guarantee holds, for so many calibration and test
+      items (beta-binomial); None if the distribution is not known.
+    - ``verdict``: the status of the `Verdict`, ``"valid"`` within the band, ``"undercovers"`` below, ``"overcovers"``
+      above, ``"not tested"`` for items that were used for training or calibration (compared by name);
+      ``informative``: whether the sets rule labels out and are narrower than those of a constant prediction.
+    - ``width``, ``epistemic``, ``labels``, ``decided``, ``volume``: means of `credalset.metrics` with intervals. Of
+      many sets, an evenly spread selection is measured.
+    - ``constant_width``: width of the sets of a constant prediction, the mean label distribution.
+    - ``threshold`` (the mean if items differ), ``empty`` (number of empty sets), ``n`` (number of items).
 
     Attributes
     ----------
     verdicts : list of Verdict
         The verdict of each row.
     groups : Rows
-        Coverage of each group and level, where there are groups. Bands and verdicts are those of a calibration with
-        groups, which guarantees coverage within each.
+        Coverage of each group and level if there are groups; with bands and verdicts if the calibration guarantees
+        coverage within each group.
     """
 
     def __init__(self, rows: Iterable[dict[str, Any]] = (), verdicts: Iterable[Verdict] = ()) -> None:
@@ -145,14 +151,14 @@ class Evaluation(Rows):
 
     @property
     def passed(self) -> bool:
-        """Whether no verdict says that coverage is too low or that items were used before."""
+        """Whether no coverage is too low and no item was used before."""
         return all(verdict.passed for verdict in self.verdicts)
 
     def extend_as(self, name: str, other: Evaluation) -> None:
         """Add the rows of another evaluation under a name."""
-        self += [row | {"score": name} for row in other]
+        self += [row | {"score": str(name)} for row in other]
         self.verdicts += other.verdicts
-        self.groups += [row | {"score": name} for row in other.groups]
+        self.groups += [row | {"score": str(name)} for row in other.groups]
 
     def __str__(self) -> str:
         shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in self)]
@@ -165,7 +171,7 @@ class Evaluation(Rows):
         return "\n\n".join(filter(None, parts))
 
     def headlines(self) -> list[str]:
-        """Return what heads the table: that items do not test the guarantee, and that sets say nearly nothing."""
+        """Return the lines above the table: items that test nothing, and sets that are not informative."""
         lines = [f"Not tested: {v.used or v.untested}." for v in self.verdicts if v.used or v.untested]
         empty: dict[tuple[str, str], list[str]] = {}
         for row, verdict in zip(self, self.verdicts, strict=True):
@@ -183,7 +189,7 @@ def _table(rows: Sequence[dict[str, Any]], shown: Sequence[str]) -> str:
 
 
 def cell(name: str, row: dict[str, Any]) -> str:
-    """Write one cell of a printed table."""
+    """Return the text of one cell of the printed table."""
     if name == "band":
         low, high = row["band_low"], row["band_high"]
         return "-" if low is None else f"{low:.3f}-{high:.3f}"
@@ -208,9 +214,8 @@ def evaluate(
 
     Parameters
     ----------
-    calibration : Calibration, CrossCalibration, ConformalCredalClassifier, or several as a sequence or mapping
-        What is evaluated; several, such as one per score, are compared in one table, under their names if they have
-        some.
+    calibration : Calibration, CrossCalibration, CrowdCalibration, ConformalCredalClassifier, or list or dict of these
+        Several, such as one per score, are compared in one table.
     prediction : array of shape (N, K)
         Predictions for the test items, (F, N, K) for a cross-conformal calibration; features for a classifier.
     labels : array of shape (N, K) or Annotations
@@ -218,26 +223,15 @@ def evaluate(
     alpha : float or sequence of floats
         Miscoverage rates.
     groups, weights
-        Those of the test items, if the calibration has them. Groups that it does not have show how one threshold
-        serves each of them.
+        Those of the test items, if the calibration has them. Coverage by group is shown for any groups.
     volume : bool, optional
-        Whether to compute mean volumes; by default up to 20 classes, as they take long beyond.
+        Whether to compute mean volumes; by default up to 20 classes.
     votes_in_hand : array of shape (N, K) or Annotations, optional
         Votes in hand of the test items, for a calibration that predicts from them; ``labels`` are then the other votes.
 
     Returns
     -------
     Evaluation
-        One row per level, which print as a table; ``pandas.DataFrame(rows)`` makes a frame of them. ``coverage`` is the
-        observed share, ``coverage_low`` and ``coverage_high`` its exact binomial interval. ``band_low`` and
-        ``band_high`` are what chance leaves of 1 − α for so many calibration and test items (beta-binomial, 99%), None
-        where no distribution is known. ``verdict`` is the status of the `Verdict`: ``"valid"`` within the band,
-        ``"undercovers"`` below, ``"overcovers"`` above, ``"not tested"`` for items that were used for training or
-        calibration (compared by name), and ``informative`` is its second part. ``width``, ``epistemic``, ``labels``,
-        ``decided``, ``volume`` and ``efficiency`` (three classes) are the means of `credalset.metrics`, with intervals;
-        of many sets, a selection spread evenly is measured. ``constant_width`` is the width of the sets that a constant
-        prediction, the mean label distribution, would need. ``threshold`` is the mean where items differ, ``empty`` the
-        number of empty sets, ``n`` that of items.
 
     Examples
     --------
@@ -248,22 +242,18 @@ def evaluate(
     >>> [(row["score"], row["verdict"], row["informative"]) for row in rows]
     [('tv', 'valid', True), ('kl', 'valid', True)]
     """
+    rows = Evaluation()
     if isinstance(calibration, Mapping | list | tuple):
-        several = Evaluation()
         named = calibration if isinstance(calibration, Mapping) else numbered(calibration)
         for name, one in named.items():
-            several.extend_as(
-                str(name), evaluate(one, prediction, labels, alpha, groups, weights, volume, votes_in_hand)
-            )
-        return several
+            rows.extend_as(name, evaluate(one, prediction, labels, alpha, groups, weights, volume, votes_in_hand))
+        return rows
     source = Source.read(calibration, prediction, groups, weights, votes_in_hand)
     found = read_labels(labels, items=source.items, classes=source.classes)
     used = items_used(calibration, found.items if source.items is None else source.items)
     if source.n != len(found):
         raise ValueError(f"labels has {len(found)} rows, but there are {source.n} predictions. Pass one row per item.")
-    levels: Any = list(alpha) if isinstance(alpha, Iterable) and not isinstance(alpha, str) else [alpha]
-    rows = Evaluation()
-    for level in levels:
+    for level in alpha if isinstance(alpha, Iterable) else [alpha]:
         sets = source.predict(level)
         row, verdict = assess(sets, found.distributions, level, source, used, volume)
         rows.append(row)
@@ -279,7 +269,6 @@ def assess(
     source: Source | None = None,
     used: str = "",
     volume: bool | None = None,
-    efficiency: bool = True,
 ) -> tuple[dict[str, Any], Verdict]:
     """Return the row and the verdict of sets at one level, on label distributions (N, K); NaN where there are none."""
     voted = ~np.isnan(labels).any(axis=1)
@@ -300,14 +289,12 @@ def assess(
     row |= {"coverage": observed, "coverage_low": observed.low, "coverage_high": observed.high}
     row |= {"band_low": low, "band_high": high, "verdict": verdict.status, "informative": verdict.informative}
     row |= sizes | {"constant_width": constant, "volume": metrics.mean_volume(some) if with_volume else None}
-    on_grid = metrics.evenly(some, SETS_ON_GRID) if efficiency and sets.n_classes == 3 else None
-    row |= {"efficiency": None if on_grid is None else metrics.mean_efficiency(on_grid)}
     row |= {"threshold": float(sets.threshold.mean()) if len(sets) else np.nan}
     return row | {"empty": int(sets.is_empty().sum()), "n": len(sets)}, verdict
 
 
 def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: str) -> list[dict[str, Any]]:
-    """Return a row per group: its coverage, and the verdict if the calibration guarantees coverage within groups."""
+    """Return a row per group: its coverage, and a verdict if the calibration guarantees coverage within groups."""
     keys = source.groups if source.keys is None else source.keys
     if keys is None or np.ndim(keys) != 1:
         return []
@@ -318,19 +305,15 @@ def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: st
             groups = None if source.keys is None else [key] * len(hits)
             verdict = judge(source.calibration, hits, row["alpha"], groups=groups, used=used)
             low, high = verdict.band or (None, None)
-        about = {
-            "score": row["score"],
-            "alpha": row["alpha"],
-            "group": key,
-            "coverage": proportion(sum(hits), len(hits)),
-        }
-        found = {"band_low": low, "band_high": high, "verdict": None if verdict is None else verdict.status}
-        rows.append(about | found | {"n": len(hits)})
+        about = {"score": row["score"], "alpha": row["alpha"], "group": key, "n": len(hits)}
+        status = None if verdict is None else verdict.status
+        found = {"coverage": proportion(sum(hits), len(hits)), "band_low": low, "band_high": high, "verdict": status}
+        rows.append(about | found)
     return rows
 
 
 def numbered(calibrations: Sequence[Any]) -> dict[str, Any]:
-    """Return calibrations by the names of their scores, with a number where two have the same."""
+    """Return calibrations by the names of their scores, numbered if two have the same."""
     names = [str(getattr(one, "calibration_", one).score.name) for one in calibrations]
     return {
         name if names.count(name) == 1 else f"{name} ({1 + names[:i].count(name)})": one

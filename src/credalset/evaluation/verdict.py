@@ -2,11 +2,11 @@
 
 *Valid*: for exchangeable items and continuous scores, the coverage that n calibration items give follows
 Beta(k, n + 1 − k) with k = ⌈(n + 1)(1 − α)⌉, and the number covered among m new items a beta-binomial distribution
-with the same parameters. Its central 99% is the band in which the observed coverage should lie. Intervals that
-describe are 95% in this package; a verdict is passed at several levels and stops pipelines, hence 99%.
+with the same parameters. Its central 99% is the band in which the observed coverage should lie. Other intervals of
+this package are 95%; a verdict is given at several levels and can stop a pipeline, hence 99%.
 
-*Informative*: sets can be valid and say nothing. They are compared with the sets of a constant prediction, the mean
-label distribution, calibrated in the same way, and by the number of labels that they leave open.
+*Informative*: valid sets can be too large to be useful. They are compared with the sets of a constant prediction, the
+mean label distribution, calibrated in the same way, and by the number of labels that they leave open.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from credalset.scores import Score
 
 Status = Literal["valid", "undercovers", "overcovers", "not tested"]
 
-LEVEL = 0.99  # probability of the band, and confidence of the interval beside it
-WIDEST_BAND = 0.25  # a band or interval wider than this cannot tell whether the guarantee holds
-NEARLY_ALL = 0.9  # share of the further labels that may stay open, beyond which sets say nearly nothing
-NO_NARROWER = 0.95  # of the width of the constant prediction, from which on the model says nearly nothing
+LEVEL = 0.99  # probability of the band, and confidence level of the interval
+WIDEST_BAND = 0.25  # a wider band or interval does not test the guarantee
+NEARLY_ALL = 0.9  # sets that leave a larger share of the other labels open are not informative
+NO_NARROWER = 0.95  # sets above this share of the width of a constant prediction are not informative
 GUIDE = "docs/too-large.md"
 
 
@@ -48,11 +48,11 @@ class Verdict:
     band : tuple or None
         Smallest and largest coverage that chance allows if the guarantee holds, where its distribution is known.
     used : str
-        That these items were used before, and what for; empty if they were not.
+        What these items were used for before; empty if they were not used.
     untested : str
         Another reason why these items cannot test the guarantee; empty if they can.
     width, constant_width : float or None
-        Mean width of the sets, and the width of the sets of a constant prediction.
+        Mean width of the sets, and width of the sets of a constant prediction.
     labels : float
         Mean number of labels that a set leaves open.
     n_classes : int
@@ -75,7 +75,7 @@ class Verdict:
 
     @property
     def status(self) -> Status:
-        """The first part: ``"valid"``, ``"undercovers"``, ``"overcovers"`` or ``"not tested"``."""
+        """Result of the test of coverage: ``"valid"``, ``"undercovers"``, ``"overcovers"`` or ``"not tested"``."""
         if self.used or self.untested or self.guaranteed is None or self.alpha is None:
             return "not tested"
         low, high = (self.guaranteed, 1.0 - self.alpha) if self.band is None else self.band
@@ -89,12 +89,12 @@ class Verdict:
 
     @property
     def informative(self) -> bool | None:
-        """The second part: whether sets rule labels out and are narrower than without a model; None if not measured."""
+        """Whether sets rule labels out and are narrower than those of a constant prediction; None if not measured."""
         return None if self.width is None else not self.uninformative
 
     @property
     def uninformative(self) -> str:
-        """Why the sets are not informative; nothing if they are."""
+        """Why the sets are not informative; empty if they are."""
         if self.labels - 1.0 >= NEARLY_ALL * (self.n_classes - 1):
             return "they leave nearly every label open"
         if self.constant_width and self.width is not None and self.width >= NO_NARROWER * self.constant_width:
@@ -109,49 +109,53 @@ class Verdict:
     @property
     def headline(self) -> str:
         """The verdict in a few words."""
-        first = {
+        joint = ", but" if self.valid else "; also,"
+        return f"{self._outcome}{joint} {self.uninformative}" if self.uninformative else self._outcome
+
+    @property
+    def detail(self) -> str:
+        """The numbers behind the headline, in sentences."""
+        return " ".join(filter(None, [self._coverage, self._size]))
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with the numbers behind it, in sentences."""
+        joint = ". " if self.status == "not tested" or not self._coverage else ": "
+        parts = [self._outcome + joint + self._coverage, self._size]
+        if self.uninformative:
+            parts += [f"But {self.uninformative}: see the guide 'My sets are too large' ({GUIDE})."]
+        return " ".join(filter(None, parts)).strip()
+
+    @property
+    def _outcome(self) -> str:
+        return {
             "valid": "The sets are valid",
             "undercovers": "The sets cover too little",
             "overcovers": "The sets cover more than is guaranteed",
             "not tested": f"Not tested: {self.used or self.untested or 'no guarantee is known for these sets'}",
         }[self.status]
-        joint = ", but" if self.valid else "; also,"
-        return f"{first}{joint} {self.uninformative}" if self.uninformative else first
 
     @property
-    def detail(self) -> str:
-        """What the headline rests on, in sentences."""
-        return " ".join(filter(None, [self._about_coverage(), self._about_size()]))
-
-    @property
-    def sentence(self) -> str:
-        """The headline and what it rests on."""
-        advice = f"See the guide 'My sets are too large' ({GUIDE})." if self.uninformative else ""
-        return " ".join(filter(None, [f"{self.headline}.", self.detail, advice]))
-
-    def _about_coverage(self) -> str:
-        n = self.observed.n
-        if not n:
+    def _coverage(self) -> str:
+        if not self.observed.n:
             return ""
-        seen = f"{percent(float(self.observed))} of {n:,} item{'s' if n > 1 else ''}"
+        seen = f"{percent(float(self.observed))} of {self.observed.n:,} items are covered"
         interval = f"{percent(self.level)} interval {percent(self.observed.low)} to {percent(self.observed.high)}"
         if self.guaranteed is None or self.status == "not tested":
-            return f"{seen} are covered ({interval})."
-        text = f"Guaranteed coverage is {percent(self.guaranteed)}; {seen} are covered"
+            return f"{seen} ({interval})."
         if self.band is None:
-            return f"{text} ({interval})."
+            return f"{seen} ({interval}), and {percent(self.guaranteed)} is guaranteed."
         where = {"undercovers": "below", "overcovers": "above"}.get(self.status, "within")
-        return f"{text}, {where} the band of {percent(self.band[0])} to {percent(self.band[1])} that chance allows."
+        band = f"{where} the {percent(self.band[0])} to {percent(self.band[1])} that chance allows for so many items"
+        return f"{seen}, {band} if the guarantee of {percent(self.guaranteed)} holds."
 
-    def _about_size(self) -> str:
+    @property
+    def _size(self) -> str:
         if self.width is None:
             return ""
-        text = (
-            f"On average a set leaves {self.labels:.2g} of {self.n_classes} labels open and has width {self.width:.2f}"
-        )
-        return text + (
-            "." if self.constant_width is None else f" ({self.constant_width:.2f} for a constant prediction)."
-        )
+        text = f"On average a set leaves {self.labels:.2g} of {self.n_classes} labels open and has width"
+        constant = "" if self.constant_width is None else f" ({self.constant_width:.2f} for a constant prediction)"
+        return f"{text} {self.width:.2f}{constant}."
 
 
 def judge(
@@ -169,7 +173,7 @@ def judge(
     Parameters
     ----------
     calibration : Calibration, CrossCalibration or None
-        What gives the guarantee; without it nothing can be tested.
+        The calibration that gives the guarantee; None if it is not known, then nothing is tested.
     covered : array of n bool
         Whether the label distribution of each held-out item is in its set: ``sets.contains(Y)``.
     alpha : float or None
@@ -177,7 +181,7 @@ def judge(
     groups : sequence of n keys, optional
         As in `coverage_band`.
     used : str
-        What `items_used` says of these items.
+        What these items were used for before; a used item tests nothing.
     level : float
         Probability of the band.
     **sizes
@@ -190,8 +194,8 @@ def judge(
     >>> calibration = cs.conformalize(data.distributions[:500], data.counts[:500], "tv")
     >>> sets = calibration.predict_set(data.distributions[500:], alpha=0.1)
     >>> print(judge(calibration, sets.contains(data.counts[500:] / 50), 0.1).sentence)
-    The sets are valid. Guaranteed coverage is 90%; 91.4% of 500 items are covered, within the band of 84.8% to 94.4% \
-that chance allows.
+    The sets are valid: 91.4% of 500 items are covered, within the 84.8% to 94.4% that chance allows for so many items \
+if the guarantee of 90% holds.
     """
     hits = np.asarray(covered, dtype=bool)
     observed = proportion(int(hits.sum()), len(hits), level)
@@ -206,7 +210,7 @@ that chance allows.
 def _why_untested(calibration: Any, observed: Estimate, band: tuple[float, float] | None) -> str:
     if not observed.n:
         return "no item has votes"
-    if calibration.guarantee.covers == "true" or not getattr(calibration.guarantee, "is_exact", True):
+    if calibration.guarantee.covers == "true":
         return "the sets are about true label distributions, which votes do not show"
     low, high = band or (observed.low, observed.high)
     return f"{observed.n} items are too few" if high - low > WIDEST_BAND and low <= observed <= high else ""
@@ -219,14 +223,14 @@ def guaranteed_coverage(calibration: Any, alpha: float) -> float:
 
 
 def items_used(source: Any, items: Any) -> str:
-    """Say that items were used to train or calibrate, going by their names; nothing if they were not.
+    """Return a text that items of these names were used for training or calibration; empty if they were not.
 
     Parameters
     ----------
     source : Calibration, CrossCalibration or ConformalCredalClassifier
-        What was calibrated, with the names of its items where they are known.
+        A calibration that knows the names of its items.
     items : sequence or None
-        Names of the items that are to test it.
+        Names of the test items.
 
     Examples
     --------
@@ -249,7 +253,7 @@ def items_used(source: Any, items: Any) -> str:
 def coverage_band(
     calibration: Any, alpha: float, n: int, *, groups: Sequence[Any] | None = None, level: float = LEVEL
 ) -> tuple[float, float] | None:
-    """Return the smallest and largest share of n new items that chance leaves covered, if the guarantee holds.
+    """Return the band in which the covered share of n new items lies with probability ``level`` if the guarantee holds.
 
     Parameters
     ----------
@@ -262,12 +266,12 @@ def coverage_band(
     groups : sequence of n keys, optional
         Their groups, if the calibration has groups.
     level : float
-        Probability that the share lies in the band, at least.
+        Smallest probability that the share lies in the band.
 
     Returns
     -------
     tuple or None
-        None where the distribution is not known: noise models, weights, cross-conformal sets, pooled groups.
+        None if the distribution is not known: noise models, weights, cross-conformal sets, pooled groups.
 
     Examples
     --------
@@ -306,14 +310,14 @@ def _sum(first: FloatArray, second: FloatArray) -> FloatArray:
     """Probabilities of the sum of two independent numbers."""
     from scipy.signal import convolve
 
-    return np.maximum(convolve(first, second), 0.0)  # by Fourier transform where that is quicker, hence the rounding
+    return np.maximum(convolve(first, second), 0.0)  # a Fourier transform may round below zero
 
 
 def constant_width(score: Score, labels: FloatArray, alpha: float) -> float | None:
     """Return the width of the sets of a constant prediction, the mean of the labels (n, K), that cover 1 − α of them.
 
-    For a second-order score the constant is the Dirichlet with the mean and the summed variance of the labels. None
-    for a score that takes predictions of another kind.
+    For a second-order score the constant is the Dirichlet with the mean and the summed variance of the labels. The
+    result is None for a score that takes predictions of another kind.
 
     Examples
     --------

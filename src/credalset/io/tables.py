@@ -372,8 +372,9 @@ def read_votes(path: str | Path) -> Annotations:
     table = read_table(path)
     try:
         names = [str(name) for name in find_columns(table.schema.names, {}).values()]
-    except ValueError as error:
-        raise ValueError(f"{path}: {error} An export of an annotation tool: credalset import.") from None
+    except ValueError:
+        has = join_names(table.schema.names, 12)
+        raise ValueError(f"{path} needs columns task and label, but has {has}. Use credalset import first.") from None
     with readable(str(path)):
         found = need("pyarrow").Table.from_batches(table.batches, table.schema)
         columns = {name: found[name].cast("string").to_pylist() for name in names}

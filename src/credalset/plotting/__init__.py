@@ -1,8 +1,7 @@
 """Plots of credal sets and of results (extra ``plot``); the only folder that imports matplotlib.
 
-Every function takes axes and returns them: without ``ax`` it opens a pyplot figure of its own, with ``ax`` it touches
-nothing else. Colours are those of Okabe and Ito, which people with any colour vision can tell apart; truth, votes and
-predictions differ in shape as well.
+Functions take and return axes; without ``ax`` they open a new pyplot figure. Colours are those of Okabe and Ito, which
+are distinguishable with any colour vision; truth, votes and predictions differ in shape, too.
 """
 
 from __future__ import annotations

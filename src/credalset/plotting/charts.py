@@ -14,8 +14,8 @@ from credalset.plotting import style
 from credalset.plotting.style import BLUE, DOUBLE, GREEN
 from credalset.sets.credal_set import CredalSet
 
-SPREAD = 0.72  # of the room of a class that the bars of all sets share
-MAX_SETS = 50  # side by side; bars of more are thinner than their edges
+SPREAD = 0.72  # share of the space of a class that bars take
+MAX_SETS = 50  # bars of more sets would be thinner than their edges
 VIOLINS = 0.8  # width of all violins at one tick
 DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.0}
 NICE_NAMES = {
@@ -39,24 +39,24 @@ def envelopes(
 ) -> Axes:
     """Draw the smallest and largest probability of every class in one or several sets, side by side.
 
-    A set is smaller than the box that the intervals span: its probabilities sum to one.
+    A set is smaller than the box of these intervals, because its probabilities sum to one.
 
     Parameters
     ----------
     sets : CredalSet
-        One set or a few, 50 at most, over any number of classes. Empty ones have an entry in the legend, but no bars.
+        At most 50 sets over any number of classes. Empty sets are listed in the legend and have no bars.
     truth, votes : array of shape (K,) or (N, K), optional
         True distribution (orange squares) and votes (blue triangles), shared or per set.
     prediction : bool
-        Whether to mark the centres: predictions, or the modes of predicted Dirichlets (black circles).
+        Whether to mark the predictions, or the modes of predicted Dirichlets (black circles).
     classes : sequence of K names, optional
-        Names of the classes; those the sets know, or their numbers.
+        Names of the classes; by default those of the sets, or numbers.
     labels : sequence of N names, optional
-        Names of the sets for the legend; by default those of the items, or numbers.
+        Names of the sets in the legend; by default those of the items, or numbers.
     legend : bool
         Whether to add a legend above.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -77,6 +77,18 @@ def envelopes(
     marks = style.given_marks(sets, truth, votes, per_set=True)
     is_new = ax is None
     ax = style.axes_or_new(ax, width=style.SINGLE if k * n <= 16 else style.DOUBLE, height=2.3)
+    highest = _draw_envelopes(ax, sets, entries, marks, prediction)
+    _finish_envelopes(ax, names, highest)
+    if legend:
+        style.add_legend(ax, is_new=is_new, first=entries)
+    return ax
+
+
+def _draw_envelopes(
+    ax: Axes, sets: CredalSet, entries: list[str], marks: Sequence[style.Mark], prediction: bool
+) -> float:
+    """Draw bars and marks, and note empty sets in the entries of the legend; return the highest probability."""
+    n, k = len(sets), sets.n_classes
     lower, upper = sets.envelope()
     size = float(np.clip(260.0 * SPREAD / (k * n), 2.0, 6.0))
     highest = [np.nan_to_num(upper).max(), *(points.max() for points, _, _ in marks)]
@@ -93,10 +105,7 @@ def envelopes(
             highest.append(sets.center[i].max())
         for points, name, kind in marks:
             ax.plot(places, points[i % len(points)], label=name, **style.mark(kind, size))
-    _finish_envelopes(ax, names, float(max(highest)))
-    if legend:
-        style.add_legend(ax, is_new=is_new, first=entries)
-    return ax
+    return float(max(highest))
 
 
 def _finish_envelopes(ax: Axes, names: Sequence[str], highest: float) -> None:
@@ -108,7 +117,7 @@ def _finish_envelopes(ax: Axes, names: Sequence[str], highest: float) -> None:
     ax.set_ylim(-0.02 * top, 1.02 * top)
     ax.set_ylabel("probability")
     style.tidy(ax)
-    every = int(np.ceil(k / 40))  # names beyond would run into each other
+    every = int(np.ceil(k / 40))  # more names would overlap
     style.name_ticks(ax, range(0, k, every), names[::every])
     ax.tick_params(axis="x", length=0)
 
@@ -119,28 +128,26 @@ def violins(
     x: str = "score",
     y: str = "coverage",
     hue: str | None = "alpha",
-    nominal: float | str | bool | None = None,
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the spread of a result over repetitions: a violin, every run as a dot, and the mean as a line.
+
+    If ``y`` is a coverage and ``results`` has a column ``alpha``, dashed lines show the nominal levels 1 − α.
 
     Parameters
     ----------
     results : list of dict, data frame, or mapping of columns
         One row per run, such as the rows of `credalset.evaluate` for several seeds.
     x, y : str
-        Columns for the horizontal axis (numbers in order, names as they first appear) and of the numbers to show, of
-        which infinite ones are counted at the upper edge.
+        Columns for the horizontal axis (numbers in order, names as they first appear) and of the numbers to show.
+        Infinite numbers are counted at the upper edge.
     hue : str or None
-        Column that tells violins at the same place apart by colour.
-    nominal : None, "alpha", float or False
-        Dashed lines of what the result should be. ``"alpha"``: at 1 − α for every level in the column ``alpha``. A
-        number: there. None: as ``"alpha"`` if ``y`` is a coverage and there is such a column. False: no line.
+        Column that decides the colour of a violin.
     legend : bool
         Whether to add a legend of the hues.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -155,12 +162,12 @@ def violins(
     values = _numbers(data[y], y)
     ticks = _levels(data[x])
     hues = _levels(data[hue]) if len(names) == 3 and hue is not None else [None]
-    lines = _nominal_lines(nominal, y, data.get("alpha"))
+    levels = _levels(data["alpha"]) if y.startswith("coverage") and "alpha" in data else []
     ax = style.axes_or_new(ax, width=style.DOUBLE, height=2.3)
     colours = style.colors(len(hues))
-    for level, line in lines:
+    for level in levels:
         colour = colours[hues.index(level)] if hue == "alpha" and level in hues else style.GREY
-        ax.axhline(line, color=colour, zorder=1, **DASHED)
+        ax.axhline(1.0 - float(level), color=colour, zorder=1, **DASHED)
     width = VIOLINS / len(hues)
     for i, tick in enumerate(ticks):
         for j, level in enumerate(hues):
@@ -171,19 +178,19 @@ def violins(
     style.tidy(ax)
     style.name_ticks(ax, range(len(ticks)), [_text(tick) for tick in ticks])
     if legend and hues != [None]:
-        _violin_legend(ax, str(hue), hues, colours, bool(lines))
+        _violin_legend(ax, str(hue), hues, colours, bool(levels))
     return ax
 
 
 def _draw_violin(ax: Axes, position: float, values: FloatArray, width: float, colour: Any) -> None:
-    """One violin; below three different values there is nothing to estimate a density from."""
+    """Draw one violin; its density needs three different values."""
     finite = np.sort(values[np.isfinite(values)])
     if len(np.unique(finite)) >= 3:
         parts = ax.violinplot([finite], [position], widths=0.92 * width, showextrema=False)
         for body in parts["bodies"]:  # type: ignore[attr-defined]
             body.set(facecolor=colour, edgecolor=colour, alpha=0.3, linewidth=0.7, zorder=2)
     if len(finite):
-        # Neighbours in size are set apart to either side in turn, so that close runs do not hide each other.
+        # Values next to each other in size are shifted to different sides, so that close runs stay visible.
         aside = np.resize([0.0, 0.13, -0.13], len(finite)) * width
         size = 9.0 if len(finite) <= 30 else 3.0
         ax.scatter(position + aside, finite, s=size, color=colour, linewidths=0, alpha=0.9, zorder=3)
@@ -207,23 +214,8 @@ def _violin_legend(ax: Axes, hue: str, hues: Sequence[Any], colours: Sequence[An
     ax.legend(handles, labels, title=NICE_NAMES.get(hue, hue), **place, **look)
 
 
-def _nominal_lines(nominal: float | str | bool | None, y: str, alphas: AnyArray | None) -> list[tuple[Any, float]]:
-    """Pairs of a level, or None, and the height of its line."""
-    if nominal is False:
-        return []
-    if nominal is None or nominal == "alpha":
-        if alphas is None and nominal == "alpha":
-            raise ValueError('nominal="alpha" needs a column alpha in results. Add it, or pass the nominal value.')
-        if alphas is None or (nominal is None and not y.startswith("coverage")):
-            return []
-        return [(level, 1.0 - float(level)) for level in _levels(alphas)]
-    if isinstance(nominal, bool | str) or not np.isfinite(nominal):
-        raise ValueError(f'nominal must be a number, "alpha", None or False, but is {nominal!r}.')
-    return [(None, float(nominal))]
-
-
 def _columns(results: Any, names: Sequence[str], optional: Sequence[str]) -> dict[str, AnyArray]:
-    """Columns of a data frame (pandas, polars, pyarrow), of a mapping, or of rows that are mappings."""
+    """Return columns of a data frame (pandas, polars, pyarrow), of a mapping, or of rows that are mappings."""
     table = results
     if not isinstance(results, Mapping) and not hasattr(results, "columns"):
         rows = list(results) if isinstance(results, Iterable) and not isinstance(results, str) else [results]
@@ -258,7 +250,7 @@ def _numbers(column: AnyArray, name: str) -> FloatArray:
 
 
 def _levels(column: AnyArray) -> list[Any]:
-    """Different entries: numbers in order, anything else as it first appears."""
+    """Return the distinct entries: numbers in order, others as they first appear."""
     entries = list(dict.fromkeys(column.tolist()))
     return sorted(entries) if all(isinstance(entry, int | float) for entry in entries) else entries
 
@@ -271,7 +263,7 @@ PANELS = {"decided": "Decided share", "width": "Mean width"}
 
 
 def voting(rows: Sequence[Mapping[str, Any]], axes: Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw decided share and mean width against the mean number of votes, a policy and the same number for all.
+    """Draw decided share and mean width against the mean number of votes, for a policy and equal numbers of votes.
 
     Parameters
     ----------

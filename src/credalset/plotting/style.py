@@ -23,28 +23,28 @@ PALETTE = (GREEN, BLUE, "#E69F00", "#CC79A7", "#56B4E9", ORANGE, BLACK)
 
 SINGLE, DOUBLE = 3.3, 6.8  # inches: the columns of a paper
 SMALL, TINY = 8.0, 7.0  # points
-LETTER = 0.53  # width of a letter relative to the size of its font, on average
+LETTER = 0.53  # mean width of a letter relative to the font size
 LONGEST_LABEL = 40  # letters of a legend entry in one line
 
 #: truth, votes and predictions differ in shape as well as in colour
 TRUTH: dict[str, Any] = {"marker": "s", "color": ORANGE, "markersize": 6.5, "zorder": 5}
 VOTES: dict[str, Any] = {"marker": "^", "color": BLUE, "markersize": 6.5, "zorder": 5}
-#: the smallest mark lies on top, so that what it coincides with shows around it
+#: the smallest mark is drawn last, so that marks below it stay visible
 PREDICTION: dict[str, Any] = {"marker": "o", "color": BLACK, "markersize": 4.5, "zorder": 6}
 #: the prediction of an empty set
 CROSSED = PREDICTION | {"marker": "x", "color": GREY, "markeredgecolor": GREY, "markeredgewidth": 1.0}
 MARK: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.7, "clip_on": False}
-#: points, the name they have in a legend, and how they look
+#: points, their name in the legend, and options of ``plot``
 Mark = tuple[FloatArray, str, dict[str, Any]]
 
 
 def colors(n: int) -> list[Any]:
-    """Colours for n things: the palette, or steps from dark to bright where it does not suffice."""
+    """Return n colours: the palette, or steps of a colour map if it is too small."""
     return list(PALETTE[:n]) if n <= len(PALETTE) else list(colormaps["viridis"](np.linspace(0.0, 0.95, n)))
 
 
 def mark(look: Mapping[str, Any], size: float | None = None) -> dict[str, Any]:
-    """Options of ``plot`` for a kind of mark; small ones have no white rim, which would hide them."""
+    """Return options of ``plot`` for a kind of mark; small marks have no white rim, which would hide them."""
     options = MARK | dict(look) | ({} if size is None else {"markersize": size})
     if options["markersize"] < 3.5 and options["markeredgecolor"] == "white":
         options["markeredgewidth"] = 0.0
@@ -77,7 +77,7 @@ def check_sets(sets: object, name: str = "sets", *, n_classes: int | None = None
 
 
 def read_points(value: Any, name: str, sets: CredalSet, *, per_set: bool = False) -> FloatArray:
-    """Turn one distribution (K,) or several (n, K), also given as counts, into distributions (n, K)."""
+    """Return distributions (n, K) from one distribution (K,) or several (n, K), or from counts."""
     named = hasattr(value, "distributions") or hasattr(value, "columns")
     rows = value if named else np.atleast_2d(np.asarray(value))
     items = sets.items if len(rows) == len(sets) else None
@@ -92,7 +92,7 @@ def read_points(value: Any, name: str, sets: CredalSet, *, per_set: bool = False
 
 
 def given_marks(sets: CredalSet, truth: Any, votes: Any, *, per_set: bool = False) -> list[Mark]:
-    """Read the truth and the votes that are there: what to mark, with its name and looks."""
+    """Return the marks of the truth and the votes, as far as they are given."""
     both = ((truth, "truth", TRUTH), (votes, "votes", VOTES))
     return [
         (read_points(value, name, sets, per_set=per_set), name, look) for value, name, look in both if value is not None
@@ -100,7 +100,7 @@ def given_marks(sets: CredalSet, truth: Any, votes: Any, *, per_set: bool = Fals
 
 
 def check_names(value: Sequence[Any] | None, name: str, count: int) -> list[str] | None:
-    """Turn one name per thing into strings; None stays None."""
+    """Return names as texts after checking their number; None stays None."""
     if value is None:
         return None
     if isinstance(value, str) or len(value) != count:
@@ -109,13 +109,13 @@ def check_names(value: Sequence[Any] | None, name: str, count: int) -> list[str]
 
 
 def class_names(classes: Sequence[Any] | None, sets: CredalSet) -> list[str]:
-    """Names of the classes: those given, those the sets know, or the numbers of their columns."""
+    """Return names of the classes: those given, those of the sets, or numbers."""
     known = range(sets.n_classes) if sets.classes is None else sets.classes
     return check_names(classes, "classes", sets.n_classes) or [str(name) for name in known]
 
 
 def legend_entries(ax: Axes, first: Sequence[str] = ()) -> dict[str, Any]:
-    """Everything labelled, once however often it was drawn: the names given, other sets, then marks."""
+    """Return entries of the legend without repetition: the names given first, then other sets, then marks."""
     rank = {label: i for i, label in enumerate(first)}
     handles, labels = ax.get_legend_handles_labels()
     pairs = zip(labels, handles, strict=True)
@@ -123,7 +123,7 @@ def legend_entries(ax: Axes, first: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def add_legend(ax: Axes, *, is_new: bool, below: bool = False, first: Sequence[str] = ()) -> None:
-    """Add a legend above or below axes, in as many columns as fit; a figure of our own grows with it."""
+    """Add a legend above or below axes, in as many columns as fit; a new figure is made higher for it."""
     entries, figure = legend_entries(ax, first), ax.get_figure(root=True)
     if not entries or figure is None:
         return
@@ -136,7 +136,7 @@ def add_legend(ax: Axes, *, is_new: bool, below: bool = False, first: Sequence[s
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 1.8}
     look: dict[str, Any] = {"frameon": False, "fontsize": TINY, "handletextpad": 0.4, "columnspacing": 1.2}
     legend = ax.legend(entries.values(), names, ncols=min(columns, len(names)), **place, **look)
-    for handle in legend.legend_handles:  # marks of crowded plots are too small to be recognised
+    for handle in legend.legend_handles:  # marks of crowded plots would be too small
         if isinstance(handle, Line2D):
             handle.set_markersize(max(handle.get_markersize(), 4.0))
             handle.set_linewidth(max(handle.get_linewidth(), 4.0))
@@ -146,28 +146,28 @@ def add_legend(ax: Axes, *, is_new: bool, below: bool = False, first: Sequence[s
 
 
 def name_ticks(ax: Axes, places: Sequence[float], names: Sequence[str]) -> None:
-    """Write names at places of the horizontal axis, as steep as they must be not to touch."""
+    """Write names below the horizontal axis, rotated if they would overlap."""
     figure, (low, high) = ax.get_figure(root=True), ax.get_xlim()
     assert figure is not None
     span = float(np.min(np.diff(places), initial=high - low)) / (high - low)
     room = 72.0 / figure.dpi * ax.get_window_extent().width * span
     ax.set_xticks(places, names)
     if LETTER * TINY * max(map(len, names)) + 4.0 > room:
-        # Slanted lines of height h need a distance of h / sin(angle).
+        # Rotated lines of height h need a distance of h / sin(angle).
         angle = next((angle for angle in (30, 60) if 1.35 * TINY / np.sin(np.radians(angle)) <= room), 90)
         for label in ax.get_xticklabels():
             label.set(rotation=angle, ha="right", va="center" if angle == 90 else "top", rotation_mode="anchor")
 
 
 def write(ax: Axes, text: str, place: ArrayLike, shift: tuple[float, float] = (0.0, 0.0), **options: Any) -> Any:
-    """Write a text at a place, moved by some points; it may stand outside the axes."""
+    """Write a text at a place, shifted by some points; it may be outside the axes."""
     x, y = np.asarray(place, dtype=np.float64).tolist()
     look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TINY, "annotation_clip": False} | options
     return ax.annotate(text, (x, y), xytext=shift, textcoords="offset points", **look)
 
 
 def note_empty(ax: Axes, name: str, colour: Any) -> str:
-    """Give a set without members a hollow entry in the legend; return the name it has there."""
+    """Add an empty set to the legend as a hollow square; return its name there."""
     label = f"{name} (empty)"
     look: dict[str, Any] = {"marker": "s", "markerfacecolor": "none", "markeredgecolor": colour, "markersize": 6.0}
     ax.plot([], [], linestyle="none", label=label, **look)
@@ -175,7 +175,7 @@ def note_empty(ax: Axes, name: str, colour: Any) -> str:
 
 
 def tidy(ax: Axes) -> None:
-    """Small ticks and two spines, for plots with ordinary axes."""
+    """Use small ticks and two spines."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=TINY, length=2.5, width=0.6)
     ax.xaxis.label.set_fontsize(SMALL)

@@ -20,11 +20,11 @@ from credalset.sets.credal_set import CredalSet
 from credalset.sets.outline import CORNERS, area, grid_lines, outline, outlines, to_plane
 
 SIMPLEX = "simplex"  # marks the triangle among the patches of axes, so that it is drawn once
-FLAT = 1e-7  # fraction of the triangle below which a set is drawn as the point or the line it is
+FLAT = 1e-7  # share of the triangle below which a set is drawn as a point or a line
 HEIGHT = float(CORNERS[2, 1])
-MAX_PREDICTIONS = 200  # sets beyond which their predictions are not marked
-CELL_LABEL = 6.5  # points; class names in a cell of a grid
-TOLERANCE = 2e-4  # of the outlines, in sides of the triangle
+MAX_PREDICTIONS = 200  # predictions of more sets are not marked
+CELL_LABEL = 6.5  # font size of class names in a grid, in points
+TOLERANCE = 2e-4  # of outlines, relative to the side of the triangle
 
 
 def ternary(
@@ -44,15 +44,15 @@ def ternary(
     Parameters
     ----------
     sets : CredalSet
-        One set, or several that are drawn over each other from the largest to the smallest. Empty ones are counted, or
-        listed in the legend if they have labels.
+        One set, or several drawn from the largest to the smallest. Empty sets are counted, or listed in the legend if
+        they have labels.
     truth, votes : array of shape (3,) or (n, 3), optional
         Distributions or counts to mark: the ground truth (orange squares) and votes (blue triangles).
     prediction : bool
         Whether to mark the predicted distributions, or the modes of predicted Dirichlets (black circles; crosses for
         empty sets). Beyond 200 sets they are left out.
     classes : sequence of three names, optional
-        Names at the corners (left, right, top); those the sets know, or 0, 1, 2.
+        Names at the corners (left, right, top); by default those of the sets, or 0, 1, 2.
     labels : sequence of str, optional
         One name per set: each gets a colour of its own and an entry in the legend, in the order given.
     title : str, optional
@@ -60,7 +60,7 @@ def ternary(
     legend : bool
         Whether to add a legend below.
     ax : matplotlib axes, optional
-        Where to draw; axes that hold a triangle already are drawn over.
+        Axes to draw on; they may hold a triangle already.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def ternary(
 
 
 def _predictions(sets: CredalSet) -> list[style.Mark]:
-    """Centres to mark: those of empty sets are crossed out, unless there are no others."""
+    """Return the predictions to mark, those of empty sets as crosses unless all sets are empty."""
     empty = sets.is_empty()
     if empty.all():
         return [(np.unique(sets.center, axis=0), "prediction", style.PREDICTION)]
@@ -107,20 +107,20 @@ def draw_simplex(ax: Axes, corners: Sequence[str] = ("", "", ""), size: float = 
     for ends in to_plane(grid_lines()):
         ax.plot(*ends.T, color=style.LIGHT_GREY, linewidth=0.6, zorder=0)
     ax.add_patch(Polygon(CORNERS, closed=True, fill=False, edgecolor=style.GREY, linewidth=0.9, zorder=4, gid=SIMPLEX))
-    # In points rather than data units: names keep their distance from the corners in figures of any size. The lower
-    # ones grow inward, which leaves no margin to either side.
+    # Offsets in points keep names at the same distance from the corners in figures of any size. The lower names extend
+    # inward, so that they need no margin.
     for corner, name, shift, where in zip(CORNERS, corners, (-4, 4, 0), ("left", "right", "center"), strict=True):
         rise, va = (3, "bottom") if where == "center" else (-3, "top")
         ha = where if len(name) > 2 else "center"
         style.write(ax, name, corner, (shift, rise), ha=ha, va=va, fontsize=size, color=style.GREY)
-    # Axes that keep their size, so that layout engines can foresee it: the limits give way instead.
+    # The limits adapt and not the size of the axes, which layout engines need to know.
     ax.set_aspect("equal", adjustable="datalim")
     ax.margins(0.03)
     ax.axis("off")
 
 
 def _draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) -> list[str]:
-    """Fill sets over three classes, the largest first, and say how many are empty; entries of the legend, in order."""
+    """Draw sets from the largest on and write how many are empty; return the entries of the legend in order."""
     shapes = [outline(sets)] if len(sets) == 1 else outlines(sets, TOLERANCE)
     sizes = [area(loops) for loops in shapes]
     alpha = 0.35 if len(shapes) == 1 else 0.25 if names is None else 0.15
@@ -144,12 +144,12 @@ def _draw_sets(ax: Axes, sets: CredalSet, names: Sequence[str] | None = None) ->
     if n_empty and (names is None or n_empty == len(shapes)):
         text = "empty" if n_empty == len(shapes) else f"{n_empty} of {len(shapes)} empty"
         italic: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": style.GREY}
-        ax.text(0.02, 0.98, text, ha="left", va="top", transform=ax.transAxes, **italic)  # where no mark can be
+        ax.text(0.02, 0.98, text, ha="left", va="top", transform=ax.transAxes, **italic)  # outside the triangle
     return entries
 
 
 def _as_path(loops: list[FloatArray]) -> Path:
-    """One closed matplotlib path in the plane, holes left out."""
+    """Return closed loops as one matplotlib path in the plane."""
     closed = (Path(to_plane(np.concatenate([loop, loop[:1]])), closed=True) for loop in loops)
     return Path.make_compound_path(*closed)
 
@@ -162,9 +162,10 @@ def dirichlet_contours(
     classes: Sequence[Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw where the density of a Dirichlet over three classes is a given fraction of its highest value.
+    """Draw contours at which the density of a Dirichlet over three classes is a given fraction of its maximum.
 
-    The contours are exact: they bound sets of relative likelihood. A uniform density has none and says so.
+    The contours are exact: they are the boundaries of relative-likelihood sets. For a uniform density, which has no
+    contours, the word "uniform" is written instead.
 
     Parameters
     ----------
@@ -177,7 +178,7 @@ def dirichlet_contours(
     classes : sequence of three names, optional
         Names at the corners, unless the axes hold a triangle already.
     ax : matplotlib axes, optional
-        Where to draw, for example the axes that `ternary` returned.
+        Axes to draw on, such as those that `ternary` returned.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def dirichlet_contours(
     corners = style.check_names(classes, "classes", 3) or ["0", "1", "2"]
     ax = style.axes_or_new(ax, height=3.0)
     draw_simplex(ax, corners)
-    if (theta == 1.0).all():  # no contour at all, which would look like a mistake
+    if (theta == 1.0).all():  # there is no contour
         italic: dict[str, Any] = {"fontsize": style.SMALL, "style": "italic", "color": color, "zorder": 3.5}
         ax.annotate("uniform", (0.5, 0.1), ha="center", **italic)
         return ax
@@ -214,29 +215,27 @@ def ternary_grid(
     row_labels: Sequence[Any] | None = None,
     classes: Sequence[Any] | None = None,
     measure: str = "efficiency",
-    density: bool = True,
     legend: bool = True,
-    figsize: tuple[float, float] | None = None,
     figure: Figure | None = None,
 ) -> AnyArray:
-    """Draw the sets that several scores give to the same items, each with its size beneath, and return the axes.
+    """Draw the sets of several scores for the same items, with the size below each, and return the axes.
+
+    Second-order predictions are drawn with the contours of their density.
 
     Parameters
     ----------
     columns : mapping of str to CredalSet
-        Title of a column to its sets over three classes, one per row.
+        Titles of the columns, and their N sets over three classes.
     truth, votes : array of shape (N, 3), optional
         Ground truth and votes of each item, marked in every cell of its row.
     row_labels : sequence of N names, optional
-        What to write to the left of each row.
+        Text to the left of each row.
     classes : sequence of three names, optional
-        Names at the corners; long ones are written in the first cell only.
+        Names at the corners; long names are written in the first cell only.
     measure : {"efficiency", "volume"}
-        Size beneath each cell: the paper's grid fraction, or the volume.
-    density, legend : bool
-        Whether to draw the density contours of second-order predictions, and a legend beneath the grid.
-    figsize, figure : (float, float) and matplotlib figure, optional
-        Size in inches, by default 6.8 wide for five columns; an empty figure to draw into, by default a new one.
+        Size below each cell: the paper's grid fraction, or the volume.
+    legend, figure
+        Whether to add a legend below; an empty figure to draw into and resize, by default a new one.
 
     Examples
     --------
@@ -253,18 +252,18 @@ def ternary_grid(
     corners = style.class_names(classes, first)
     marks = style.given_marks(first, truth, votes, per_set=True)
     is_long = max(map(len, corners)) > 2
-    axes = _new_grid(figure, figsize, len(first), len(columns), legend, is_long)
+    axes = _new_grid(figure, len(first), len(columns), legend, is_long)
     for j, (title, sets) in enumerate(columns.items()):
         sizes = sets.efficiency() if measure == "efficiency" else np.asarray(sets.volume())
         axes[0, j].set_title(title, fontsize=style.SMALL + 1, pad=CELL_LABEL + 6)
         for i, ax in enumerate(axes[:, j]):
             draw_simplex(ax, corners if not is_long or i == j == 0 else ["", "", ""], CELL_LABEL)
-            _draw_cell(ax, sets[i], [(points[i % len(points)], name, look) for points, name, look in marks], density)
+            _draw_cell(ax, sets[i], [(points[i % len(points)], name, look) for points, name, look in marks])
             below = (0.0, -4 - CELL_LABEL if is_long else -4)  # between short class names, or a line below long ones
             style.write(ax, f"{sizes[i]:.2f}", (0.5, 0.0), below, va="top", fontsize=style.TINY + 0.5)
-    look: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "rotation": 90, "fontsize": style.SMALL}
     for ax, label in zip(axes[:, 0], names or (), strict=False):
-        style.write(ax, label, (0.0, 0.45), (-4, 0), **look)
+        place: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "rotation": 90, "fontsize": style.SMALL}
+        style.write(ax, label, (0.0, 0.45), (-4, 0), **place)
     if legend:
         _grid_legend(axes)
     return axes
@@ -281,12 +280,10 @@ def _check_columns(columns: Mapping[str, CredalSet]) -> CredalSet:
     return next(iter(columns.values()))
 
 
-def _new_grid(
-    figure: Figure | None, figsize: tuple[float, float] | None, n_rows: int, n_columns: int, legend: bool, is_long: bool
-) -> AnyArray:
+def _new_grid(figure: Figure | None, n_rows: int, n_columns: int, legend: bool, is_long: bool) -> AnyArray:
     cell = (style.DOUBLE - 0.2) / 5
     row = (cell - 0.24) * HEIGHT + (0.48 if is_long else 0.4)
-    size = figsize or (cell * n_columns + 0.2, row * n_rows + 0.25 + (0.2 if n_columns > 3 else 0.35) * legend)
+    size = (cell * n_columns + 0.2, row * n_rows + 0.25 + (0.2 if n_columns > 3 else 0.35) * legend)
     if figure is None:
         import matplotlib.pyplot as plt
 
@@ -301,9 +298,9 @@ def _new_grid(
     return axes
 
 
-def _draw_cell(ax: Axes, one: CredalSet, marks: list[style.Mark], density: bool) -> None:
+def _draw_cell(ax: Axes, one: CredalSet, marks: list[style.Mark]) -> None:
     _draw_sets(ax, one)
-    if density and one.score.order == "second" and np.shape(one.prediction) == (1, 3):
+    if one.score.order == "second" and np.shape(one.prediction) == (1, 3):
         dirichlet_contours(one.prediction[0], levels=(0.1, 0.3, 0.5, 0.7, 0.9), ax=ax)
     for point, name, look in [(one.center[0], "prediction", style.PREDICTION), *marks]:
         ax.plot(*to_plane(point)[:, None], label=name, **style.mark(look, 0.8 * look["markersize"]))

@@ -15,10 +15,10 @@ from credalset.sets.credal_set import CredalSet
 from credalset.simplex import log_base
 from credalset.votes.names import per_item
 
-MAX_VECTORS = 2_000  # marks beyond which vector graphics would grow heavy: they are kept as pixels
-MAX_MARKS = 20_000  # points beyond which a cloud hides its own density
-TOTALS = (0.25, 0.5, 0.75, 1.0)  # of the largest entropy, drawn as diagonals
-FAINT = 0.005  # gap, of the largest entropy, that no eye would see
+MAX_VECTORS = 2_000  # more marks are stored as pixels in vector graphics
+MAX_MARKS = 20_000  # more points are counted in hexagons
+TOTALS = (0.25, 0.5, 0.75, 1.0)  # diagonals, as shares of the largest entropy
+FAINT = 0.005  # smaller gaps, as shares of the largest entropy, are not drawn
 
 
 def uncertainty_map(
@@ -29,23 +29,23 @@ def uncertainty_map(
     color_label: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Scatter the aleatoric against the epistemic uncertainty of sets, with lines of constant total.
+    """Plot epistemic against aleatoric uncertainty of sets, with lines of constant total uncertainty.
 
-    Aleatoric is the smallest entropy in a set, total the largest, epistemic their difference. Empty sets have neither
-    and are left out; their number is written above the plot. Where entropies are certified bounds, a thin line leads
-    from each mark to the other end of what the set may have, and a note above says how far off the farthest may be.
+    Aleatoric is the smallest entropy in a set, total the largest, epistemic their difference. Empty sets are left out
+    and counted above the plot. If entropies are certified bounds, a thin line leads from each mark to the other end of
+    its bracket, and the largest gap is written above the plot.
 
     Parameters
     ----------
     sets : CredalSet
-        N sets over any number of classes; beyond 20 000 without ``color`` they are counted in hexagons.
+        N sets over any number of classes. More than 20 000 are counted in hexagons if there is no ``color``.
     base : None, "K" or float
         Unit of entropy, as in `CredalSet.uncertainty`.
     color : str or array of shape (N,), optional
-        One colour for all; or numbers, shown on a colour scale with the title ``color_label``, and grey where they are
+        One colour for all; or numbers, shown on a colour scale with the title ``color_label``, and in grey if they are
         NaN or infinite; or names of groups, listed in a legend. A series is matched by the names of the items.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def uncertainty_map(
 
 
 def _remarks(known: BoolArray, gaps: FloatArray, largest: float) -> str:
-    """What to write above a map: how many sets are empty, and how far off bounds may be."""
+    """Return the text above a map: the number of empty sets and the largest gap of bounds."""
     farthest = np.nanmax(gaps, initial=0.0)
     remarks = [] if known.all() else [f"{(~known).sum()} empty, not shown"]
     remarks += [f"bounds, off by up to {farthest:.2g}"] if farthest >= FAINT * largest else []
@@ -89,7 +89,7 @@ def _remarks(known: BoolArray, gaps: FloatArray, largest: float) -> str:
 
 
 def _draw_totals(ax: Axes, largest: float) -> None:
-    """Diagonals on which the total is a quarter, a half, three quarters and all of the largest entropy."""
+    """Draw diagonals of constant total uncertainty."""
     for share in TOTALS:
         total = share * largest
         ax.plot([0.0, total], [total, 0.0], color=style.LIGHT_GREY, linewidth=0.8, zorder=1)
@@ -100,7 +100,7 @@ def _draw_totals(ax: Axes, largest: float) -> None:
 
 
 def _draw_hexagons(ax: Axes, x: FloatArray, y: FloatArray, largest: float) -> None:
-    extent = (0.0, largest, 0.0, largest)  # of the plot rather than of the data: regular hexagons
+    extent = (0.0, largest, 0.0, largest)  # that of the plot gives regular hexagons
     bins = ax.hexbin(x, y, gridsize=70, extent=extent, bins="log", mincnt=1, cmap="viridis", linewidths=0.2, zorder=2)
     bins.set_rasterized(True)
     _colorbar(ax, bins, "sets")
@@ -108,13 +108,8 @@ def _draw_hexagons(ax: Axes, x: FloatArray, y: FloatArray, largest: float) -> No
 
 def _draw_cloud(ax: Axes, x: FloatArray, y: FloatArray, color: Any, color_label: str) -> None:
     size = float(np.clip(4e3 / max(len(x), 1), 2.0, 16.0))
-    options: dict[str, Any] = {
-        "s": size,
-        "linewidths": 0,
-        "zorder": 2,
-        "rasterized": len(x) > MAX_VECTORS,
-        "alpha": 0.8,
-    }
+    options: dict[str, Any] = {"s": size, "linewidths": 0, "zorder": 2, "alpha": 0.8}
+    options["rasterized"] = len(x) > MAX_VECTORS
     if color is None or isinstance(color, str):
         ax.scatter(x, y, color=color or style.GREEN, **options)
     elif color.dtype.kind in "fiu":
@@ -130,11 +125,11 @@ def _draw_cloud(ax: Axes, x: FloatArray, y: FloatArray, color: Any, color_label:
             rows = color == group
             ax.scatter(x[rows], y[rows], label=str(group), color=[colour], marker="osD^vPX"[i % 7], **options)
         look = {"frameon": False, "fontsize": style.TINY, "handletextpad": 0.4, "labelspacing": 0.3}
-        ax.legend(loc="upper right", markerscale=max(1.0, 4.0 / np.sqrt(size)), **look)  # where no mark can be
+        ax.legend(loc="upper right", markerscale=max(1.0, 4.0 / np.sqrt(size)), **look)  # no marks are in this corner
 
 
 def _draw_gaps(ax: Axes, x: FloatArray, y: FloatArray, right: FloatArray, down: FloatArray, largest: float) -> None:
-    """Lines from marks to the other end of what they may be."""
+    """Draw lines from marks to the other ends of their brackets."""
     wide = down >= FAINT * largest
     if wide.any():
         ends = np.stack([np.stack([x, y], axis=1), np.stack([x + right, y - down], axis=1)], axis=1)[wide]

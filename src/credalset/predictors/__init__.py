@@ -10,12 +10,7 @@ from credalset.predictors.soft_label import SoftLabelClassifier
 if TYPE_CHECKING:
     from credalset.predictors.torch import FirstOrderNetwork, IntervalNetwork, SecondOrderNetwork
 
-__all__ = [
-    "FirstOrderNetwork",
-    "IntervalNetwork",
-    "SecondOrderNetwork",
-    "SoftLabelClassifier",
-]
+__all__ = ["FirstOrderNetwork", "IntervalNetwork", "SecondOrderNetwork", "SoftLabelClassifier"]
 
 
 def __getattr__(name: str) -> Any:  # PyTorch takes seconds to import

@@ -1,4 +1,4 @@
-"""What estimators are fitted with: labels of any kind, matched with features, and the features themselves."""
+"""Read labels of any kind, matched with features, and record the features of an estimator."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
     X : array-like, optional
         Features of the same items; the index of a frame or series holds their names.
     name : str
-        What messages call Y.
+        Name of Y in messages.
     classes : sequence, optional
-        Names of the classes, in the order that columns are put into; sorted labels, or 0, …, K − 1, by default.
+        Names of the classes in the wanted order; by default sorted labels, or 0, …, K − 1.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
 
 
 def class_array(labels: Labels) -> AnyArray:
-    """Return the names of the classes, or 0, …, K − 1, as an array that holds them unchanged."""
+    """Return the names of the classes, or 0, …, K − 1, as an array with unchanged entries."""
     plain = tuple(range(labels.n_classes)) if labels.classes is None else labels.classes
     array = np.asarray(plain)
     return array if array.ndim == 1 and array.tolist() == list(plain) else name_array(plain)
@@ -68,7 +68,7 @@ def class_array(labels: Labels) -> AnyArray:
 def _single_votes(labels: AnyArray, name: str, classes: Any) -> Labels:
     labels = column_or_1d(labels, warn=True)
     if len(labels) == 0:
-        raise ValueError(f"{name} is empty: there is nothing to learn from.")
+        raise ValueError(f"{name} is empty. Pass at least one label.")
     assert_all_finite(labels, input_name=name)
     check_classification_targets(labels)
     order = np.unique(labels) if classes is None else np.asarray(classes)
@@ -82,9 +82,9 @@ def _single_votes(labels: AnyArray, name: str, classes: Any) -> Labels:
 
 
 def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
-    """Remember, or check, the number and names of the features; of a column of texts, its name.
+    """Record (reset) or check the number and names of the features, or the name of a column of texts.
 
-    What else X must be is left to the inner estimator.
+    The inner estimator checks everything else.
     """
     is_text = getattr(X, "ndim", 1) == 1 and hasattr(X, "__iter__") and isinstance(next(iter(X), None), str)
     if is_text and not reset and hasattr(estimator, "n_features_in_"):
@@ -99,26 +99,26 @@ def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
 
 
 def accepts_sparse(estimator: Any) -> bool:
-    """Tell whether an estimator declares that it takes sparse features."""
+    """Return whether an estimator declares that it accepts sparse features."""
     return hasattr(estimator, "__sklearn_tags__") and bool(get_tags(estimator).input_tags.sparse)
 
 
-SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)  # below it a loss grows no more, as in scikit-learn's log_loss
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)  # smaller ones are clipped, as in scikit-learn's log_loss
 
 
 class SoftScoring:
     """Gives an estimator with ``predict_proba`` the methods ``predict`` and ``score``."""
 
     def predict(self, X: Any) -> AnyArray:
-        """Predict the most probable class, by its name where names are known."""
+        """Predict the most probable class by its name, or its number if classes have no names."""
         best: AnyArray = self.predict_proba(X).argmax(axis=1)  # type: ignore[attr-defined]
         return np.asarray(self.classes_[best]) if hasattr(self, "classes_") else best
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         r"""Return minus the mean soft cross-entropy, $\frac1n \sum_i \sum_k \lambda_{ik} \log g(x_i)_k$, in nats.
 
-        Greater is better: `GridSearchCV` and `cross_val_score` maximise it by default. It depends on
-        predictions alone.
+        Greater is better: `GridSearchCV` and `cross_val_score` maximise it by default. It depends on the predictions,
+        not on the calibration.
 
         Parameters
         ----------

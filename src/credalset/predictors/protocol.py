@@ -1,4 +1,4 @@
-"""What credalset needs from an estimator: training on label distributions, and the predictions that a score takes."""
+"""Train estimators on label distributions, and get the predictions that a score needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from credalset.votes.names import Labels, item_names
 
 
 def default_estimator(score: Score) -> Any:
-    """Return the network that predicts what a score takes: the paper's for its own scores."""
+    """Return the network that makes the predictions a score needs."""
     try:
         from credalset.predictors.torch import FirstOrderNetwork, IntervalNetwork, SecondOrderNetwork
     except MissingExtraError:
@@ -50,7 +50,7 @@ def prepare(estimator: Any, score: Score) -> Any:
 
 
 def fit_estimator(estimator: Any, X: Any, labels: Labels, classes: AnyArray) -> Any:
-    """Fit an estimator to aligned labels; it gets plain arrays of distributions."""
+    """Fit an estimator to aligned labels, passed as an array of distributions."""
     estimator.fit(X, labels.distributions)
     learner: Any = _parts(estimator)[-1]
     if isinstance(learner, SoftScoring) and list(learner.classes_) == list(range(len(classes))):  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ def fit_estimator(estimator: Any, X: Any, labels: Labels, classes: AnyArray) -> 
 
 
 def refuse_frozen(estimator: Any) -> None:
-    """Refuse parts that cannot be trained again without a fold: they may have seen the items that are held out."""
+    """Refuse parts that are already fitted: they may have been trained on the held-out items."""
     parts = [estimator]
     if hasattr(estimator, "get_params") and not isinstance(estimator, type):
         parts += estimator.get_params(deep=True).values()
@@ -77,7 +77,7 @@ def refuse_frozen(estimator: Any) -> None:
 
 
 def is_fitted(estimator: Any) -> bool:
-    """Tell whether an estimator can predict; objects without ``fit`` are taken to be ready."""
+    """Return whether an estimator can predict; objects without ``fit`` count as fitted."""
     if not hasattr(estimator, "fit"):
         return True
     try:
@@ -88,18 +88,18 @@ def is_fitted(estimator: Any) -> bool:
 
 
 def takes_predictions_of(score: Score, estimator: Any) -> bool:
-    """Tell whether an estimator makes predictions that a score takes."""
+    """Return whether an estimator makes predictions of the kind that a score needs."""
     return any(_find_method(estimator, method) is not None for method in score.prediction_methods)
 
 
 def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
-    """Return the predictions that a score takes, validated, with the names of the items of X."""
+    """Return validated predictions of the kind that a score needs, with the names of the items of X."""
     prediction, method = predict_array(score, estimator, X)
     return Checked(score.check_prediction(prediction, f"the output of {method}"), item_names(X))
 
 
 def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str]:
-    """Return what the method that a score asks for predicts, and the name of the method."""
+    """Return predictions of the first method in ``score.prediction_methods`` that the estimator has, and its name."""
     found = {method: _find_method(estimator, method) for method in score.prediction_methods}
     method, predict = next(((m, p) for m, p in found.items() if p is not None), ("", None))
     if predict is None:
@@ -109,7 +109,7 @@ def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str
         )
     try:
         prediction = np.asarray(predict(X))
-    except AttributeError as error:  # a model of texts that is given numbers
+    except AttributeError as error:  # such as numbers for a model of texts
         raise TypeError(f"the estimator cannot read X: {error}. Pass what it was trained with.") from error
     if (hasattr(X, "__len__") or hasattr(X, "shape")) and _num_samples(X) != len(prediction):
         raise ValueError(
@@ -120,7 +120,7 @@ def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str
 
 
 def _parts(estimator: Any) -> list[Any]:
-    """Return an estimator and what is inside: the end of a pipeline, what is frozen, what a search has found."""
+    """Return an estimator and those inside: the last step of a pipeline, a frozen one, the best of a search."""
     parts = [estimator]
     while isinstance(outer := parts[-1], Pipeline | FrozenEstimator | BaseSearchCV):
         is_pipeline = isinstance(outer, Pipeline)
@@ -129,7 +129,7 @@ def _parts(estimator: Any) -> list[Any]:
 
 
 def _find_method(estimator: Any, method: str) -> Callable[[Any], Any] | None:
-    """Find a method, also behind pipelines and searches, which pass on only the methods that scikit-learn knows."""
+    """Find a method, also inside pipelines and searches, which only have the methods of scikit-learn."""
     if isinstance(estimator, BaseSearchCV) and not hasattr(estimator, method):
         return _find_method(getattr(estimator, "best_estimator_", estimator.estimator), method)
     if isinstance(estimator, Pipeline) and not hasattr(estimator, method) and len(estimator.steps) > 0:

@@ -19,15 +19,15 @@ from credalset.predictors.labels import SoftScoring, accepts_sparse, class_array
 class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Fit a scikit-learn classifier to label distributions by weighting each item's classes.
 
-    An item with label distribution λ becomes up to K training rows, one per class with weight λ_k > 0, so that the
-    base classifier minimises the soft cross-entropy $-\sum_i \sum_k \lambda_{ik} \log g(x_i)_k$ (or whatever its
-    own loss becomes under these weights).
+    An item with label distribution λ becomes up to K training rows, one per class with weight λ_k > 0. A classifier
+    that minimises the cross-entropy then minimises the soft cross-entropy
+    $-\sum_i \sum_k \lambda_{ik} \log g(x_i)_k$.
 
     Parameters
     ----------
     base : estimator, optional
-        A classifier with ``predict_proba`` whose ``fit`` takes ``sample_weight``, or a pipeline that ends in one;
-        logistic regression by default.
+        A classifier with ``predict_proba`` whose ``fit`` accepts ``sample_weight``, or a pipeline that ends in one; by
+        default logistic regression.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
     -----
     Labels with names are matched with the rows of X by name, or refused if X has none. scikit-learn's meta-estimators
     (``VotingClassifier``, ``BaggingClassifier``, ``StackingClassifier``, ``CalibratedClassifierCV``) turn a series of
-    labels into an array before this class sees it, so that its names are lost without a word: bring labels into the
-    order of X first, with ``votes.align(X.index).counts`` or ``y.loc[X.index]``.
+    labels into an array, which loses the names without a warning. Put labels into the order of X first, with
+    ``votes.align(X.index).counts`` or ``y.loc[X.index]``.
 
     Examples
     --------
@@ -65,11 +65,11 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Features, of any kind the base classifier takes.
+            Features of any kind that the base classifier accepts.
         Y : array of shape (n, K), Annotations, or array of n labels
-            Every item weighs the same, however many votes it has.
+            Label distributions, annotation counts, or one label per item. All items have the same weight.
         sample_weight : array of shape (n,), optional
-            Weight of each item, e.g. its number of votes.
+            Weight of each item, such as its number of votes.
         """
         base = LogisticRegression() if self.base is None else clone(self.base)
         weight_name = _sample_weight_name(base)
@@ -91,7 +91,7 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K); a class without any training mass gets probability zero."""
+        """Predict label distributions (n, K); a class without training votes gets probability zero."""
         check_is_fitted(self)
         note_features(self, X, reset=False)
         predicted = self.base_.predict_proba(X)
@@ -108,7 +108,7 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
 
 
 def _sample_weight_name(base: Any) -> str:
-    """Return the keyword by which ``base.fit`` takes weights, looking through pipelines."""
+    """Return the keyword for weights in ``base.fit``, also of pipelines."""
     if isinstance(base, Pipeline):
         step, last = base.steps[-1]
         return f"{step}__{_sample_weight_name(last)}"

@@ -1,4 +1,4 @@
-"""The report: one HTML page with the verdict, the coverage, every item and what to do next."""
+"""The report: one HTML page with the verdict, the coverage, all items and what to do next."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Report:
     sizes : list of dict
         Coverage and sizes by score and level, the rows of `credalset.evaluate`.
     shown : ndarray
-        Rows of the items that the page shows, in the order of work.
+        Rows of the items that the page shows, in the order of the queue.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def _measure(source: Any, levels: Levels, items: Items, compare: Sequence[dict[s
     there, shares = items.votes.there, items.votes.shares
     used = "" if origin is None else items_used(source, items.keys)
     sized = [one for one in sorted(sets_at, key=lambda one: one or 0.0) if one == alpha or one in LEVELS]
-    rows = {one: assess(sets_at[one], shares, one, origin, used, efficiency=False) for one in sized}
+    rows = {one: assess(sets_at[one], shares, one, origin, used) for one in sized}
     covered = np.full(len(items), 2)
     covered[there] = voted = levels.sets[there].contains(shares[there])
     curve = []

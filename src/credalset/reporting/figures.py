@@ -20,7 +20,7 @@ from credalset.sets.outline import grid_lines, to_plane
 from credalset.sets.queue import ACTIONS, Queue
 
 WIDTH = 360
-#: shapes of the actions, so that colour is not needed to tell them apart: cross, triangle, square, dot
+#: marks of the actions, which differ in shape as well as in colour: cross, triangle, square, dot
 MARKS = {
     "re-annotate": "m-3 0h6m-3-3v6",
     "escalate": "m-3 2h6l-3-5z",
@@ -28,12 +28,12 @@ MARKS = {
     "settled": "h0",
 }
 SIDE, CORNER_X, CORNER_Y = 300.0, 30.0, 284.0  # of the triangle: side and lower left corner
-STEPS = 4  # of an outline per unit of the paper, which is about a pixel
+STEPS = 4  # of an outline per unit of the figure, which is about a pixel
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Axes of a figure: where a range of numbers lies on the paper."""
+    """Axes of a figure: from numbers to positions."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -75,12 +75,12 @@ class Frame:
 
 
 def text(x: float, y: float, words: str, kind: str, anchor: str = "middle") -> str:
-    """Write words at a place."""
+    """Write words at a position."""
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def picture(body: str, height: float, label: str, *, name: str = "") -> str:
-    """Wrap the parts of a figure; its label is what a screen reader says."""
+    """Wrap the parts of a figure with a label for screen readers."""
     identity = f' id="{name}"' if name else ""
     return (
         f'<svg{identity} class="picture" viewBox="0 0 {WIDTH} {height:g}" role="img" '
@@ -129,7 +129,7 @@ def gauge(verdict: Verdict) -> str:
 
 
 def _note(frame: Frame, x: float, y: float, words: str, kind: str) -> str:
-    """Write words near a place, kept on the paper."""
+    """Write words near a position, inside the figure."""
     half = 3.4 * len(words)
     return text(min(max(x, frame.left - 12 + half), frame.left + frame.width + 12 - half), y, words, kind)
 
@@ -161,7 +161,7 @@ def interval(seen: Estimate, guaranteed: float | None, least: float) -> str:
         parts.append(f'<path class="promised" d="M{frame.across(guaranteed):.1f} 1V17"/>')
     start = frame.across(max(seen.low, least))
     parts.append(f'<path class="whisker" d="M{start:.1f} 9H{frame.across(seen.high):.1f}"/>')
-    if seen >= least:  # which NaN is not
+    if seen >= least:  # False for NaN
         parts.append(f'<circle class="observed" cx="{frame.across(seen):.1f}" cy="9" r="4"/>')
     return f'<svg class="interval" viewBox="0 0 160 18" aria-hidden="true">{"".join(parts)}</svg>'
 
@@ -176,7 +176,7 @@ def map_frame(queue: Queue) -> Frame:
 
 
 def _marks(queue: Queue, rows: AnyArray, points: FloatArray, kind: str) -> str:
-    """A mark per item at its point (N, 2) of the paper, by action; those that need work lie on top."""
+    """Draw a mark per item at its point (N, 2) of the figure, by action; settled items lie below the others."""
     parts = []
     for action in reversed(ACTIONS):
         mine = rows[(queue.action[rows] == action) & np.isfinite(points[rows]).all(axis=1)]
@@ -208,12 +208,12 @@ def uncertainty_map(frame: Frame, queue: Queue, rows: AnyArray) -> str:
 
 
 def on_triangle(points: FloatArray) -> FloatArray:
-    """Place distributions (…, 3) on the paper, (…, 2)."""
+    """Return the positions (…, 2) of distributions (…, 3) in the figure."""
     return to_plane(points) * np.array([SIDE, -SIDE]) + np.array([CORNER_X, CORNER_Y])
 
 
 def outline_path(loops: Sequence[FloatArray]) -> str:
-    """Write loops of distributions as a path of small whole steps, as short as possible."""
+    """Write loops of distributions as a short path of whole steps."""
     parts = []
     for loop in loops:
         at = np.rint(STEPS * on_triangle(loop)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The items of the report, read and checked once: names, votes, texts, links, groups, and what their sets say."""
+"""The items of the report, read and checked once: names, votes, texts, links, groups and sets."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from credalset.votes.names import as_names, class_names, item_names, join_names,
 
 SAFE_SCHEMES = ("http", "https", "ftp", "file")
 SAFE_IMAGES = ("data:image/png;", "data:image/jpeg;", "data:image/gif;", "data:image/webp;")
-#: letters of a name or text on the page, so that it stays small whatever the names are
+#: largest number of letters of names and texts on the page, which keep it small
 ITEM_LETTERS, CLASS_LETTERS, GROUP_LETTERS, TEXT_LETTERS = 300, 60, 80, 400
-LINK_LETTERS = 100_000  # of a link or picture; longer ones are left out
-ALWAYS_SHOWN = 100  # items of each action that are on the page in any case
+LINK_LETTERS = 100_000  # of links and pictures; longer ones are left out
+ALWAYS_SHOWN = 100  # first items of each action, which are never left to chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Votes:
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """The items of the page, and what their sets say.
+    """The items of the page and their sets.
 
     Attributes
     ----------
@@ -66,19 +66,19 @@ class Items:
     votes : Votes
         Held-out votes, which test coverage.
     shown_votes : Votes
-        The votes that the page shows with an item: those in hand, which the sets have used, else the held-out ones.
+        The votes that the page shows with each item: the votes in hand if there are any, else the held-out votes.
     texts, links : list of str, or None
-        What an item says, and where to look at it.
+        Texts of the items, and links to them.
     groups : list of str, or None
         Group of each item.
     features : dict
-        By what coverage is looked at.
+        Features by which coverage is shown.
     lower, upper : ndarray of shape (N, K)
         Smallest and largest probability of each class; NaN where a set is empty.
     width : ndarray of shape (N,)
         ½ Σ (upper − lower).
     queue : Queue
-        Possible labels, aleatoric and epistemic part, and what to do.
+        Possible labels, aleatoric and epistemic part, and action.
     """
 
     sets: CredalSet
@@ -112,7 +112,7 @@ def read_items(
     classes: Sequence[Any] | None = None,
     rules: QueueRules | None = None,
 ) -> Items:
-    """Check everything that is said about the items of a batch of sets, and ask the sets."""
+    """Check what is given about the items of the sets, and measure the sets."""
     n, k = len(sets), sets.n_classes
     named = sets.classes if classes is None else as_names(classes)
     if named is not None and len(named) != k:
@@ -159,7 +159,7 @@ def read_items(
 
 
 def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
-    """By what coverage is looked at: nothing that was read off the labels themselves."""
+    """Return the features by which coverage is shown; none of them depends on the labels."""
     features: dict[str, AnyArray] = {}
     if items.groups is not None:
         features[shorten(grouped_by, CLASS_LETTERS)] = np.array(items.groups, dtype=object)
@@ -172,7 +172,7 @@ def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
 
 
 def _extra_features(groups: Any, slices: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Features that were given: slices by name, and the columns of groups that are features of a `Conditional`."""
+    """Return the features that were given: slices, and the columns of groups for conditional calibration."""
     if groups is None or np.ndim(groups) != 2:
         return dict(slices or {})
     table = np.asarray(groups)
@@ -246,7 +246,7 @@ def shorten(words: str, most: int) -> str:
 
 
 def safe_link(value: Any) -> str:
-    r"""Return a link that only leads somewhere or shows a picture; one that could run something comes back empty.
+    r"""Return a link to a page or picture; a link that could run code becomes empty.
 
     Examples
     --------
@@ -263,10 +263,10 @@ def safe_link(value: Any) -> str:
 
 
 def choose_shown(queue: Queue, strata: IntArray, limit: int, seed: int = 0) -> IntArray:
-    """Return the rows that a page shows, in the order of work: all, or a sample of at most ``limit``.
+    """Return the rows that a page shows, in the order of the queue: all, or a sample of at most ``limit``.
 
-    The first hundred of each action that asks for work are always there; the rest is drawn at random within each
-    stratum, in proportion to its size.
+    The first hundred of each action but "settled" are always shown; the rest is drawn at random within each stratum, in
+    proportion to its size.
     """
     order = queue.order()
     n = len(order)
@@ -282,7 +282,7 @@ def choose_shown(queue: Queue, strata: IntArray, limit: int, seed: int = 0) -> I
 
 
 def _in_proportion(strata: IntArray, size: int, generator: np.random.Generator) -> IntArray:
-    """Draw ``size`` rows, from each stratum its share: one in so many of a random order, sorted by stratum."""
+    """Draw ``size`` rows by systematic sampling from a random order that is sorted by stratum."""
     order = generator.permutation(len(strata))
     order = order[np.argsort(strata[order], kind="stable")]
     return order[((np.arange(size) + generator.random()) * len(strata) / size).astype(np.int64)]

@@ -1,4 +1,4 @@
-"""From items and results to HTML: what the template shows, the data of its script, and how the page was made."""
+"""From items and results to HTML: the facts of the template, the data of its script, and the origin of the page."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ from credalset.sets.queue import ACTIONS
 
 TEMPLATES = Path(__file__).parent / "templates"
 SCRIPTS = ("data.js", "pictures.js", "item.js", "table.js", "map.js", "start.js")
-FIRST_ROWS = 25  # of the table that are there without a script
+FIRST_ROWS = 25  # of the table, which are shown without JavaScript
 TOP = 5  # items listed under each action
 NAMED_LABELS = 6  # possible labels that are named where space is short
-MAX_FEATURES = 20  # by which coverage is shown
+MAX_FEATURES = 20  # for which coverage is shown
 FINE, COARSE = 10_000, 1_000  # steps of an entropy between 0 and 1, and of a probability
 TITLES = {action: action.capitalize() for action in ACTIONS} | {"ambiguous": "Ambiguous by nature"}
 ADVICE = {
-    "re-annotate": "Ask for more votes: they would tell whether people agree.",
+    "re-annotate": "Ask for more votes, which show whether people agree.",
     "escalate": "Let a person decide.",
-    "ambiguous": "Keep the disagreement as the label. More votes would only confirm it.",
+    "ambiguous": "Keep the distribution as the label. More votes will not change it much.",
     "settled": "Nothing to do: one label is the most probable one for every distribution in the set.",
 }
 COVERS = {
     "recorded": "The label distribution of a new item as it would be recorded: the shares of the votes of as many "
     "annotators as the calibration items had. Nothing is guaranteed about what very many votes would show.",
+    "further": "The distribution of the votes of a new item that are not in hand.",
     "true": "The true label distribution of a new item: the shares that very many votes would show.",
 }
 COVERED = ("no", "yes", "not known")
@@ -77,7 +78,7 @@ class Findings(NamedTuple):
 
 
 def page_facts(title: str, items: Items, calibration: Any, found: Findings, made: Mapping[str, str]) -> dict[str, Any]:
-    """Return everything that the template shows but the items, which depend on how many fit."""
+    """Return what the template shows, except the items, which depend on how many fit."""
     verdict, _, curve, slices, low, worst, sizes = found
     alpha, sets = verdict.alpha, items.sets
     own = next((row for row in sizes if row["alpha"] == alpha), None)  # rows of the page's own score come first
@@ -118,21 +119,20 @@ def page_facts(title: str, items: Items, calibration: Any, found: Findings, made
 
 
 def _guarantee(known: Any) -> dict[str, Any]:
-    """Return what is covered and what is assumed for it, in sentences."""
-    if hasattr(known, "is_exact"):  # votes in hand
-        covers = f"{known.covers[:1].upper()}{known.covers[1:]}, for {known.items}."
-        missing = [] if known.is_exact else ["Coverage is approximate, not guaranteed: test the assumption (check)."]
-        return {"covers": covers, "assumptions": [f"{known.assumes[:1].upper()}{known.assumes[1:]}.", *missing]}
+    """Return what is covered and what is assumed, in sentences."""
     assumed = [f"New items and calibration items are {known.items}, and the model was trained on neither."]
     assumed += [f"{known.votes[:1].upper()}{known.votes[1:]}."] if known.votes else []
     assumed += [f"The guarantee holds within {known.within}."] if known.within else []
     if known.delta is not None:
-        assumed.append(f"For all but a share {known.delta:g} of calibration sets it holds for the set at hand, too.")
-    return {"covers": COVERS["true" if known.covers == "true" else "recorded"], "assumptions": assumed}
+        assumed.append(
+            f"With probability {1 - known.delta:g} over calibration sets, it holds for the one that was used."
+        )
+    assumed += [] if known.is_exact else ["Coverage is approximate and not guaranteed."]
+    return {"covers": COVERS.get(known.covers, COVERS["recorded"]), "assumptions": assumed}
 
 
 def _tone(verdict: Verdict) -> str:
-    """Colour of the verdict: nothing is green that was not tested, or that says nothing."""
+    """Return the colour of the verdict; only sets that are tested and informative are green."""
     if verdict.status == "valid":
         return "good" if verdict.informative is not False else "warn"
     return {"undercovers": "bad", "overcovers": "warn", "not tested": "untested"}[verdict.status]
@@ -226,7 +226,7 @@ def _actions(items: Items) -> list[dict[str, Any]]:
 
 
 def _envelopes(items: Items) -> str | None:
-    """Mean envelopes of the classes, for more or fewer classes than a triangle shows."""
+    """Draw the mean envelopes of the classes, unless there are three and a triangle shows the sets."""
     full, there = np.isfinite(items.width), items.shown_votes.there
     if items.sets.n_classes == 3 or not full.any():
         return None
@@ -251,28 +251,30 @@ def _example(items: Items, row: int) -> dict[str, Any]:
 
 
 def _remarks(items: Items) -> list[str]:
-    """What a careful reader should know, in sentences."""
+    """Return remarks on missing votes and special sets, in sentences."""
     sets, n, found = items.sets, len(items), []
     missing = n - int(items.votes.there.sum())
     if 0 < missing < n:
-        found.append(f"{missing:,} of {n:,} items have no votes: they are in the map and the table, not in coverage.")
+        found.append(
+            f"{missing:,} of {n:,} items have no votes. They are in the map and the table, but not in the coverage."
+        )
     if items.votes.unmatched:
         found.append(f"{items.votes.unmatched:,} items with votes are not among the predictions and were left out.")
     if empty := int(sets.is_empty().sum()):
         found.append(
-            f"{empty:,} sets are empty: at this level no distribution fits the prediction. They count as not covered."
+            f"{empty:,} sets are empty: no distribution scores below the threshold. They count as not covered."
         )
     if whole := int(np.isposinf(sets.radius).sum()):
         found.append(
-            f"{whole:,} sets are the whole simplex: too few calibration items for this level, or a score that is "
-            "infinite. They cover everything and rule nothing out."
+            f"{whole:,} sets are the whole simplex: there are too few calibration items for this level, or infinite "
+            "scores. They contain every distribution."
         )
     bounds = items.queue.entropies
     gap = float(np.nanmax(bounds.lower_gap + bounds.upper_gap, initial=0.0))
     if gap > 0.005:
         found.append(
-            f"For this score entropies are certified bounds: the aleatoric part may be larger and the epistemic part "
-            f"smaller, by {gap:.2f} at most."
+            f"Entropies are certified bounds for this score: the aleatoric part may be larger, and the epistemic part "
+            f"smaller, by at most {gap:.2f}."
         )
     return found
 
@@ -316,7 +318,7 @@ def script_data(
         "outlines": None if paths is None else list(paths),
     }
     text = json.dumps(columns, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    for letter in "<>&\u2028\u2029":  # nothing can end the element or start a comment
+    for letter in "<>&\u2028\u2029":  # so that no text can end the element or start a comment
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
 
@@ -356,7 +358,7 @@ def _checksum(array: Any) -> str:
 
 
 def render(facts: Mapping[str, Any]) -> str:
-    """Fill the template. Everything is escaped unless it is marked as safe by the module that made it."""
+    """Fill the template, which escapes everything except figures, data, script and style."""
     script = "".join(_read(name) for name in SCRIPTS)
     style = _read("page.css")
     policy = (
@@ -364,7 +366,7 @@ def render(facts: Mapping[str, Any]) -> str:
         f"script-src '{_hash(script)}'; style-src '{_hash(style)}'"
     )
     page = str(_template().render(**facts, script=script, style=style, policy=policy))
-    return page.encode("utf-8", "replace").decode("utf-8")  # half characters, which no file can hold
+    return page.encode("utf-8", "replace").decode("utf-8")  # half characters cannot be written
 
 
 @cache

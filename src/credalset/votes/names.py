@@ -88,8 +88,8 @@ class Labels:
             )
             raise ValueError(
                 f"{name} are on the scale {join_names([level for _, level in scale], 8)}, but the columns are in the "
-                f"order {join_names(self.classes or (), 8)}. An ordinal score needs columns in the order of the scale: "
-                "reorder those of the predictions, prediction[list(votes.classes)]."
+                f"order {join_names(self.classes or (), 8)}. Put the columns of the predictions into the order of the "
+                "scale, which an ordinal score uses."
             )
 
 

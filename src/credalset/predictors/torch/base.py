@@ -1,4 +1,4 @@
-"""What the networks share: parameters, training on label distributions, prediction."""
+"""Base class of the networks: parameters, training on label distributions, prediction."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from credalset._typing import FloatArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
 from credalset.predictors.labels import SoftScoring, class_array, read_labels
 
-PREDICTION_ROWS = 4096  # items that are predicted at a time
+PREDICTION_ROWS = 4096  # batch size of predictions
 
 
 @dataclass(eq=False, repr=False)
 class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the networks: a fully connected network that is trained on label distributions.
+    """A fully connected network that is trained on label distributions.
 
-    The fields are the parameters of the constructor, which only stores them; `FirstOrderNetwork` documents each. A
-    subclass says how many outputs it needs, what its loss is, and what it predicts.
+    The fields are the parameters of the constructor; `FirstOrderNetwork` documents them. A subclass defines the number
+    of outputs, the loss and the predictions.
     """
 
     hidden: Sequence[int] = (256, 64, 16)
@@ -67,10 +67,10 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Features. They are not scaled; put a ``StandardScaler`` before the network if theirs differ.
+            Features. They are not scaled: put a ``StandardScaler`` before the network if their scales differ.
         Y : array of shape (n, K), Annotations, or array of n labels
-            Label distributions, annotation counts, or one label per item (read as one vote). Every item has the same
-            weight, however many votes it has.
+            Label distributions, annotation counts, or one label per item (read as one vote). All items have the same
+            weight.
         """
         self._check_options()
         device = _as_device(self.device)
@@ -80,7 +80,7 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if len(x) != len(y):
             raise ValueError(f"X has {len(x)} items, but Y has {len(y)}.")
         seed = int(as_generator(self.random_state).integers(2**63))
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):  # PyTorch's own state is put back
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):  # the global random state is restored
             torch.manual_seed(seed)
             module = self._build_module(x.shape[1], labels.n_classes).to(device)
             losses, validation = self._train(module, x.to(device), y.to(device))
@@ -120,7 +120,7 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         as_probability(self.validation_fraction, "validation_fraction")
 
     def _train(self, module: nn.Module, x: Tensor, y: Tensor) -> tuple[list[float], list[float]]:
-        """Train a module in place; return the loss of each epoch, in training and on held-out items."""
+        """Train a module in place; return training and validation losses of each epoch."""
         n_held = math.ceil(self.validation_fraction * len(x)) if self.early_stopping else 0
         if n_held >= len(x):
             raise ValueError(f"early_stopping holds out {n_held} of {len(x)} items, which leaves none to train on.")
@@ -155,7 +155,7 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return losses, validation
 
     def _epoch(self, module: nn.Module, x: Tensor, y: Tensor, optimizer: torch.optim.Optimizer | None) -> float:
-        """Pass over all items once, in random order, with an optimiser if it is to train; return the mean loss."""
+        """Pass over all items once in random order, training if there is an optimiser; return the mean loss."""
         order = torch.randperm(len(x), device=x.device)
         x, y = x[order], y[order]
         total = torch.zeros((), device=x.device)
@@ -170,7 +170,7 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return float(total) / len(x)
 
     def _outputs(self, X: Any) -> Tensor:
-        """Return the outputs for new items (n, n_outputs), in double precision where the device has it."""
+        """Return the outputs for new items, (n, n_outputs), in double precision if the device supports it."""
         check_is_fitted(self)
         device = _as_device(self.device)
         dtype = torch.float32 if device.type == "mps" else torch.float64
@@ -180,7 +180,9 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             blocks = torch.split(x, PREDICTION_ROWS)
             outputs = torch.cat([module(block.to(device, dtype)).cpu().double() for block in blocks])
         if not bool(torch.isfinite(outputs).all()):
-            raise ValueError("X is so far from the features of fit that the network's output is not finite.")
+            raise ValueError(
+                "X has values so large that the output of the network is not finite. Scale the features as in fit."
+            )
         return outputs
 
 

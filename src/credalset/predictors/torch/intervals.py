@@ -20,32 +20,32 @@ from credalset._validation import as_finite
 from credalset.predictors.torch.base import Network
 from credalset.predictors.torch.networks import cross_entropy
 
-LEVELS = (0.1, 0.2, 0.3)  # miscoverage rates at which sets are measured in training
-FIRST_LOG_SIDE = -2.0  # of an untrained network, on average
-LOG_SIDES = (-16.0, 1.0)  # which sides stay between
-SPREAD = 0.05  # share of the batch over which the quantile is smoothed
-SOFTNESS = 0.05  # of counting labels, in units of probability
+LEVELS = (0.1, 0.2, 0.3)  # miscoverage rates of the sets in the loss
+FIRST_LOG_SIDE = -2.0  # mean log side of an untrained network
+LOG_SIDES = (-16.0, 1.0)  # bounds of log sides
+SPREAD = 0.05  # standard deviation of the smoothed quantile, as a share of the batch
+SOFTNESS = 0.05  # scale of the sigmoid that counts labels, in units of probability
 BISECTIONS = 18
 
 
 @dataclass(eq=False, repr=False)
 class IntervalNetwork(Network):
-    r"""Predict probability intervals: a label distribution, and how far down and up the share of each class may lie.
+    r"""Predict probability intervals: a label distribution and, for each class, the distances to both ends.
 
-    Use it with the score `Intervals`. The network is trained for narrow sets: its loss is the cross-entropy plus the
-    mean width of the sets, the number of labels that they leave possible and the difference of their largest and
-    smallest entropy, if each batch were its own calibration data (at 70, 80 and 90 % coverage).
+    Use it with the score `Intervals`. The network is trained for small sets: its loss is the cross-entropy plus a
+    weighted sum of the mean width of the sets, their number of E-admissible labels and the difference of their largest
+    and smallest entropy, with thresholds calibrated on the batch itself at 70, 80 and 90 % coverage.
 
     Parameters
     ----------
     hidden, dropout, learning_rate, weight_decay, epochs
         As in `FirstOrderNetwork`, with other defaults.
     batch_size : int
-        Items per step. Batches stand for calibration data, so they should not be small.
+        Items per step. Thresholds are calibrated on the batch, so it should not be small.
     early_stopping, validation_fraction, n_iter_no_change, random_state, device, verbose
         As in `FirstOrderNetwork`.
     width, labels, epistemic : float
-        Weights of the three measures beside the cross-entropy.
+        Weights of the three measures of size.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ def mean_sizes(center: Tensor, below: Tensor, above: Tensor, labels: Tensor) -> 
     threshold = smooth_quantiles(scores)[..., None, None]
     center, below, above = (part.unsqueeze(-3) for part in (center, below, above))
     lower, upper = (center - threshold * below).clamp_min(0.0), (center + threshold * above).clamp_max(1.0)
-    # What one class has, others must leave to it.
+    # Reachable envelopes: probabilities sum to one.
     rest_of_lower, rest_of_upper = (end.sum(dim=-1, keepdim=True) - end for end in (lower, upper))
     lower, upper = torch.maximum(lower, 1.0 - rest_of_upper), torch.minimum(upper, 1.0 - rest_of_lower)
     width = 0.5 * (upper - lower).sum(dim=-1)
@@ -121,7 +121,7 @@ def mean_sizes(center: Tensor, below: Tensor, above: Tensor, labels: Tensor) -> 
 def smooth_quantiles(scores: Tensor) -> Tensor:
     """Return quantiles of scores (…, B) at `LEVELS`, (…, L): geometric means over the ranks around each.
 
-    A single order statistic would tell one item of the batch, in one class, what to do.
+    A single order statistic would have a gradient for one item of the batch only.
     """
     ranked = torch.sort(scores, dim=-1)[0].clamp_min(1e-9).log()
     n = ranked.shape[-1]
@@ -132,14 +132,14 @@ def smooth_quantiles(scores: Tensor) -> Tensor:
 
 
 def n_possible(lower: Tensor, upper: Tensor) -> Tensor:
-    """Count the labels that can be the most probable one, smoothly, between reachable envelopes (…, K): (…)."""
-    cut = torch.minimum(upper.unsqueeze(-2), upper.unsqueeze(-1)).sum(dim=-1) - 1.0  # what the others, cut there, have
+    """Return a smooth number of E-admissible labels between reachable envelopes, (…, K) to (…)."""
+    cut = torch.minimum(upper.unsqueeze(-2), upper.unsqueeze(-1)).sum(dim=-1) - 1.0  # total mass if no class exceeds k
     lead = upper - lower.amax(dim=-1, keepdim=True)
     return torch.sigmoid(torch.minimum(cut, lead) / SOFTNESS).sum(dim=-1)
 
 
 def most_entropy(lower: Tensor, upper: Tensor) -> Tensor:
-    """Return the largest entropy between reachable envelopes, (…, K) to (…): all classes at one level, clipped."""
+    """Return the largest entropy between reachable envelopes, (…, K) to (…), that of one level clipped to them."""
     with torch.no_grad():
         low, level = torch.zeros_like(lower[..., :1]), torch.ones_like(lower[..., :1])
         for _ in range(BISECTIONS):
@@ -148,12 +148,12 @@ def most_entropy(lower: Tensor, upper: Tensor) -> Tensor:
             low, level = torch.where(short, middle, low), torch.where(short, level, middle)
     point = torch.minimum(torch.maximum(level, lower), upper)
     terms = -torch.xlogy(point, point.clamp_min(1e-9))
-    # What a class at its end gains, those at the level lose.
+    # The gradient with respect to the ends: mass that a class gains is lost by those at the level.
     return (terms + (1.0 + level.log()) * (point - point.detach())).sum(dim=-1)
 
 
 def least_entropy(lower: Tensor, upper: Tensor) -> Tensor:
-    """Return a small entropy between reachable envelopes, (…, K) to (…): classes filled in the order of their ends."""
+    """Return a small entropy between reachable envelopes, (…, K) to (…): mass goes to the largest upper ends first."""
     order = torch.argsort(upper, dim=-1, descending=True)
     lower, upper = lower.gather(-1, order), upper.gather(-1, order)
     room = upper - lower

@@ -1,4 +1,4 @@
-"""The paper's networks, which predict label distributions or Dirichlet densities."""
+"""The networks of the paper, which predict label distributions or Dirichlet densities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from credalset._typing import FloatArray
 from credalset._validation import as_finite, check_choice
 from credalset.predictors.torch.base import Network
 
-#: from an output to the excess θ − 1 ≥ 0 of a Dirichlet concentration
+#: functions from an output to θ − 1 ≥ 0, for a Dirichlet concentration θ
 LINKS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "softplus": functional.softplus,
@@ -34,30 +34,30 @@ class FirstOrderNetwork(Network):
     hidden : sequence of int
         Widths of the hidden layers; empty for softmax regression.
     dropout : float
-        Share of the last hidden layer that is dropped in training.
+        Dropout rate of the last hidden layer.
     learning_rate, weight_decay : float
-        Settings of the optimiser, AdamW, which without weight decay is Adam.
+        Parameters of AdamW, which is Adam if the weight decay is 0.
     batch_size, epochs : int
         Items per step, and passes over the data.
     early_stopping : bool
-        Hold out ``validation_fraction`` of the items, stop when their loss has not improved for ``n_iter_no_change``
-        epochs, and return to the best weights.
+        Hold out a share ``validation_fraction`` of the items, stop when their loss has not improved for
+        ``n_iter_no_change`` epochs, and restore the best weights.
     validation_fraction : float
-        Share of the items that is held out.
+        Share of the items to hold out.
     n_iter_no_change : int
         Epochs to wait for an improvement.
     random_state : int, Generator or None
-        Source of the first weights, the order of items and the dropout. On the CPU, the same seed gives the same
-        network. The global random state of PyTorch is left as it was.
+        Seed of initial weights, order of items and dropout. On the CPU, the same seed gives the same network. The
+        global random state of PyTorch is not changed.
     device : str
-        Where to train and predict, such as ``"cpu"`` or ``"cuda"``.
+        Device for training and prediction, such as ``"cpu"`` or ``"cuda"``.
     verbose : bool
-        Show a progress bar, in a terminal or notebook.
+        Whether to show a progress bar.
 
     Attributes
     ----------
     module_ : nn.Sequential
-        The trained network, an ordinary PyTorch module on the CPU whose outputs are logits.
+        The trained PyTorch module, on the CPU; its outputs are logits.
     classes_ : ndarray of shape (K,)
         Class names, in column order.
     n_features_in_ : int
@@ -101,8 +101,8 @@ class SecondOrderNetwork(Network):
 
     The concentration is $\theta(x) = 1 + \mathrm{link}(z(x))$, so that the density always has a mode. The loss of a
     batch is the mean negative log-likelihood of its label distributions, clipped to [``label_clip``, 1], plus
-    ``output_l2`` · ½‖θ − 1‖² summed over the batch. Defaults are the paper's; its ReLU link can get stuck at θ = 1, the
-    uniform density, where its gradient is zero; ``"softplus"`` and ``"exp"`` cannot.
+    ``output_l2`` · ½‖θ − 1‖² summed over the batch. Defaults are those of the paper [1]_. With its ReLU link, training
+    can stop at θ = 1, the uniform density, where the gradient is zero; with ``"softplus"`` and ``"exp"`` it cannot.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ class SecondOrderNetwork(Network):
     early_stopping, validation_fraction, n_iter_no_change, random_state, device, verbose
         As in `FirstOrderNetwork`.
     link : {"relu", "softplus", "exp"}
-        From outputs to θ − 1.
+        Function from outputs to θ − 1.
     label_clip : float
-        Smallest share that a label is taken to have in the loss.
+        Smallest share of a label in the loss.
     output_l2 : float
         Weight of the penalty on θ − 1.
 
@@ -127,6 +127,10 @@ class SecondOrderNetwork(Network):
     See Also
     --------
     FirstOrderNetwork : predicts one distribution.
+
+    References
+    ----------
+    .. [1] Javanmardi, Stutz and Hüllermeier, "Conformalized Credal Set Predictors", NeurIPS 2024.
 
     Examples
     --------
@@ -143,11 +147,11 @@ class SecondOrderNetwork(Network):
     output_l2: float = 1e-4
 
     def predict_concentration(self, X: Any) -> FloatArray:
-        """Predict Dirichlet concentrations (n, K), all of them at least one."""
+        """Predict Dirichlet concentrations θ ≥ 1, (n, K)."""
         return (1.0 + LINKS[self.link](self._outputs(X))).numpy()
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K): the mean of the predicted Dirichlet."""
+        """Predict label distributions (n, K): means of the predicted Dirichlet densities."""
         concentration = self.predict_concentration(X)
         return concentration / concentration.sum(axis=1, keepdims=True)
 
@@ -176,9 +180,9 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def dirichlet_log_density(concentration: Tensor, log_point: Tensor) -> Tensor:
-    r"""Return $\log \mathrm{Dir}(y \mid \theta)$, (…), for tensors (…, K); points are given by their logarithms.
+    r"""Return $\log \mathrm{Dir}(y \mid \theta)$, (…), for tensors θ and log y of shape (…, K).
 
-    A point need not sum to one: the paper clips labels without rescaling them.
+    Points need not sum to one, because the paper clips labels without rescaling them.
 
     Examples
     --------

@@ -41,7 +41,7 @@ const table = {
     const some = this.order.length === 1 ? "1 item" : `${this.order.length.toLocaleString("en")} items`;
     byId("status").textContent = this.filtered
       ? `${some} of ${count.toLocaleString("en")} fit the filters.`
-      : `${some}, ${this.key === null ? "in the order of work" : "sorted by " + this.key}.`;
+      : `${some}, ${this.key === null ? "in the order of the queue" : "sorted by " + this.key}.`;
     byId("place").textContent = rows.length ? `${from + 1} to ${from + rows.length}` : "none";
     byId("before").disabled = this.page === 0;
     byId("after").disabled = from + pageSize >= this.order.length;

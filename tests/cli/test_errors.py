@@ -178,6 +178,23 @@ def test_interrupted_at_any_moment(after: float, files: Path) -> None:
     assert not [path for path in files.iterdir() if path.name.startswith(".")]
 
 
+def test_what_an_interrupt_stops_is_not_logged(tmp_path: Path) -> None:
+    """Event loops of a cluster and finalizers complain when they are stopped."""
+    (tmp_path / "run.py").write_text(
+        "import logging, os, signal, credalset.cli as cli, credalset.cli.app as app\n"
+        "class Finalized:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGINT); os.getpid()\n"
+        "def main():\n"
+        "    Finalized()\n"
+        "    logging.getLogger('asyncio').error('stopped')\n"
+        "    return 130\n"
+        "app.main = main\n"
+        "cli.run()\n"
+    )
+    done = subprocess.run([sys.executable, tmp_path / "run.py"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @pytest.mark.parametrize("moment", ["start", "work"])
 def test_interrupted_while_workers_start_or_work(moment: str, files: Path, run: Run) -> None:
     """Ctrl-C in a terminal goes to every process of the command."""

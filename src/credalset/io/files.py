@@ -124,11 +124,11 @@ def _arrow_zstd(stream: Any) -> Any:
 
 
 class _Joined(io.RawIOBase):
-    """A stream of which the first bytes were read already."""
+    """A stream of which the first bytes were read already; it owns the file under it, if one is given."""
 
-    def __init__(self, head: bytes, rest: Any) -> None:
+    def __init__(self, head: bytes, rest: Any, handle: int | None = None) -> None:
         super().__init__()
-        self.head, self.rest = head, rest
+        self.head, self.rest, self.handle = head, rest, handle
 
     def readable(self) -> bool:
         return True
@@ -140,23 +140,29 @@ class _Joined(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        self.rest.close()
+        if not self.closed:
+            self.rest.close()
+            if self.handle is not None:
+                os.close(self.handle)
         super().close()
 
 
 def open_file(file: File) -> tuple[bytes, Any]:
     """Open a file, unpacked; return its first bytes, with at least one whole line, and a stream of all of it."""
+    handle = None
     if file.path == STDIN:
         stream: Any = sys.stdin.buffer
     elif file.member is not None:
         with zipfile.ZipFile(file.path) as archive:  # stays open for as long as a member does
             stream = archive.open(file.member)
     else:
-        stream = io.FileIO(file.path)
+        handle = os.open(file.path, os.O_RDONLY)  # closed with what wraps it, also if nobody reads on
+        stream = io.FileIO(handle, closefd=False)
     start = stream.read(6)
-    stream = io.BufferedReader(_Joined(start, stream), HEAD)
     if start.startswith((ARCHIVE, OLD_WORKBOOK)):
+        _Joined(start, stream, handle).close()
         raise FileFormatError(f"{file.name} {WORKBOOK}")
+    stream = io.BufferedReader(_Joined(start, stream, handle), HEAD)
     stream = next((unpack(stream) for mark, unpack in UNPACKERS.items() if start.startswith(mark)), stream)
     head = stream.read(HEAD)
     while b"\n" not in head and (more := stream.read(len(head))):

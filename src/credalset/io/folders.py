@@ -24,7 +24,7 @@ from credalset.exceptions import FileFormatError, warn
 
 FORMAT, FORMAT_VERSION = "credalset", 2
 MANIFEST, ARRAYS = "manifest.json", "arrays.npz"
-MAX_MANIFEST = 1 << 20  # bytes; JSON takes up to forty times as much once it is parsed
+MAX_MANIFEST = 1 << 19  # bytes; JSON takes up to forty times as much once it is parsed
 MAX_FILE = 1 << 31  # bytes
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 NUMBERS = "biuf"  # kinds of arrays
@@ -65,7 +65,7 @@ def write_object(
     manifest |= {"versions": _versions({"numpy", *packages}), "object": tree}
     manifest |= {"files": {name: _entry(data) for name, data in sorted(files.items())}}
     manifest["sha256"] = manifest_digest(manifest)
-    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    text = json.dumps(manifest, allow_nan=False, ensure_ascii=False).encode()
     if len(text) > MAX_MANIFEST:
         raise ValueError(
             f"names and parameters take {len(text)} bytes of JSON, but at most {MAX_MANIFEST} can be saved. Name items "

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, compress
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,13 +16,13 @@ from credalset._typing import AnyArray, FloatArray
 from credalset.exceptions import need, warn
 from credalset.io.tables import Table, is_list, is_text, read_table
 from credalset.votes.names import join_names
+from credalset.votes.tables import SYNONYMS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from credalset.votes import Annotations
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
 LOOKED_AT = 100  # cells that tell whether a column of texts holds numbers
 #: columns of every table that ``predict`` writes, whose predictions begin with ``prediction_``
 WRITTEN, PREDICTION = {"alpha", "threshold", "empty"}, "prediction_"
@@ -52,8 +51,6 @@ class Reading(NamedTuple):
 
 def find_id(names: Sequence[str]) -> str:
     """Return the column that names the items: the first of the usual names of a task that the table has."""
-    from credalset.votes.tables import SYNONYMS
-
     plain = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(names)}
     known = ["".join(filter(str.isalnum, synonym)) for synonym in SYNONYMS["task"]]
     found = [plain[name] for name in known if name in plain]
@@ -260,17 +257,15 @@ def read_items(
     id: str | None = None,
     columns: Sequence[str] | None = None,
     logits: bool = False,
-    extra: Mapping[str, str] = NOTHING,
+    extra: Mapping[str, str] | None = None,
     classes: Sequence[Any] | None = None,
     texts: bool | str | None = False,
     strict: bool = False,
 ) -> ItemTable:
-    """Read a table of items into memory: predictions per class, features, or texts.
+    """Read a table of items into memory, see `read_table`: predictions per class, features, or texts.
 
     Parameters
     ----------
-    path : str
-        As in `read_table`.
     id : str, optional
         Column that names the items; by default the first that has a usual name of a task.
     columns, classes, texts
@@ -283,7 +278,7 @@ def read_items(
     strict : bool
         Refuse rows without a value that is needed, instead of leaving them out.
     """
-    table = read_table(path)
+    table, extra = read_table(path), extra or {}
     id = find_id(table.schema.names) if id is None else id
     for role, name in {"id": id, **extra}.items():
         if name not in table.schema.names:

@@ -15,6 +15,7 @@ from scipy.special import softmax
 from credalset._validation import as_probability
 from credalset.exceptions import CredalSetWarning, need, warn
 from credalset.io.match import Batch, Reading, choose_columns
+from credalset.io.store import load
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.votes.names import join_names
 
@@ -136,8 +137,6 @@ class Scorer:
         """The calibration or classifier; loaded from its path at first use."""
         if not isinstance(self.model, Path):
             return self.model
-        from credalset.io.store import load
-
         return replace(self, model=load(self.model, trusted=self.trusted)).model
 
     @property

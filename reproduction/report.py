@@ -27,13 +27,16 @@ def write(name: str, store: Store, batches: Sequence[Batch], out: Path, echo: Ca
     cells = summarize(rows, independent=name == "synthetic")
     store.combine(batches, out / f"{name}.parquet")
     write_file(out / f"{name}.csv", tables.to_csv(cells).encode())
-    verdicts = tables.verdict_lines(cells)
-    sentences = section("verdicts", "", "\n".join(f"- {line}" for line in verdicts))
-    page = "\n\n".join([*PAGES[name](cells), *sentences]) + "\n"
+    sentences, exceptions = tables.verdict_lines(cells)
+    named = {"verdicts": sentences, "exceptions": exceptions or ["None."]}
+    verdicts = [
+        part for key, told in named.items() for part in section(key, "", "\n".join(f"- {line}" for line in told))
+    ]
+    page = "\n\n".join([*PAGES[name](cells), *verdicts]) + "\n"
     write_file(out / f"{name}.md", page.encode())
     for part in dict.fromkeys(cell["part"] for cell in cells):
         echo(terminal_table(name, part, pick(cells, part=part)))
-    echo("\n".join([OK, *verdicts]))
+    echo("\n".join([OK, *sentences, *exceptions]))
     drawn = draw(name, rows, store.examples(batches), out / "figures", quick=bool(batches[0].options["quick"]))
     echo(f"Figures: {', '.join(path.name for path in drawn)}")
 

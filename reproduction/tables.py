@@ -106,31 +106,32 @@ def volume_text(cell: Row) -> str:
     return text_of(cell["volume"]) + (f" (se {text_of(error)})" if error > 0 else "")
 
 
-def verdict_lines(cells: Sequence[Row]) -> list[str]:
-    """Say in sentences whether coverage is as theory says, whether the truth is covered, and whether votes help."""
+def verdict_lines(cells: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """Say whether coverage is as theory says, the truth is covered and votes help; then name the exceptions."""
     outside = sum(not cell["band_low"] <= cell["coverage"] <= cell["band_high"] for cell in cells)
     counts = {side: [cell for cell in cells if cell["verdict"] == side] for side in ("low", "high")}
-    result = [
+    sentences = [
         f"Coverage of the labels: {len(cells)} cells, {outside} outside their 95 % band; beyond the band that holds "
         f"for all cells at once (99 %): {len(counts['low'])} below, {len(counts['high'])} above (ties, infinite "
         "thresholds)."
     ]
+    exceptions = []
     for side, word in (("low", "Below"), ("high", "Above")):
-        result += [f"{word}: {name_of(cell)}, coverage {cell['coverage']:.4f}" for cell in counts[side]]
+        exceptions += [f"{word}: {name_of(cell)}, coverage {cell['coverage']:.4f}" for cell in counts[side]]
     known = [cell for cell in cells if cell["truth_verdict"] != "-"]
     if known:
         short = [cell for cell in known if cell["truth_verdict"] == "short"]
         far = [cell for cell in short if cell["coverage_true"] < cell["band_low"]]
-        result.append(
+        sentences.append(
             f"Coverage of the truth: at least nominal in {len(known) - len(short)} of {len(known)} cells; of the "
             f"others {len(far)} lie below the 95 % band."
         )
-        result += [f"Short: {name_of(cell)}, coverage of the truth {cell['coverage_true']:.4f}" for cell in far]
+        exceptions += [f"Short: {name_of(cell)}, coverage of the truth {cell['coverage_true']:.4f}" for cell in far]
     n_series, growing = shrinking(cells)
     if n_series:
-        result.append(f"Thresholds shrink as votes are added in {n_series - len(growing)} of {n_series} series.")
-        result += [f"Not in: {_series_name(row)}" for row in growing]
-    return result
+        sentences.append(f"Thresholds shrink as votes are added in {n_series - len(growing)} of {n_series} series.")
+        exceptions += [f"Not shrinking: {_series_name(row)}" for row in growing]
+    return sentences, exceptions
 
 
 def name_of(cell: Row) -> str:

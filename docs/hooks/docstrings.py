@@ -1,10 +1,13 @@
-"""Mend what is read from docstrings: parameters that share an entry keep their own types and defaults."""
+"""Mend what is read from docstrings: citations, and parameters that share an entry but not their types and defaults."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import griffe
+
+CITATION = re.compile(r"\[(\d+)\]_|\.\. \[(\d+)\]")
 
 
 def tidy(obj: griffe.Object) -> None:
@@ -17,12 +20,16 @@ def tidy(obj: griffe.Object) -> None:
     if isinstance(obj, griffe.Function):
         for parameter in [one for one in obj.parameters if one.name.startswith("_")]:
             del obj.parameters[parameter.name]
+    if obj.docstring is not None:
+        obj.docstring.value = CITATION.sub(lambda match: f"[{match[1] or match[2]}]", obj.docstring.value)
     known = {one.name: one for one in obj.parameters}
     sections = obj.docstring.parsed if obj.docstring is not None else []
     for section in sections:
         if section.kind is not griffe.DocstringSectionKind.parameters:
             continue
         for entry in section.value:
+            if isinstance(entry.annotation, str):
+                entry.annotation = entry.annotation.replace("`", "")
             if (real := known.get(entry.name)) is not None:
                 entry.value = None if real.default is None else str(real.default)
                 if any(entry.annotation is one.annotation for one in known.values()):  # of the first name in the entry

@@ -98,7 +98,7 @@ def test_verdicts(coverage: float, verdict: str, truth: str) -> None:
     rows = result_rows([coverage] * 10, coverage_true=coverage)
     (cell,) = summary.summarize(rows, independent=True)
     assert (cell["verdict"], cell["truth_verdict"], cell["n_seeds"]) == (verdict, truth, 10)
-    assert ("Below: p, tv" in "\n".join(tables.verdict_lines([cell]))) == (verdict == "low")
+    assert ("Below: p, tv" in "\n".join(tables.verdict_lines([cell])[1])) == (verdict == "low")
 
 
 def test_splits_of_one_data_set_get_the_wider_band() -> None:
@@ -117,7 +117,7 @@ def test_thresholds_that_do_not_shrink_are_named() -> None:
     assert summary.shrinking(cells(0.9, 0.5, 0.5)) == (1, [])
     n_series, growing = summary.shrinking(cells(0.9, 0.4, 0.5))
     assert (n_series, growing[0]["thresholds"]) == (1, [0.9, 0.4, 0.5])
-    assert "0.900, 0.400, 0.500" in "\n".join(tables.verdict_lines(cells(0.9, 0.4, 0.5)))
+    assert "0.900, 0.400, 0.500" in "\n".join(tables.verdict_lines(cells(0.9, 0.4, 0.5))[1])
 
 
 def test_tables() -> None:

@@ -1,4 +1,4 @@
-"""What people see: progress bars, tables of text, numbers with intervals."""
+"""Display: progress bars, tables of text, numbers with intervals."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from credalset.exceptions import need
 
 @contextmanager
 def progress(title: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """Give a function to call with the number of steps done and a note to show beside the bar.
+    """Yield a function that takes the number of completed steps and a note to show beside the bar.
 
     Parameters
     ----------
     title : str
-        What is being done.
+        Description of the task.
     total : int or None
-        Number of steps; None if it is not known.
+        Number of steps, None if it is unknown.
     shown : bool
-        Whether to show a bar at all.
+        Whether to show a bar.
 
     Examples
     --------
@@ -53,20 +53,20 @@ def progress(title: str, total: int | None, *, shown: bool = True) -> Iterator[C
         yield lambda steps, note: bar.update(task, advance=steps, note=note)
 
 
-MOST_ROWS = 50  # of a list that prints as a table
+MOST_ROWS = 50  # of a printed table
 
 
 def number_text(value: Any, decimals: int = 4, significant: int | None = None, missing: str = "-") -> str:
-    """Write a number with a fixed number of decimals; one below a thousandth by its significant digits.
+    """Format a number with fixed decimals, or with significant digits below a thousandth.
 
     Parameters
     ----------
     value : object
-        A float; anything else is written as it is, and None or NaN as ``missing``.
+        A float; None and NaN are written as ``missing``, other values with ``str``.
     decimals, significant : int
-        Digits after the point, and digits of a number too small for them (by default as many).
+        Decimals, and significant digits of smaller numbers (by default as many).
     missing : str
-        What to write where there is no number.
+        Text for missing numbers.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def number_text(value: Any, decimals: int = 4, significant: int | None = None, m
 
 
 def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 0) -> str:
-    """Write a table with aligned columns; the first ``left`` columns to the left, the others to the right.
+    """Format a table, with the first ``left`` columns aligned to the left, the others to the right.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
 
 
 class Rows(list[dict[str, Any]]):
-    """A list of plain rows that prints as a table; numbers with an interval are printed with it.
+    """A list of rows (dicts) that prints as a table; estimates are printed with their intervals.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Rows(list[dict[str, Any]]):
     """
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return the rows as columns, ready for a data frame."""
+        """Return the rows as columns."""
         names = list(dict.fromkeys(name for row in self for name in row))
         return {name: [row.get(name) for row in self] for name in names}
 
@@ -169,7 +169,7 @@ def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:
     return Estimate(successes / n if n else np.nan, low, high, n)
 
 
-@lru_cache(maxsize=1024)  # an interval takes milliseconds, and small groups often have equal counts
+@lru_cache(maxsize=1024)  # an interval takes milliseconds
 def _exact_interval(successes: int, n: int, level: float) -> tuple[float, float]:
     from scipy.stats import binomtest
 

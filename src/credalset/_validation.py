@@ -1,6 +1,6 @@
-"""Checks at the public door. Each error names the argument, what was seen and what to do.
+"""Validation of arguments of public functions. Each error names the argument, what was seen and what to do.
 
-Everything behind the door trusts its arrays: float64, C-ordered, finite where it must be, rows on the simplex.
+Internal code relies on valid arrays: float64, C-ordered, finite where required, rows on the simplex.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import numpy as np
 from credalset._parallel import gather_blocks
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 
-# A row whose sum is this close to one is taken as it is, to the last bit. A row further off, yet within
-# tolerance, is divided by its sum. The gap between the two keeps validation idempotent: validating a
-# validated array changes nothing, so scores (and ties between scores) do not depend on how often it happened.
+# A row whose sum is this close to one is used unchanged. Other rows within the tolerance are divided by their sums. The
+# difference between the two tolerances makes validation idempotent, so scores and their ties do not depend on how often
+# an array is validated.
 EXACT_SUM_TOLERANCE = 1e-10
 SUM_TOLERANCE = 5e-3  # probabilities that were rounded to three decimals
-# Beyond, sums of concentrations and their log-gamma functions leave the range of doubles.
+# Beyond, sums of concentrations and their log-gamma functions overflow.
 LARGEST_CONCENTRATION = 1e100
 
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Predictions that a score has validated. Public doors take them as they are, so that none are checked twice."""
+    """Predictions that a score has validated, which public functions do not validate again."""
 
     prediction: Any
     items: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the array, as doors ask for it before they look inside."""
+        """The shape of the array."""
         return np.shape(self.prediction)
 
 
@@ -52,9 +52,9 @@ def check_choice(value: object, name: str, options: Iterable[object]) -> None:
 
 
 def as_numbers(value: Any, name: str, hint: str = "Pass plain numbers.") -> FloatArray:
-    """Convert to a float64 array of any shape; refuse what does not hold real numbers."""
+    """Convert to a float64 array of any shape; refuse values that are not real numbers."""
     if np.ma.is_masked(value):
-        raise ValueError(f"{name} has masked values. Fill them in, or leave these items out.")
+        raise ValueError(f"{name} has masked values. Fill them, or leave these items out.")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
@@ -91,13 +91,13 @@ def as_matrix(value: ArrayLike, name: str, *, n_classes: int | None = None) -> F
 
 
 def refuse_texts(value: Any, name: str) -> None:
-    """Refuse one text per item where rows are wanted: these are class labels, and have a remedy of their own."""
+    """Refuse one text per item instead of rows: these are class labels."""
     is_flat = isinstance(value, list | tuple) or len(getattr(value, "shape", ())) == 1
     first = next(iter(value), None) if is_flat else None
     if isinstance(first, str):
         raise TypeError(
-            f"{name} must have shape (n_items, n_classes), but holds one text per item. If these are class labels, "
-            "pass a vote each: pandas.get_dummies(labels), whose columns are the classes."
+            f"{name} must have shape (n_items, n_classes), but holds one text per item. Pass class labels as one vote "
+            "each: pandas.get_dummies(labels)."
         )
 
 
@@ -119,8 +119,8 @@ def _check_non_negative(array: FloatArray, name: str) -> None:
 
 
 def sequential_row_sums(array: FloatArray) -> FloatArray:
-    """Sum each row from left to right, the order every kernel of the package uses."""
-    if array.flags.f_contiguous and len(array) > 1:  # the order that NumPy chooses too, where classes lie apart
+    """Sum each row from left to right, as scores do."""
+    if array.flags.f_contiguous and len(array) > 1:  # NumPy uses this order for Fortran-ordered arrays
         return array.sum(axis=1)
     total = array[:, 0].copy()
     for column in range(1, array.shape[1]):
@@ -144,8 +144,8 @@ def as_distributions(
 ) -> FloatArray:
     """Check that every row is a probability distribution and return a float64 matrix (N, K).
 
-    Rows may miss the sum one by rounding to three decimals (0.005): they are divided by their sum.
-    ``or_counts`` tells that counts would have been welcome too.
+    Rows that sum to one up to rounding to three decimals (0.005) are divided by their sum. With ``or_counts`` the error
+    mentions that counts are accepted too.
     """
     array = as_matrix(value, name, n_classes=n_classes)
     if _are_exact(array).all():
@@ -184,7 +184,7 @@ def as_counts(value: ArrayLike, name: str, *, n_classes: int | None = None, may_
     if empty.any() and not may_be_none:
         raise ValueError(
             f"{name} has no annotation at all in {_describe_rows(empty)}. "
-            "An item without votes has no label distribution: drop it."
+            "Drop items without votes, which have no label distribution."
         )
     return array
 
@@ -197,16 +197,18 @@ def as_concentrations(value: ArrayLike, name: str, *, n_classes: int | None = No
     if bad.any():
         raise ValueError(
             f"{name} must hold Dirichlet concentrations of at least 1, but {_describe_rows(bad)} go below "
-            f"(smallest {array.min():.6g}). Second-order scores need concentrations such as 1 + relu(output); "
-            "for predicted probabilities use a first-order score (tv, ws, kl, inner)."
+            f"(smallest {array.min():.6g}). Pass concentrations such as 1 + relu(output), or use a first-order score "
+            "(kl, tv, ws, inner, hellinger, brier) for predicted probabilities."
         )
     if (array > LARGEST_CONCENTRATION).any():
-        raise ValueError(f"{name} must hold Dirichlet concentrations of at most {LARGEST_CONCENTRATION:g}.")
+        raise ValueError(
+            f"{name} must hold concentrations of at most {LARGEST_CONCENTRATION:g}, but holds {array.max():g}."
+        )
     return array
 
 
 def as_probability(value: float, name: str) -> float:
-    """Check a number strictly between 0 and 1; an array without axes is a number too."""
+    """Check a number strictly between 0 and 1; 0-dimensional arrays are accepted."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -219,7 +221,7 @@ def as_probability(value: float, name: str) -> float:
 
 
 def as_thresholds(value: ArrayLike, n_rows: int) -> FloatArray:
-    """Turn a threshold, one number or one per row, into an array (N,). +inf is legal, NaN is not."""
+    """Convert a threshold, one number or one per row, to an array (N,). +inf is legal, NaN is not."""
     if value is None or isinstance(value, str):
         raise TypeError(f"threshold must be a number or an array of {n_rows} numbers, but is {value!r}.")
     array = as_numbers(value, "threshold", f"Pass one number or {n_rows}.")
@@ -251,7 +253,7 @@ def as_finite(value: float, name: str, *, minimum: float = -math.inf) -> float:
 
 
 def as_generator(random_state: object) -> np.random.Generator:
-    """Turn a seed, a Generator or None into a Generator."""
+    """Convert a seed, a Generator or None to a Generator."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**32, dtype=np.uint64))
     try:

@@ -1,4 +1,4 @@
-"""Errors and warnings that are credalset's own; everything else is a plain ``ValueError`` or ``TypeError``."""
+"""Errors and warnings of credalset; all other errors are ``ValueError`` or ``TypeError``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 class CredalSetWarning(UserWarning):
-    """A legal but surprising outcome, such as an infinite threshold or an empty set."""
+    """A legal but surprising result, such as an infinite threshold or an empty set."""
 
 
 class MissingExtraError(ImportError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is not installed."""
 
     def __init__(self, feature: str, package: str, extra: str, alternative: str = "") -> None:
         super().__init__(
@@ -26,15 +26,15 @@ class MissingExtraError(ImportError):
 
 
 class ClusterError(RuntimeError):
-    """A Dask cluster failed: the scheduler is gone, workers died, or none came."""
+    """A Dask cluster failed: the scheduler or the workers are not available."""
 
 
 class FileFormatError(ValueError):
-    """A saved file is damaged, foreign, or of a newer format."""
+    """A saved file is damaged, not of credalset, or of a newer format."""
 
 
 def need(package: str, feature: str = "A table of this kind", alternative: str = "", *, extra: str = "tables") -> Any:
-    """Import a package of an extra, or say that it is missing and what to do without."""
+    """Import a package of an extra, or raise `MissingExtraError`."""
     try:
         return import_module(package)
     except ImportError:
@@ -42,7 +42,7 @@ def need(package: str, feature: str = "A table of this kind", alternative: str =
 
 
 def warn(message: str) -> None:
-    """Give a `CredalSetWarning`, at the line of the user's own code from Python 3.12 on."""
+    """Issue a `CredalSetWarning`, at the line of the user's code from Python 3.12 on."""
     if sys.version_info >= (3, 12):
         warnings.warn(message, CredalSetWarning, skip_file_prefixes=(_PACKAGE,))
     else:

@@ -1,4 +1,4 @@
-"""Score-free mathematics of the probability simplex: grids, sampling, entropy."""
+"""The probability simplex: grids, sampling, entropy."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def grid_size(n_classes: int, resolution: float) -> int:
 def grid(n_classes: int, resolution: float = 0.005) -> FloatArray:
     """List every distribution whose entries are multiples of ``resolution``.
 
-    The grid is built from integers, so no point is lost to rounding (the published code tests floating-point
-    sums for equality and loses 332 of the 20 301 points at K = 3).
+    The grid is built from integers, so rounding loses no point. (The published code compares floating-point sums and
+    loses 332 of the 20 301 points at K = 3.)
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def entropy_of_valid(array: FloatArray, axis: int = -1) -> FloatArray:
 
 
 def corners(classes: IntArray, n_classes: int) -> FloatArray:
-    """Return the distribution that is all on one class, for each of the classes (N,) given: (N, K).
+    """Return the one-hot distributions of classes (N,), (N, K).
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Checks of a score: run them over yours before you rely on it; the package runs them over all of its own.
+"""Checks that a score and its region belong together. The package runs them on all its scores; run them on yours.
 
-A check that fails raises an ``AssertionError`` that says which one, and what to look at.
+A failed check raises an ``AssertionError`` with its name and the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from credalset.sets.membership import contains_pairs
 from credalset.simplex import entropy_of_valid, grid, sample_uniform
 
 TOLERANCE = 1e-6  # of answers
-QUANTILES = (0.02, 0.2, 0.6)  # of the scores of uniform points: thresholds of small, middling and large sets
+QUANTILES = (0.02, 0.2, 0.6)  # of the scores of uniform points: thresholds of small, medium and large sets
 CHECKS = ("numbers", "membership", "boundary", "nesting", "ties", "best fit", "region", "answers")
 
 
@@ -38,15 +38,16 @@ class Report:
 
 
 def check_score(score: Score, predictions: Any = None, *, n_items: int = 8, random_state: int = 0) -> Report:
-    """Check what coverage and every answer rest on: that a score and its region belong together.
+    """Check the properties of a score on which coverage and all results rely.
+
+    The most important one is ``score(prediction, λ) <= t`` if and only if λ is in ``score.region(prediction, t)``.
 
     Parameters
     ----------
     score : Score
-        An instance, with the parameters it will be used with.
+        An instance with the parameters that you will use.
     predictions : array, optional
-        Predictions to check it with, as `score.region` takes them. By default random ones over 2, 3 and 5 classes, of
-        the score's order.
+        Predictions as for `score.region`. By default random ones over 2, 3 and 5 classes, of the score's order.
     n_items : int
         Number of random predictions for each number of classes.
     random_state : int
@@ -87,11 +88,11 @@ def _default_predictions(score: Score, n_items: int, rng: np.random.Generator) -
         prediction = rows if score.order == "first" else 1.0 + rows * rng.gamma(2.0, 5.0, (n_items, 1))
         try:
             score.check_prediction(prediction)
-        except ValueError:  # a score whose parameters are for another number of classes
+        except ValueError:  # the score's parameters are for another number of classes
             continue
         found.append(prediction)
     if not found:
-        raise ValueError("predictions are needed: the score takes neither 2, 3 nor 5 classes.")
+        raise ValueError("predictions is missing, and the score accepts neither 2, 3 nor 5 classes. Pass predictions.")
     return found
 
 
@@ -99,7 +100,7 @@ def _check_batch(score: Score, prediction: Prediction, rng: np.random.Generator)
     k = score.n_classes(prediction)
     points = np.concatenate([sample_uniform(300, k, rng), np.eye(k), np.full((1, k), 1.0 / k)])
     scores = score.evaluate_pairs(prediction, points[None])
-    _require(not np.isnan(scores).any(), "numbers", score, "the formula is NaN; return +inf where nothing fits.")
+    _require(not np.isnan(scores).any(), "numbers", score, "the formula is NaN. Return +inf instead.")
     finite = np.where(np.isinf(scores), scores[np.isfinite(scores)].max(), scores)
     for share in QUANTILES:
         _check_region(score, score._region(prediction, np.quantile(finite, share, axis=1)), points, scores)
@@ -107,7 +108,7 @@ def _check_batch(score: Score, prediction: Prediction, rng: np.random.Generator)
     _check_ties(score, prediction, points)
     best = score.evaluate_rows(prediction, score.best_fit(prediction))[:, None]
     is_best = (best <= scores + 1e-9 * np.maximum(1.0, np.abs(best))).all()
-    _require(is_best, "best fit", score, "some distribution scores less than best_fit does.")
+    _require(is_best, "best fit", score, "some distribution has a smaller score than best_fit.")
 
 
 def _check_region(score: Score, sets: CredalSet, points: FloatArray, scores: FloatArray) -> None:
@@ -115,9 +116,8 @@ def _check_region(score: Score, sets: CredalSet, points: FloatArray, scores: Flo
     is_same = np.array_equal(inside, scores <= thresholds[:, None])
     _require(is_same, "membership", score, "contains() and formula ≤ threshold disagree.")
     larger = score._region(sets.prediction, thresholds + 0.1 * (1.0 + np.abs(thresholds)))
-    _require(
-        (inside <= contains_pairs(larger, points[None])).all(), "nesting", score, "a larger threshold lost members."
-    )
+    is_nested = (inside <= contains_pairs(larger, points[None])).all()
+    _require(is_nested, "nesting", score, "a set at a larger threshold has fewer members.")
     proper = np.flatnonzero(~sets.is_empty() & np.isfinite(sets.radius))
     if len(proper) == 0:
         return
@@ -126,12 +126,12 @@ def _check_region(score: Score, sets: CredalSet, points: FloatArray, scores: Flo
     radius = sets.radius[:, None]
     close = np.abs(distance - radius) <= 1e-9 * np.maximum(1.0, np.abs(radius))
     agree = ((distance <= radius) == inside) | close
-    _require(agree.all(), "region", score, "divergence(λ) ≤ radius must hold for members, and for nothing else.")
+    _require(agree.all(), "region", score, "divergence(λ) ≤ radius must hold exactly for the members.")
     _check_answers(score, sets, points if sets.n_classes != 3 else np.concatenate([points, grid(3, 0.05)]))
 
 
 def _check_answers(score: Score, sets: CredalSet, points: FloatArray) -> None:
-    """No member goes beyond an answer, and every expectation of a convex set is attained by a member."""
+    """Check that no member violates a bound, and that a member attains the largest expectation."""
     utility = np.random.default_rng(0).normal(size=sets.n_classes)
     (lower, upper), bounds, (value, attaining) = sets.envelope(), sets.entropy_bounds(), sets.support(utility)
     held, entropy = contains_pairs(sets, points[None]), entropy_of_valid(points)
@@ -140,7 +140,7 @@ def _check_answers(score: Score, sets: CredalSet, points: FloatArray) -> None:
         beyond = [own - upper[i], lower[i] - own, own @ utility - value[i]]
         beyond += [own_entropy - bounds.upper[i], bounds.lower[i] - own_entropy]
         worst = max((float(excess.max(initial=0.0)) for excess in beyond), default=0.0)
-        _require(worst <= TOLERANCE, "answers", score, f"a member goes beyond an answer of set {i} by {worst:.2g}.")
+        _require(worst <= TOLERANCE, "answers", score, f"a member of set {i} violates a bound by {worst:.2g}.")
     short = np.abs(attaining @ utility - value).max()
     distance = sets.geometry.divergence(attaining[:, None])[:, 0] - sets.radius
     is_member = (distance <= TOLERANCE * np.maximum(1.0, np.abs(sets.radius))).all()
@@ -152,9 +152,14 @@ def _check_boundary(score: Score, prediction: Prediction, points: FloatArray, sc
     n = min(len(prediction), len(points))
     values, rows = np.diagonal(scores)[:n].copy(), prediction[:n]
     held = score._region(rows, values).contains(points[:n])
-    _require(held.all(), "boundary", score, "a set does not hold what scores exactly its threshold.")
+    _require(held.all(), "boundary", score, "a distribution with a score equal to the threshold is not a member.")
     below = score._region(rows, np.nextafter(values, -np.inf)).contains(points[:n])
-    _require(not below[np.isfinite(values)].any(), "boundary", score, "a set holds what scores above its threshold.")
+    _require(
+        not below[np.isfinite(values)].any(),
+        "boundary",
+        score,
+        "a distribution with a score above the threshold is a member.",
+    )
 
 
 def _check_ties(score: Score, prediction: Prediction, points: FloatArray) -> None:
@@ -163,13 +168,9 @@ def _check_ties(score: Score, prediction: Prediction, points: FloatArray) -> Non
     together = score.evaluate_rows(rows, labels)
     alone = np.concatenate([score.evaluate_rows(rows[i : i + 1], labels[i : i + 1]) for i in range(n)])
     back = score.evaluate_rows(rows[::-1], np.asfortranarray(labels[::-1]))[::-1]
-    _require(
-        np.array_equal(together, alone) and np.array_equal(together, back),
-        "ties",
-        score,
-        "scores depend on the batch, so equal items do not tie. Use operations entry by entry and sums over the last "
-        "axis, no matrix products.",
-    )
+    is_same = np.array_equal(together, alone) and np.array_equal(together, back)
+    reason = "scores depend on the batch. Use elementwise operations and sums over the last axis, no matrix products."
+    _require(is_same, "ties", score, reason)
 
 
 def _check_saving(score: Score, prediction: Prediction, rng: np.random.Generator) -> None:
@@ -179,5 +180,5 @@ def _check_saving(score: Score, prediction: Prediction, rng: np.random.Generator
         made.save(Path(folder) / "calibration")
         back: Any = load(Path(folder) / "calibration")
     is_same = back.score == score and np.array_equal(back.scores, made.scores)
-    _require(is_same, "saving", score, "it comes back from a file as another score; parameters must be plain values.")
-    _require(type(get_score(score.name)) is type(score), "saving", score, "its name stands for another score.")
+    _require(is_same, "saving", score, "a saved score is not equal after loading. Use plain values as parameters.")
+    _require(type(get_score(score.name)) is type(score), "saving", score, "its name is registered for another score.")

@@ -266,7 +266,7 @@ def test_what_is_refused():
         lambda: cs.Conditional([[np.nan]]),
         lambda: cs.Conditional(kinds, names=["one"]),
     ):
-        with pytest.raises(ValueError, match=r"features|item to item"):
+        with pytest.raises(ValueError, match=r"features|thresholds"):
             call()
     with pytest.raises(TypeError, match="features must hold numbers"):
         cs.Conditional([["a"], ["b"]])

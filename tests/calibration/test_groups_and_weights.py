@@ -74,7 +74,7 @@ def test_predicted_classes_follow_from_the_prediction() -> None:
     by_name = cs.conformalize(g, counts, groups="predicted")
     by_key = cs.conformalize(g, counts, groups=g.argmax(axis=1))
     assert np.array_equal(by_name.thresholds(g, 0.1), by_key.thresholds(g, 0.1, groups=g.argmax(axis=1)))
-    with pytest.raises(ValueError, match="Leave groups out"):
+    with pytest.raises(ValueError, match="groups"):
         by_name.thresholds(g, 0.1, groups=g.argmax(axis=1))
 
 
@@ -206,7 +206,7 @@ def test_what_weights_refuse() -> None:
     calibration = cs.conformalize(g, counts, weights=np.ones(20))
     with pytest.raises(ValueError, match="weights is missing"):
         calibration.predict_set(g, 0.5)
-    with pytest.raises(ValueError, match="no single one"):
+    with pytest.raises(ValueError, match="thresholds"):
         calibration.threshold(0.5)
 
 

@@ -162,7 +162,7 @@ def test_vertices() -> None:
 @pytest.mark.parametrize(
     ("prediction", "message"),
     [
-        (np.full((2, 2, 3), 1 / 3), r"intervals of shape \(N, 3, classes\)"),
+        (np.full((2, 2, 3), 1 / 3), r"intervals of shape"),
         (np.array([[[0.5, 0.5], [0.1, 0.0], [0.1, 0.1]]]), "finite sides above 0"),
         (np.array([[[0.5, 0.5], [0.1, 0.1], [0.1, np.inf]]]), "finite sides above 0"),
         (np.array([[[0.5, 0.9], [0.1, 0.1], [0.1, 0.1]]]), "sum"),

@@ -233,7 +233,7 @@ def test_items_without_votes_and_with_one():
 
 
 def test_agreement_needs_an_item_with_two_votes():
-    with pytest.raises(ValueError, match="agreement needs"):
+    with pytest.raises(ValueError, match="two votes"):
         Annotations.from_counts([[1, 0], [0, 1]]).agreement()
 
 

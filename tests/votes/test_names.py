@@ -186,9 +186,9 @@ def test_columns_per_item_follow_the_items_by_name() -> None:
 
 def test_rows_by_name() -> None:
     assert find_rows(["c", "a"], ("a", "b", "c")).tolist() == [2, 0]
-    with pytest.raises(ValueError, match="items has 1 of 2 names that are not known"):
+    with pytest.raises(ValueError, match="items has 1 of 2 names"):
         find_rows(["c", "x"], ("a", "b", "c"))
-    with pytest.raises(ValueError, match="no names of items"):
+    with pytest.raises(ValueError, match="no names"):
         find_rows(["c"], None)
     with pytest.raises(ValueError, match="occurs twice"):
         find_rows(["a"], ("a", "a"))

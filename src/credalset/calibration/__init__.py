@@ -1,32 +1,19 @@
-"""Conformal calibration."""
+"""Conformal calibration: from scores of calibration items to thresholds with a coverage guarantee."""
 
 from __future__ import annotations
 
-from credalset.calibration.conditional import Conditional
-from credalset.calibration.cross import CrossCalibration, cross_conformalize
-from credalset.calibration.epsilon import epsilon_from_counts
-from credalset.calibration.few_votes import FewVotes
-from credalset.calibration.levels import CoverageDistribution, conformal_rank, pac_rank
-from credalset.calibration.noise import BoundedNoise, Guarantee
-from credalset.calibration.sampling import AnnotatorSampling
-from credalset.calibration.split import Calibration, conformalize
-from credalset.calibration.stream import Stream
-from credalset.calibration.unbiased import UnbiasedVotes
-
-__all__ = [
-    "AnnotatorSampling",
-    "BoundedNoise",
-    "Calibration",
-    "Conditional",
-    "CoverageDistribution",
-    "CrossCalibration",
-    "FewVotes",
-    "Guarantee",
-    "Stream",
-    "UnbiasedVotes",
-    "conformal_rank",
-    "conformalize",
-    "cross_conformalize",
-    "epsilon_from_counts",
-    "pac_rank",
-]
+from credalset.calibration.conditional import Conditional as Conditional
+from credalset.calibration.cross import CrossCalibration as CrossCalibration
+from credalset.calibration.cross import cross_conformalize as cross_conformalize
+from credalset.calibration.epsilon import epsilon_from_counts as epsilon_from_counts
+from credalset.calibration.few_votes import FewVotes as FewVotes
+from credalset.calibration.levels import CoverageDistribution as CoverageDistribution
+from credalset.calibration.levels import conformal_rank as conformal_rank
+from credalset.calibration.levels import pac_rank as pac_rank
+from credalset.calibration.noise import BoundedNoise as BoundedNoise
+from credalset.calibration.noise import Guarantee as Guarantee
+from credalset.calibration.sampling import AnnotatorSampling as AnnotatorSampling
+from credalset.calibration.split import Calibration as Calibration
+from credalset.calibration.split import conformalize as conformalize
+from credalset.calibration.stream import Stream as Stream
+from credalset.calibration.unbiased import UnbiasedVotes as UnbiasedVotes

@@ -1,4 +1,4 @@
-"""What split, cross-conformal and label calibrations share: how they read items, and the thresholds they hold."""
+"""Base classes of split, cross-conformal and label calibrations."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from credalset.votes.names import (
     match_names,
     order_columns,
     per_item,
+    plural,
     read_labels,
     warn_of_numbers,
 )
 
 Sets = TypeVar("Sets")
-LARGEST_LIKELY = 0.5  # miscoverage rate that anybody asks for on purpose
+LARGEST_LIKELY = 0.5  # miscoverage rate beyond which alpha was probably meant as a coverage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +48,7 @@ class BaseCalibration:
 
     def __post_init__(self) -> None:
         if self.scores.ndim != 1 or not len(self.scores) or np.isnan(self.scores).any():
-            raise ValueError("scores must hold one number per calibration item, at least one.")
+            raise ValueError("scores must hold one number for each of at least one calibration item.")
         if len(self.fitted.codes) != len(self.scores):
             raise ValueError("fitted must hold as many items as scores.")
         for name, size in (("classes", self.n_classes), ("items", len(self.scores))):
@@ -63,22 +64,22 @@ class BaseCalibration:
 
     @property
     def noise(self) -> Noise:
-        """How labels relate to what is covered."""
+        """The noise model: how votes relate to the distribution that is covered."""
         return self.fitted.noise
 
     @property
     def groups(self) -> tuple[Any, ...] | None:
-        """Keys of the groups that have a threshold each, None without groups."""
+        """Keys of the groups, each with its own threshold; None without groups."""
         return self.fitted.groups
 
     @property
     def features(self) -> tuple[Any, ...] | None:
-        """Names of the features that thresholds follow, None without `Conditional`."""
+        """Names of the features that thresholds depend on, None without `Conditional`."""
         return self.fitted.features
 
     @property
     def guarantee(self) -> Guarantee:
-        """What predicted sets contain, for whom, and what is assumed for it."""
+        """What predicted sets contain, for which items, and under which assumptions."""
         return self.fitted.guarantee
 
     def save(self, path: str | Path) -> None:
@@ -105,13 +106,13 @@ class BaseCalibration:
         return read_labels(labels, items=items, classes=self.classes, n_classes=self.n_classes, name=name, like=like)
 
     def __repr__(self) -> str:
-        text = f"{type(self).__name__}: score {self.score.name}, {len(self)} items, {self.n_classes} classes"
+        text = f"{type(self).__name__}: score {self.score.name}, {plural(len(self), 'item')}, {self.n_classes} classes"
         return text + self.fitted.describe()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ThresholdCalibration(BaseCalibration, Generic[Sets]):
-    """A calibration for the predictions of one model: each gets a threshold, and the set of what scores no more."""
+    """A calibration of one model: it returns a threshold, and the set within it, for each prediction."""
 
     def thresholds(
         self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
@@ -123,7 +124,9 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
         prediction, alpha, groups, weights
             As in `predict_set`.
         """
-        return self._thresholds(prediction, self.check(prediction), as_level(alpha), groups, weights)
+        checked, items = self.check(prediction), item_names(prediction)
+        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
+        return self.fitted.thresholds(as_level(alpha), self.score, checked, *new)
 
     def predict_set(
         self,
@@ -134,41 +137,35 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
         groups: Any = None,
         weights: Any = None,
     ) -> Sets:
-        """Predict what scores at most the threshold: credal sets {λ : score(prediction, λ) ≤ threshold}, or label sets.
+        """Predict sets of all distributions (or labels) whose score is at most the threshold.
+
+        ``guarantee`` says what the sets contain with probability at least 1 − α, and under which assumptions.
 
         Parameters
         ----------
         prediction : array of shape (N, K)
             Predicted distributions, or Dirichlet concentrations for a second-order score.
         alpha : float
-            Miscoverage rate in (0, 1); any level may be asked of the same calibration.
+            Miscoverage rate in (0, 1); one calibration serves all levels.
         classes : sequence, optional
-            Names of the columns, which are put into the order of those seen in calibration. Read from the columns of a
-            data frame.
+            Names of the columns, which are reordered as in calibration. By default the columns of a data frame.
         groups : sequence of N keys, or array of shape (N, d), optional
-            Group of each item, if the calibration has groups of its own keys; its features, if it is `Conditional`.
+            Group of each item, if the calibration was given keys; its features, if it is `Conditional`.
         weights : array of shape (N,), optional
             Likelihood ratio of each item, if the calibration is weighted.
 
         Returns
         -------
         CredalSet or LabelSets
-            A batch of N sets. Some may be empty: nothing conforms to the prediction.
+            A batch of N sets, some of which may be empty.
         """
-        checked = self.check(prediction, classes)
-        thresholds = self._thresholds(prediction, checked, as_level(alpha), groups, weights)
-        return self._sets_within(checked, thresholds, item_names(prediction))
-
-    def _thresholds(
-        self, prediction: Any, checked: Prediction, alpha: Fraction, groups: Any, weights: Any
-    ) -> FloatArray:
-        items = item_names(prediction)
-        new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
-        return self.fitted.thresholds(alpha, self.score, checked, *new)
+        found = Checked(self.check(prediction, classes), item_names(prediction))
+        thresholds = self.thresholds(found, alpha, groups=groups, weights=weights)  # type: ignore[arg-type]
+        return self._sets_within(found.prediction, thresholds, found.items)
 
     @abstractmethod
     def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: tuple[Any, ...] | None) -> Sets:
-        """Return the sets of what scores at most the thresholds, with the names of the items."""
+        """Return the sets at these thresholds, with the names of the items."""
 
 
 def read_items(
@@ -178,8 +175,8 @@ def read_items(
     if hasattr(prediction, "fit"):
         what = type(prediction).__name__
         raise TypeError(
-            f"prediction must hold predictions, but is a {what}. To calibrate a model, use "
-            f"ConformalCredalClassifier({what}(...))."
+            f"prediction must hold predictions, but is a {what}. Use ConformalCredalClassifier({what}(...)) to "
+            "calibrate a model."
         )
     names = class_names(prediction, "prediction") if classes is None else as_names(classes)
     if classes is None and class_names(labels, labels_name) is None:
@@ -197,17 +194,17 @@ def read_items(
     if score.is_ordinal:
         found.require_scale_order(labels_name)
     if len(checked) == 0:
-        raise ValueError(f"prediction and {labels_name} are empty: calibration needs at least one item.")
+        raise ValueError(f"prediction and {labels_name} are empty. Pass at least one item to calibrate on.")
     return checked, found
 
 
 def as_level(alpha: Any) -> Fraction:
-    """Check a miscoverage rate and return it as an exact fraction; warn of one that looks like a coverage."""
+    """Check a miscoverage rate and return it as an exact fraction; warn if it looks like a coverage."""
     number = as_probability(alpha, "alpha")
     if number > LARGEST_LIKELY:
         warn(
-            f"alpha={number:g} is a miscoverage rate and asks for sets that cover only {1 - number:.3g} of the items. "
-            f"For a coverage of {number:g} set alpha to {1 - number:.3g}."
+            f"alpha={number:g} is a miscoverage rate: sets will cover only {1 - number:.3g} of the items. Set alpha to "
+            f"{1 - number:.3g} for a coverage of {number:g}."
         )
     scalar: Any = alpha[()] if isinstance(alpha, np.ndarray) else alpha
     return exact_level(scalar)

@@ -1,16 +1,16 @@
-r"""Coverage for groups that overlap, or for features: thresholds that are a linear function of features.
+r"""Conditional coverage for overlapping groups or features: thresholds that are a linear function of features.
 
 For features $\phi_i$, scores $s_i$ and weights $w_i$ of calibration items, and $\phi$ and $w$ of a new one, β minimises
 
 $$\sum_i w_i \, \ell(s_i - \phi_i^\top \beta) - (1 - \alpha) \, w \, \phi^\top \beta , \qquad
 \ell(r) = \max(- \alpha r, (1 - \alpha) r) .$$
 
-The threshold is the smallest $\phi^\top \beta$ among the minima: what the new item would need if its score were
-infinite. This is a linear programme; its optima are at vertices, where as many items as there are features have
-residual zero: the basis. A vertex is optimal if the prices of its basis, which balance the slopes of all other items,
-lie within $[- \alpha w_i, (1 - \alpha) w_i]$. Where one does not, the edge along which that item leaves the basis goes
-down. All new items start from the optimum of the calibration items alone, which lies a few edges away. The
-proof is in docs/proofs.md.
+The threshold is the smallest $\phi^\top \beta$ among the minima, which treats the score of the new item as infinite.
+This is a linear program. Its optima are at vertices, where as many items as there are features have residual zero: the
+basis. A vertex is optimal if the dual prices of its basis, which balance the slopes of all other items, lie within
+$[- \alpha w_i, (1 - \alpha) w_i]$. Otherwise the objective falls along the edge on which an item with a price outside
+leaves the basis. All new items start from the optimum of the calibration items, which is a few edges away. The proof is
+in docs/proofs.md.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset._validation import as_numbers
 from credalset.votes.names import Names, as_names, class_names, item_names, match_names, take_names
 
 RANK = 1e-10  # singular values below this, relative to the largest, are zero: a feature depends on others
-OUTSIDE = 1e-8  # a new item whose features are this far from all combinations of those seen is like none of them
-SPREAD = 1e-9  # ties between scores are broken by less than this, relative to their range
-SLACK = 1e-9  # prices that leave their range by less than this, and weights short of it, are rounding
-FLAT = 1e-11  # residuals that change by less than this along an edge do not change
+OUTSIDE = 1e-8  # distance from the span of the calibration features beyond which a new item has no finite threshold
+SPREAD = 1e-9  # largest change of scores that breaks ties, relative to their range
+SLACK = 1e-9  # tolerance of prices
+FLAT = 1e-11  # changes of residuals along an edge below this are zero
 BLOCK = 1 << 20  # residuals held at once
 REACH = 8  # items that one step may pass
-NEAR = 20  # items per feature among which the optimum of a new item is looked for first
+NEAR = 20  # items per feature among which the optimum of a new item is searched first
 MAX_STEPS = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Conditional:
-    r"""Hold the guarantee for groups that overlap, or for features: pass it as ``groups``.
+    r"""Guarantee coverage for overlapping groups, or conditionally on features: pass it as ``groups``.
 
     Thresholds are a linear function of the features, fitted for each new item with its own score taken as unknown
     (Gibbs, Cherian, Candès: *Conformal prediction with conditional guarantees*, 2023). For every combination
@@ -45,17 +46,18 @@ class Conditional:
 
     $$E[ f(x) \, 1\{\lambda \in C(x)\} ] \ge (1 - \alpha) \, E[ f(x) ] .$$
 
-    With columns of zeros and ones this is coverage within each group, however groups overlap, and on average. With
-    numbers, it is coverage after every shift that weighs items by such a combination.
+    With columns of zeros and ones this is coverage within each group, which may overlap, and on average. With numbers,
+    it is coverage after every covariate shift that weights items by such a combination. λ is the recorded label
+    distribution, or the true one with a noise model.
 
     Parameters
     ----------
     features : array of shape (n, d) or data frame
-        One row per item. Zeros and ones (or booleans) say who is in a group; numbers are features. A constant is added.
+        One row per item: zeros and ones (or booleans) for membership in groups, or numbers. A constant is added.
     names : sequence of d names, optional
-        Names of the columns, by which those of new items are matched; read from a data frame.
+        Names of the columns, matched with those of new items. By default the columns of a data frame.
     items : sequence of n names, optional
-        Names of the items, by which rows are matched with those of the predictions; read from a data frame.
+        Names of the items, matched with those of the predictions. By default the index of a data frame.
 
     Examples
     --------
@@ -93,7 +95,7 @@ class Conditional:
         return self.features.shape
 
     def __getitem__(self, rows: Any) -> Conditional:
-        """Return some of the items, as an array does."""
+        """Select items as in an array."""
         return Conditional(self.features[rows], self.names, take_names(self.items, rows))
 
 
@@ -103,14 +105,14 @@ def as_features(value: Any, name: str) -> FloatArray:
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(f"{name} must have shape (n_items, n_features), but has shape {array.shape}.")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity. Fill the gaps, and add a column that says where they were.")
+        raise ValueError(f"{name} contains NaN or infinity. Fill the gaps, and add a column that marks them.")
     return array
 
 
 def features_of(groups: Any, n: int, names: Names) -> FloatArray:
     """Return the features of n new items, (n, d), columns in the order of the calibration's names."""
     if groups is None:
-        raise ValueError(f"groups is missing: pass the {len(names)} features of the items, as in calibration.")
+        raise ValueError(f"groups is missing, but the calibration has features. Pass the {len(names)} features.")
     is_read = isinstance(groups, Conditional)
     own = groups.names if is_read else class_names(groups, "groups")
     matrix = groups.features if is_read else as_features(groups, "groups")
@@ -124,7 +126,7 @@ def features_of(groups: Any, n: int, names: Names) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class QuantileRegression:
-    """Calibration items, with features that are independent and on one scale.
+    """Quantile regression on calibration items, with independent features on one scale.
 
     Attributes
     ----------
@@ -137,7 +139,7 @@ class QuantileRegression:
     level : float
         α.
     pull : ndarray of shape (d,)
-        What items with infinite scores add to the slope: they are never reached.
+        Contribution of items with infinite scores to the slope.
     """
 
     features: FloatArray
@@ -147,10 +149,10 @@ class QuantileRegression:
     pull: FloatArray
 
     def optima(self, start: IntArray, tilt: FloatArray) -> tuple[IntArray, BoolArray]:
-        """Return the bases of the optima of problems with a tilt (N, d), from the one without: as `descend`.
+        """Return the bases of the optima of problems with a tilt (N, d), from the optimum without, as `descend` does.
 
-        An optimum is near the start, and most items are on the same side of both. So the descent looks at the items
-        near the start only; where another one has changed sides, it is repeated with all.
+        An optimum is close to the start, and most residuals have the same sign at both. So the descent uses only the
+        items near the start, and is repeated with all items where another one has changed its sign.
         """
         residual = self.scores - self.features @ np.linalg.solve(self.features[start], self.scores[start])
         residual[start] = 0.0
@@ -162,22 +164,22 @@ class QuantileRegression:
         part = QuantileRegression(self.features[near], self.scores[near], self.weights[near], self.level, pull)
         basis = np.empty((len(tilt), len(start)), dtype=np.int64)
         bounded = np.empty(len(tilt), dtype=bool)
-        for rows in _blocks(len(tilt), n_near):
+        for rows in row_blocks(len(tilt), n_near, BLOCK):
             found, bounded[rows] = part.descend(np.tile(np.searchsorted(near, start), (len(tilt[rows]), 1)), tilt[rows])
             basis[rows] = near[found]
-        for rows in _blocks(len(tilt), len(far)):
+        for rows in row_blocks(len(tilt), len(far), BLOCK):
             beta = np.linalg.solve(self.features[basis[rows]], self.scores[basis[rows]][..., None])[..., 0]
             changed = (self.scores[far] - beta @ self.features[far].T > 0.0) != (residual[far] > 0.0)
             bounded[rows] &= ~changed.any(axis=1)
         again = np.flatnonzero(~bounded & (len(far) > 0))
-        for some in (again[block] for block in _blocks(len(again), len(self.scores))):
+        for some in (again[block] for block in row_blocks(len(again), len(self.scores), BLOCK)):
             basis[some], bounded[some] = self.descend(basis[some], tilt[some])
         return basis, bounded
 
     def descend(self, basis: IntArray, tilt: FloatArray, reach: int = REACH) -> tuple[IntArray, BoolArray]:
-        """Go from vertices, given by the items (N, d) of their bases, to the optima of problems with a tilt (N, d).
+        """Descend from vertices, given by the items (N, d) of their bases, to optima of problems with a tilt (N, d).
 
-        Returns the bases of the optima, and which problems have one: the others go down forever.
+        Returns the bases of the optima, and which problems are bounded.
         """
         found, bounded, active = basis.copy(), np.ones(len(basis), dtype=bool), np.arange(len(basis))
         for _ in range(MAX_STEPS):
@@ -187,11 +189,11 @@ class QuantileRegression:
             active = active[step.moves]
             if not len(active):
                 return found, bounded
-        bounded[active] = False  # never seen; an infinite threshold is safe
+        bounded[active] = False  # not converged: an infinite threshold is valid
         return found, bounded
 
     def _step(self, basis: IntArray, tilt: FloatArray, reach: int) -> _Step:
-        """Find the edge to follow from each vertex, and the item at which to stop."""
+        """Return the edge to follow from each vertex, and the item at which to stop."""
         rows = np.arange(len(basis))[:, None]
         inverse = np.linalg.inv(self.features[basis])  # (N, d, d); column j is the edge along which j alone leaves
         beta = np.einsum("nij,nj->ni", inverse, self.scores[basis])
@@ -215,7 +217,7 @@ class QuantileRegression:
 
 
 class _Step(NamedTuple):
-    """For each vertex: which place of the basis is given up, for whom, whether to move, and whether there is no end."""
+    """For each vertex the position that leaves the basis, the item that enters, whether to move, and unboundedness."""
 
     leaving: IntArray
     entering: IntArray
@@ -224,7 +226,7 @@ class _Step(NamedTuple):
 
 
 def _stop(time: FloatArray, gain: FloatArray, slope: FloatArray, reach: int) -> tuple[IntArray, BoolArray]:
-    """Return the item at which an edge stops going down, (N,), and whether it meets any."""
+    """Return the item at which the objective stops falling along an edge, (N,), and whether there is one."""
     reach = min(reach, time.shape[1])
     near = np.argpartition(time, reach - 1, axis=1)[:, :reach] if reach < time.shape[1] else np.argsort(time, axis=1)
     near = np.take_along_axis(near, np.take_along_axis(time, near, axis=1).argsort(axis=1), axis=1)
@@ -245,18 +247,18 @@ def conditional_quantiles(
     weights: FloatArray | None = None,
     new_weights: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the threshold of each new item, (N,), +inf where there is none.
+    """Return the threshold of each new item, (N,), +inf where the problem is unbounded.
 
     Parameters
     ----------
     scores : ndarray of shape (n,)
         Calibration scores; +inf is legal.
     features, new_features : ndarrays of shapes (n, d) and (N, d)
-        Features of the calibration items and of the new ones, a constant among their combinations.
+        Features of the calibration items and of the new ones; some combination of them is constant.
     level : float
         Miscoverage rate α in (0, 1).
     weights, new_weights : ndarrays of shapes (n,) and (N,), optional
-        What each item counts; one by default.
+        Weights of the items; one by default.
 
     Examples
     --------
@@ -291,7 +293,7 @@ def _distinct(
     strange = np.abs(unit - unit @ right[:rank].T @ right[:rank]).max(axis=1) > OUTSIDE
     lost = features[~finite] / size
     if len(lost) and (np.abs(lost - lost @ right[:rank].T @ right[:rank]).max() > OUTSIDE):
-        return thresholds  # only items with infinite scores have some feature, and it may be anything
+        return thresholds  # some feature occurs only with infinite scores, so its coefficient is unbounded
     pull = (1.0 - level) * (old[~finite] @ (lost @ known))
     problem = QuantileRegression(left[:, :rank] * scale, _without_ties(scores[finite]), old[finite], level, pull)
     start, bounded = problem.descend(
@@ -305,27 +307,22 @@ def _distinct(
     return _at_scores(thresholds, np.sort(scores[finite]))
 
 
-def _blocks(n: int, width: int) -> list[slice]:
-    step = max(1, BLOCK // max(width, 1))
-    return [slice(i, i + step) for i in range(0, n, step)]
-
-
 def _independent_rows(features: FloatArray) -> IntArray:
-    """Return as many rows as there are columns, far from dependent."""
+    """Return well-conditioned independent rows, as many as there are columns."""
     from scipy.linalg import qr
 
     return np.asarray(qr(features.T, mode="r", pivoting=True)[1][: features.shape[1]])
 
 
 def _without_ties(scores: FloatArray) -> FloatArray:
-    """Move scores by a little, so that no two are equal and no d + 1 of them meet in one vertex."""
+    """Perturb scores so that no two are equal and no d + 1 of them have residual zero at one vertex."""
     rng = np.random.default_rng(0)
     n, width = len(scores), float(np.ptp(scores)) or max(1.0, float(np.abs(scores).max()))
     return scores + SPREAD * width * (rng.permutation(n) + 0.5 * rng.random(n)) / n
 
 
 def _at_scores(thresholds: FloatArray, scores: FloatArray) -> FloatArray:
-    """Move thresholds to the score that they miss by rounding, the largest one: equal scores must stay inside."""
+    """Move thresholds to the largest score within rounding, so that equal scores are covered."""
     width = float(np.ptp(scores)) or max(1.0, float(np.abs(scores).max()))
     place = np.searchsorted(scores, thresholds + 2.0 * SPREAD * width, side="right") - 1
     nearest = scores[np.maximum(place, 0)]

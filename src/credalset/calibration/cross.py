@@ -25,21 +25,21 @@ ELEMENTS = 1 << 20  # radii held at once
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrossCalibration(BaseCalibration):
-    r"""Scores of items under models that were trained without them. Made by `cross_conformalize`.
+    r"""Scores of items under models that were trained without them. Built by `cross_conformalize`.
 
     With folds k(i), models $g_k$ trained without fold k and $s_i = f(g_{k(i)}(x_i), \lambda_i)$, the cross-conformal
     (CV+) set of a new item holds all λ for which
 
     $$1 + \#\{ i : s_i \ge f(g_{k(i)}(x), \lambda) \} > \alpha (n + 1) .$$
 
-    It has as many centres as folds. `predict_set` returns a ball of the score around one centre that provably holds it:
-    each $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in a ball around that centre, and the threshold is the
+    It has as many centres as folds. `predict_set` returns a ball of the score around one centre that contains it: each
+    $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in a ball around that centre, and the threshold is the
     ⌈(n + 1)(1 − α)⌉-th smallest of their n radii. If the ball is empty, so is the cross-conformal set.
 
-    The sets contain the label distribution of a new item with probability at least about $1 - 2\alpha$, see
-    `guaranteed_coverage`, and in practice close to $1 - \alpha$.
+    The sets contain the recorded label distribution of a new item, or the true one with a noise model, with probability
+    at least about $1 - 2\alpha$ (see `guaranteed_coverage`), and in practice close to $1 - \alpha$.
 
-    With weights, folds do not pool: λ belongs to the set if the average over the folds of its weighted p-values,
+    With weights, folds are not pooled: λ belongs to the set if the average over the folds of its weighted p-values,
     $(w_{new} + \sum_{i \in k, s_i \ge f_k} w_i) / (w_{new} + \sum_{i \in k} w_i)$, exceeds α.
 
     Attributes
@@ -58,7 +58,7 @@ class CrossCalibration(BaseCalibration):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_folds(self.folds, len(self.scores))
+        object.__setattr__(self, "folds", as_folds(self.folds, len(self.scores)))
         check_supported(self.noise, cross=True)
         if self.fitted.predicted or not all(isinstance(fit, Quantile) for fit in self.fitted.fits):
             raise ValueError("fitted must hold quantiles of one key per item for cross-conformal sets.")
@@ -70,7 +70,7 @@ class CrossCalibration(BaseCalibration):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What predicted sets contain, for whom, and what is assumed for it."""
+        """What predicted sets contain, for which items, and under which assumptions."""
         return replace(self.fitted.guarantee, rate="about 1 - 2 alpha (guaranteed_coverage)")
 
     def guaranteed_coverage(self, alpha: float = 0.1) -> float:
@@ -144,7 +144,7 @@ class CrossCalibration(BaseCalibration):
         return models
 
     def _balls(self, predictions: Any, alpha: Fraction, groups: Any, weights: Any) -> tuple[FloatArray, FloatArray]:
-        """Return the centre and the threshold of a ball that holds each new item's cross-conformal set."""
+        """Return the centre and the threshold of a ball that contains each new item's cross-conformal set."""
         models, items = self.check_models(predictions), item_names(predictions[0])
         center = self.score.common_center(models)
         new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
@@ -186,8 +186,8 @@ def _ranked(radii: FloatArray, level: Fraction) -> FloatArray:
 def _weighted(radii: FloatArray, weights: FloatArray, folds: IntArray, new: FloatArray, level: Fraction) -> FloatArray:
     """Return the smallest radius beyond which the average over folds of weighted p-values is at most the level, (N,).
 
-    A fold's items count by their weights, over their sum and the new item's weight; the folds count equally. A fold
-    without any weight excludes nothing.
+    The items of a fold are weighted relative to their sum and the new item's weight; folds count equally. A fold whose
+    weights are all zero excludes nothing.
     """
     present, place = np.unique(folds, return_inverse=True)
     totals = np.bincount(place, weights)[:, None] + new
@@ -224,12 +224,13 @@ def cross_conformalize(
         Fold of each item, 0, …, F − 1; at least two folds, of equal size as far as possible, and chosen without looking
         at the items.
     score, classes, weights
-        As in `conformalize`. The score needs balls that enclose its cross-conformal sets, as those of the package have,
-        but for mixtures of densities.
+        As in `conformalize`. All scores are supported except ``"intervals"``: cross-conformal sets need balls that
+        enclose them (`Score.enclosing_threshold`).
     noise : BoundedNoise or AnnotatorSampling, optional
-        Cover the distribution behind the votes. `AnnotatorSampling` needs a δ, `BoundedNoise` the rule ``"union"``.
+        Cover the true distribution. `AnnotatorSampling` needs a δ, `BoundedNoise` the rule ``"union"``.
     groups : sequence of n keys, optional
-        Hold the guarantee within each group. The predicted class is not a group here: folds' models may differ in it.
+        Guarantee coverage within each group. ``"predicted"`` is not supported, as the models of the folds may predict
+        different classes.
 
     Examples
     --------
@@ -259,20 +260,17 @@ def cross_conformalize(
     fitted = fit_thresholds(chosen, checked, found, Options.read(len(checked), noise, *columns, cross=True))
     scores = chosen.evaluate_rows(checked, found.distributions)
     names = (found.classes, found.items)
-    return CrossCalibration(chosen, scores, chosen.n_classes(checked), fitted, *names, folds=_as_folds(folds))
+    return CrossCalibration(
+        chosen, scores, chosen.n_classes(checked), fitted, *names, folds=as_folds(folds, len(scores))
+    )
 
 
-def _as_folds(folds: Any) -> IntArray:
+def as_folds(folds: Any, n: int) -> IntArray:
+    """Check one fold number per item."""
     try:
         codes = np.asarray(folds)
     except ValueError:  # rows of different lengths
         codes = np.empty((0, 0))
-    return codes.astype(np.int64) if codes.dtype.kind in "iu" else codes
-
-
-def check_folds(folds: Any, n: int) -> IntArray:
-    """Check one fold number per item."""
-    codes = _as_folds(folds)
     if codes.shape != (n,) or codes.dtype.kind not in "iu":
         raise ValueError(
             f"folds must hold one whole number per item ({n}), but is an array of shape {codes.shape} and dtype "
@@ -282,4 +280,4 @@ def check_folds(folds: Any, n: int) -> IntArray:
     if len(found) < 2 or found[0] != 0 or found[-1] != len(found) - 1:
         first = ", ".join(map(str, found[:10]))
         raise ValueError(f"folds must be numbered 0, 1, … without gaps, at least two of them, but holds {first}.")
-    return codes
+    return codes.astype(np.int64)

@@ -1,4 +1,4 @@
-"""From annotation counts to the ε and δ of the paper's noise theorem."""
+"""ε and δ of the paper's noise theorem from annotation counts."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from credalset.calibration.noise import BoundedNoise
 from credalset.calibration.sampling import lower_limits
 from credalset.scores import Score, get_score
 from credalset.sets.roots import bisect
-from credalset.votes.names import Labels, read_labels
+from credalset.votes.names import Labels, plural, read_labels
 
 
 def epsilon_from_counts(
     counts: Any, delta: float, score: str | Score = "kl", *, prediction: ArrayLike | None = None
 ) -> BoundedNoise:
-    r"""Find an ε such that votes change the score by more than ε with probability at most δ.
+    r"""Return an ε such that votes change the score by more than ε with probability at most δ.
 
-    Votes are taken to be independent draws, $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
+    Votes are assumed to be independent draws, $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
 
     *With predictions*, for any score: each item gets $\epsilon_i = u_i - f(x_i, \hat\lambda_i)$, with $u_i$ the
     largest score over a (1 − δ/2) confidence region for its λ; ε is their conformal quantile at level δ/2. A new item
     exceeds ε only if $\epsilon_{new} > \epsilon$ (probability at most δ/2) or its region misses λ (at most δ/2). The
-    predictions may be the very ones that are calibrated: both events are bounded on average over calibration sets, as
-    coverage is.
+    predictions may be those that are calibrated: both events are bounded on average over calibration sets, as coverage
+    is.
 
-    *Without*, for scores that change by at most L · TV (``tv``, ``ws``, ``inner``): ε = L · r(m), r from a
+    *Without*, for scores that change by at most L · TV (``tv``, ``ws``, ``inner``, ``brier``): ε = L · r(m), r from a
     concentration inequality. If items differ in their number of votes, r is the smallest with
-    $(1 + \sum_i P_i(r)) / (n + 1) \le \delta$, $P_i(r)$ bounding the chance that item i with its $m_i$ votes deviates
-    by more than r: a new item's number of votes is exchangeable with theirs.
+    $(1 + \sum_i P_i(r)) / (n + 1) \le \delta$, where $P_i(r)$ bounds the probability that item i with its $m_i$ votes
+    deviates by more than r; a new item's number of votes is exchangeable with theirs.
 
-    Unless all items have the same number of votes and there are no predictions, ε is a statement about the average
-    item: among items with few votes it may fail far more often than δ. Such an ε is refused with groups, weights and
-    `Conditional`; `AnnotatorSampling` holds for each item by itself.
+    Unless all items have the same number of votes and there are no predictions, ε holds on average over items: among
+    items with few votes it may fail far more often than δ. Such an ε is refused with groups, weights and `Conditional`;
+    `AnnotatorSampling` holds for each item.
 
     Parameters
     ----------
     counts : array of shape (n, K) or Annotations
         Annotation counts.
     delta : float
-        δ in (0, 1), below the α you will ask for; about a third of it is a reasonable choice.
+        δ in (0, 1), below the α that you will use; about a third of it is a reasonable choice.
     score : str or Score
         The score to be calibrated.
     prediction : array of shape (n, K), optional
-        Predictions for the same items; needed for scores without a known slope, such as ``kl``.
+        Predictions for the same items; needed for scores without a known L, such as ``kl``.
 
     Returns
     -------
@@ -80,16 +80,17 @@ def _from_predictions(score: Score, prediction: Prediction, labels: Labels, delt
     votes = labels.votes("counts", "epsilon_from_counts")
     observed = score.evaluate_rows(prediction, labels.distributions)
     largest = score.largest_above(prediction, lower_limits(votes, delta / 2))
-    # A score that is infinite already cannot grow; a bound may fall short of the observed score by rounding.
+    # An infinite score cannot grow; a bound may be below the observed score by rounding.
     with np.errstate(invalid="ignore"):
         change = np.where(np.isinf(observed), 0.0, np.maximum(largest - observed, 0.0))
     rank = conformal_rank(len(change), exact_level(delta) / 2)
     epsilon = score_at_rank(np.sort(change), rank)
     if math.isinf(epsilon):
-        reason = f"the score {score.name!r} has no bound over the confidence regions of {np.isinf(change).sum()} items"
+        unbounded = plural(int(np.isinf(change).sum()), "item")
+        reason = f"score {score.name!r} is unbounded over the confidence regions of {unbounded}"
         if rank > len(change):
-            reason = f"{len(change)} items are too few for delta={delta:g}, {math.ceil(2 / delta) - 1} are needed"
-        raise ValueError(f"no finite epsilon exists: {reason}. Raise delta, add items or votes, or change the score.")
+            reason = f"counts has {plural(len(change), 'item')}, and delta={delta:g} needs {math.ceil(2 / delta) - 1}"
+        raise ValueError(f"epsilon is infinite: {reason}. Raise delta, add items or votes, or change the score.")
     return epsilon
 
 
@@ -98,8 +99,8 @@ def _from_votes(score: Score, counts: FloatArray, delta: float) -> float:
     slope = score.lipschitz(n_classes)
     if slope is None:
         raise ValueError(
-            f"prediction is missing: how far votes can move the score {score.name!r} depends on the prediction. "
-            "Pass the predictions for these items; only scores with a known slope, such as tv, do without."
+            f"prediction is missing, and the effect of votes on the score {score.name!r} depends on it. Pass the "
+            "predictions for these items, or use tv, ws, inner or brier."
         )
     if (votes == votes[0]).all():
         return slope * float(total_variation_radius(votes[:1], n_classes, delta)[0])

@@ -1,4 +1,4 @@
-"""`FewVotes`: a guarantee for the true distribution from two votes or more on each of many items."""
+"""`FewVotes`: a guarantee for the true distribution from two or more votes on each of many items."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from credalset.calibration.noise import PLAIN, Columns, Fit, Guarantee, Noise
 from credalset.scores import Score
 from credalset.votes.names import Labels
 
-RATIO, SMALLEST = 1.02, 1e-4  # between neighbouring means that are tested, and from the largest to the smallest
-BOLDNESS = 0.9  # of the largest legal bet, so that no single value ruins the gambler
-PRIOR = 10.0  # values that the first guess of the spread counts for
-ROUNDS = 500  # how often the bets are made anew
+RATIO, SMALLEST = 1.02, 1e-4  # of neighbouring means that are tested, and of the smallest to the largest
+BOLDNESS = 0.9  # share of the largest admissible bet, so that the capital stays positive
+PRIOR = 10.0  # number of values that the first guess of the spread counts for
+ROUNDS = 500  # of bets
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class FewVotes(Noise):
     Parameters
     ----------
     delta : float
-        δ in (0, 1), and below every α that is asked for.
+        δ in (0, 1), below every α that is used.
 
     Notes
     -----
-    Items must be independent of each other, and how many votes an item gets must not depend on how they fall. Items may
-    have different numbers of votes. An item with a single vote cannot tell spread from error, and counts with the score
-    of its vote, which is safe and wide; if the number of votes has nothing to do with the item, leave such items out.
+    Items must be independent of each other, and the number of votes of an item must not depend on the votes. Items may
+    have different numbers of votes. An item with a single vote contributes the score of its vote, which is
+    conservative; if the number of votes is independent of the item, leave such items out.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class FewVotes(Noise):
     >>> g = 0.9 * truth + 0.1 * rng.dirichlet([1, 1, 1], size=4000)
     >>> counts = rng.multinomial(5, truth)
     >>> few = cs.conformalize(g, counts, "brier", noise=cs.FewVotes())
-    >>> plain = cs.conformalize(g, counts, "brier")  # about the votes, with no guarantee for the truth
+    >>> plain = cs.conformalize(g, counts, "brier")  # covers the recorded distribution only
     >>> few.threshold(0.1) < plain.threshold(0.1)
     True
     """
@@ -78,15 +78,16 @@ class FewVotes(Noise):
 
     @property
     def factor(self) -> Fraction:  # type: ignore[override]
-        """Return 1 / (1 − δ): the bound on the mean fails with probability δ, and else the risk is at most the level.
+        """Return 1 / (1 − δ).
 
-        On average over calibration sets the risk is at most level · (1 − δ) + δ = α.
+        The bound on the mean fails with probability δ; otherwise the miscoverage is at most the level. On average over
+        calibration sets it is at most level · (1 − δ) + δ = α.
         """
         return 1 / (1 - self.spent)
 
     @property
     def unsupported(self) -> dict[str, str]:
-        """Refuse what the bound on a mean does not carry over to."""
+        """Uses for which the bound of the mean has no proof."""
         instead = "Use AnnotatorSampling(delta)"
         return {
             "weights": f"it tests the mean of bounded numbers, and weights have no known bound. {instead}",
@@ -95,12 +96,12 @@ class FewVotes(Noise):
         }
 
     def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
-        """Refuse a score that votes give no unbiased estimate of, and predictions that it has no bound for."""
+        """Refuse a score without an unbiased estimate from votes, and predictions for which it is unbounded."""
         known = score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2))) is not None
         if not known or not isinstance(prediction, np.ndarray | None):
             raise ValueError(
-                f"FewVotes needs a bounded score with an unbiased estimate from votes, and {score.name!r} is none for "
-                "these predictions. Use the score 'brier', or another noise model (AnnotatorSampling, UnbiasedVotes)."
+                f"FewVotes needs a bounded score with an unbiased estimate from votes, but score is {score.name!r}. "
+                "Use the score 'brier', or another noise model (AnnotatorSampling, UnbiasedVotes)."
             )
 
     def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
@@ -114,7 +115,7 @@ class FewVotes(Noise):
 
 @dataclass(frozen=True)
 class MeanBound(Fit):
-    """Thresholds of `FewVotes`: a bound on the mean score of true distributions, over the level.
+    """Thresholds of `FewVotes`: a bound of the mean score of true distributions, divided by the level.
 
     Attributes
     ----------
@@ -123,7 +124,7 @@ class MeanBound(Fit):
     mean : float
         Upper confidence bound for the mean score of the true distributions.
     largest : float
-        What no score exceeds.
+        Upper bound of the score.
     """
 
     noise: FewVotes
@@ -135,7 +136,7 @@ class MeanBound(Fit):
             raise ValueError(f"mean must lie between 0 and {self.largest}, but is {self.mean}.")
 
     def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
-        """Return the threshold, the same for every prediction, (N,); infinite where it excludes nothing."""
+        """Return the threshold, the same for every prediction, (N,); +inf if it excludes nothing."""
         threshold = self.mean / float(self.noise.level(alpha))
         return np.full(len(prediction), threshold if threshold < self.largest else np.inf)
 
@@ -143,25 +144,25 @@ class MeanBound(Fit):
 def upper_mean(values: FloatArray, largest: float, delta: float) -> float:
     r"""Return an upper confidence bound for the mean of independent values that are known to be at most ``largest``.
 
-    A gambler starts with one unit and, before values X are seen, puts λ ≥ 0 on each lying below r: the fortune is
-    multiplied by 1 + λ (r − X). While λ (largest − r) ≤ 1 it stays positive, and if E X ≥ r it is not expected to grow,
-    whatever the law of X. By Ville's inequality it then ever reaches 1 / δ with probability at most δ: a fortune of
-    1 / δ rejects "E X ≥ r" at level δ, exactly, for any number of values (Waudby-Smith and Ramdas, *Estimating means of
-    bounded random variables by betting*, 2024). Means r are tested from the largest down, until one is not rejected;
-    the bound is the last one that was. It is too small only if the first tested r ≤ E X was rejected.
+    Test "E X ≥ r" by betting (Waudby-Smith and Ramdas, *Estimating means of bounded random variables by betting*,
+    2024): capital 1 is multiplied by 1 + λ (r − X) for each value X, with a bet λ ≥ 0 chosen before X is seen. For
+    λ (largest − r) ≤ 1 the capital stays positive, and if E X ≥ r it is a supermartingale for any distribution of X. By
+    Ville's inequality it reaches 1 / δ with probability at most δ, so that rejecting at 1 / δ is a test at level δ for
+    any number of values. Means r are tested from the largest down until one is not rejected; the bound is the last one
+    rejected. It is too small only if the first tested r ≤ E X is rejected.
 
-    The bets decide only how soon. The best one copies the option that pays 1 / δ if the mean of a normal sample ends up
-    below r − z σ / √n, and needs about as much evidence as the normal approximation does, z = 2.33 standard errors at
-    δ = 0.01, where a constant bet needs √(2 log 1/δ) = 3.03.
+    The bets affect only the power. They replicate the option that pays 1 / δ if the mean of a normal sample is below
+    r − z σ / √n, which needs about z = 2.33 standard errors at δ = 0.01, as the normal approximation does; a constant
+    bet needs √(2 log 1/δ) = 3.03.
 
     Parameters
     ----------
     values : array of shape (n,)
-        Independent values with one mean; not bounded from below.
+        Independent values with the same mean; they need no lower bound.
     largest : float
-        A number that no value can exceed, known without the values.
+        Upper bound of the values, known in advance.
     delta : float
-        Probability with which the bound may be too small.
+        Probability that the bound is too small.
 
     Examples
     --------
@@ -175,7 +176,7 @@ def upper_mean(values: FloatArray, largest: float, delta: float) -> float:
     fortune = np.full(len(level), delta)  # in units of 1 / δ: rejected at one
     squares, seen = np.full(len(level), PRIOR * (largest / 4.0) ** 2), 0
     for block in np.array_split(values, min(n, ROUNDS)) if n else []:
-        goal = -ndtri(fortune)  # how many standard errors the option is from paying
+        goal = -ndtri(fortune)  # distance of the option from paying, in standard errors
         with np.errstate(divide="ignore", over="ignore"):
             hedge = np.exp(-0.5 * goal**2) / (fortune * np.sqrt(2.0 * np.pi * (n - seen) * squares / (PRIOR + seen)))
         bet = np.where(fortune < 1.0, np.minimum(hedge, BOLDNESS / (largest - level)), 0.0)

@@ -1,4 +1,4 @@
-"""The arithmetic of split conformal prediction: exact levels and ranks, and the coverage that a rank gives."""
+"""Exact levels and ranks of split conformal prediction, and the distribution of the coverage."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from credalset._validation import as_numbers, as_probability
 
 
 def exact_level(level: float | Fraction) -> Fraction:
-    """Return the fraction that a floating-point level stands for.
+    """Return the decimal fraction that a floating-point level approximates.
 
-    0.3 and float32(0.3) become 3/10, and so does 1 − 0.7, which is 0.30000000000000004 in floating point. Without it,
-    (n + 1)(1 − α) lands on the wrong side of whole numbers. A level moves by less than the rounding error of 1 − level;
-    one that is near no simple fraction is taken as it is.
+    0.3 and float32(0.3) become 3/10, and so does 1 − 0.7, which is 0.30000000000000004 in floating point. Otherwise
+    (n + 1)(1 − α) would be on the wrong side of whole numbers. A level changes by less than the rounding error of
+    1 − level; levels that are close to no simple fraction are unchanged.
 
     Examples
     --------
@@ -49,8 +49,8 @@ def conformal_rank(n: int, alpha: float | Fraction) -> int:
 def pac_rank(n: int, alpha: float, delta: float) -> int:
     """Return the smallest rank whose coverage is at least 1 − α with probability at least 1 − δ over calibration sets.
 
-    With continuous scores, the k-th smallest of n gives coverage Beta(k, n + 1 − k); ties only add coverage. The
-    result is n + 1 (an infinite threshold) when even the largest score does not suffice.
+    With continuous scores, the k-th smallest of n has coverage Beta(k, n + 1 − k); ties increase it. The result is
+    n + 1 (an infinite threshold) if even the largest score is not enough.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def pac_rank(n: int, alpha: float, delta: float) -> int:
 
 
 def score_at_rank(sorted_scores: FloatArray, rank: int) -> float:
-    """Return the rank-th smallest score, +inf when there are fewer scores than that."""
+    """Return the rank-th smallest score, +inf if there are fewer scores."""
     return float(sorted_scores[rank - 1]) if rank <= len(sorted_scores) else math.inf
 
 
@@ -88,11 +88,11 @@ def as_weights(value: Any, n: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class CoverageDistribution:
-    """How coverage varies from calibration set to calibration set, Beta(rank, n + 1 − rank).
+    """The distribution of the coverage over calibration sets, Beta(rank, n + 1 − rank).
 
-    Given the calibration set, the coverage of split-conformal sets is a random number. For exchangeable data with
-    continuous scores it follows this distribution exactly; with ties it is larger (stochastically). A rank beyond n
-    means an infinite threshold, hence coverage one.
+    The coverage of split-conformal sets depends on the calibration set. For independent items with continuous scores it
+    has exactly this distribution; with ties it is stochastically larger. A rank above n means an infinite threshold and
+    coverage one.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class CoverageDistribution:
         return 0.0 if self.is_certain else float(self._beta().std())
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the central interval that holds the coverage with probability ``level``."""
+        """Return the central interval that contains the coverage with probability ``level``."""
         level = as_probability(level, "level")
         if self.is_certain:
             return 1.0, 1.0
@@ -141,9 +141,9 @@ class CoverageDistribution:
         return 1.0 if self.is_certain else float(self._beta().ppf(probability))
 
     def observed_interval(self, n_test: int, level: float = 0.95) -> tuple[float, float]:
-        """Return the central interval of the share covered among ``n_test`` new items, calibration draw included.
+        """Return the central interval of the share covered among ``n_test`` new items, over calibration sets.
 
-        The number of covered items is beta-binomial: coverage is a Beta draw, and each item a coin with that chance.
+        The number of covered items is beta-binomial, as coverage has a Beta distribution.
 
         Examples
         --------

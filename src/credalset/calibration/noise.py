@@ -1,7 +1,7 @@
-"""Noise models: guarantees for the distribution behind the votes, when calibration sees only the votes.
+"""Noise models: guarantees for the true distribution when calibration sees only votes.
 
-This file has the base class, labels without noise, and `BoundedNoise`, the paper's Theorem 2; every other model has a
-file of its own. The proofs are in docs/proofs.md.
+This file has the base class, labels without noise, and `BoundedNoise`, the paper's Theorem 2; every other model has its
+own file. The proofs are in docs/proofs.md.
 
 A noise model is a frozen dataclass with a method `Noise.fit`, which returns an object with
 ``threshold(alpha, prediction, columns)``, and one entry in `credalset.calibration.thresholds.NOISES`.
@@ -24,7 +24,7 @@ from credalset.calibration.levels import as_weights, conformal_rank, exact_level
 from credalset.scores import Score
 from credalset.votes.names import Labels
 
-# Sums of weights are rounded; a share that misses the level by no more than this reaches it.
+# Relative rounding error of sums of weights, within which a share reaches a level.
 ROUNDING = 1e-12
 Covered = Literal["recorded", "further", "true", "annotator", "majority", "share"]
 COVERED: dict[Covered, str] = {
@@ -39,27 +39,27 @@ COVERED: dict[Covered, str] = {
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What predicted sets at miscoverage rate α contain, for whom, and what is assumed for it.
+    """What predicted sets at miscoverage rate α contain, for which items, and under which assumptions.
 
     Attributes
     ----------
     covers : {"recorded", "further", "true", "annotator", "majority", "share"}
-        The distribution of the votes that would be recorded for a new item, that of its votes which are not in hand, or
-        the one that votes are drawn from; for label sets, the label of an annotator asked at random, the one with most
-        votes, or those of a share of the annotators.
+        The shares of the votes that would be recorded for a new item, those of its votes that are not in hand, or the
+        distribution that votes are drawn from; for label sets, the label of a random annotator, the one with most
+        votes, or the labels of a share of the annotators.
     within : str
-        Where it holds besides all items together, such as ``"each group"``; empty if nowhere.
+        Subsets of items for which it also holds, such as ``"each group"``; empty if there are none.
     delta : float or None
-        None: coverage is at least 1 − α on average over calibration sets. A number: moreover, for all but a share δ of
-        calibration sets.
+        None if coverage is at least 1 − α on average over calibration sets; a number if it also holds for all but a
+        share δ of calibration sets.
     items : str
-        How new items and calibration items must be alike: ``"exchangeable"``, or more than that.
+        The assumption on new items and calibration items: ``"exchangeable"``, or a stronger one.
     votes : str
-        What is assumed of votes; empty if nothing is.
+        The assumption on votes; empty if there is none.
     rate : str
         Lower bound of the coverage: ``"1 - alpha"``, or less for cross-conformal sets.
     is_exact : bool
-        False if the coverage is only approximately that, which is not guaranteed.
+        False if the coverage is approximate, without a guarantee.
 
     Examples
     --------
@@ -87,21 +87,21 @@ independent draws.
 
 
 class Columns(NamedTuple):
-    """What items have besides predictions and labels: one number, or one row of features, per item.
+    """Further data of items: a weight, or a row of features, per item.
 
     Attributes
     ----------
     weights : ndarray of shape (n,) or None
         Likelihood ratios under covariate shift.
     features : ndarray of shape (n, d) or None
-        What thresholds are a linear function of, besides a constant.
+        Features of which thresholds are a linear function, besides a constant.
     """
 
     weights: FloatArray | None = None
     features: FloatArray | None = None
 
     def take(self, rows: Any) -> Columns:
-        """Return those of some of the items."""
+        """Select items."""
         return Columns(*(None if column is None else column[rows] for column in self))
 
 
@@ -109,58 +109,58 @@ PLAIN = Columns()
 
 
 class Fit(ABC):
-    """What a noise model has learned from calibration items: their threshold at any level."""
+    """A noise model fitted to calibration items: it returns thresholds at any level."""
 
     @abstractmethod
     def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
-        """Return the threshold of each new item at miscoverage rate α, (N,), +inf where there is none."""
+        """Return the threshold of each new item at miscoverage rate α, (N,); it may be +inf."""
 
 
 class Noise:
-    """How votes relate to the distribution that is to be covered. Subclasses are frozen dataclasses of plain values.
+    """The relation of votes to the distribution that is covered. Subclasses are frozen dataclasses of plain values.
 
-    A model overrides what differs from labels without noise: `fit` in general, or only `bounds`, `spent`, `factor` and
-    `margin` if its threshold is a conformal quantile of bounds.
+    A model overrides `fit` in general, or only `bounds`, `spent`, `factor` and `margin` if its threshold is a conformal
+    quantile of bounds.
     """
 
     name: ClassVar[str]
     #: whether thresholds depend on the prediction, not only on the calibration items
     varies: ClassVar[bool] = False
-    #: the part of α that the model needs for itself: α must exceed it
+    #: part of α that covers failures of the model; α must exceed it
     spent: Fraction = Fraction(0)
-    #: what remains of α is multiplied by this
+    #: factor of the rest of α
     factor: Fraction = Fraction(1)
-    #: what is added to the quantile
+    #: margin that is added to the quantile
     margin: float = 0.0
 
     @property
     def guarantee(self) -> Guarantee:
-        """What a calibration with this model guarantees."""
+        """The guarantee of a calibration with this model."""
         return Guarantee()
 
     @property
     def unsupported(self) -> dict[str, str]:
-        """Why the proof does not carry over to "groups", "weights", "features" or "cross", and what to use instead."""
+        """Uses without a proof ("groups", "weights", "features", "cross"), with the reason and an alternative."""
         return {}
 
     def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
-        """Refuse a score, or its predictions, that the guarantee does not hold for."""
+        """Refuse a score, or predictions, for which the guarantee does not hold."""
         return
 
     def bounds(self, score: Score, prediction: Prediction, labels: Labels) -> FloatArray:
-        """Return what the quantile is taken of, (n,): the scores."""
+        """Return the numbers whose quantile is the threshold, (n,): the scores."""
         return score.evaluate_rows(prediction, labels.distributions)
 
     def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
-        """Learn from valid calibration items what their threshold is at any level: a conformal quantile."""
+        """Fit the model to valid calibration items; by default thresholds are conformal quantiles of `bounds`."""
         return Quantile(self.bounds(score, prediction, labels), self, *columns)
 
     def level(self, alpha: Fraction) -> Fraction:
-        """Return the level at which the quantile is taken, refusing an α of which nothing remains."""
+        """Return the level of the quantile, refusing an α that does not exceed `spent`."""
         if alpha <= self.spent:
             raise ValueError(
-                f"alpha={float(alpha):g} must be above delta={float(self.spent):g}, the probability that the noise "
-                "model fails. Raise alpha or lower delta."
+                f"alpha must be above delta={float(self.spent):g}, the probability that the noise model fails, but is "
+                f"{float(alpha):g}. Raise alpha or lower delta."
             )
         return (alpha - self.spent) * self.factor
 
@@ -177,7 +177,7 @@ class Quantile(Fit):
 
     $$\sum_{i : s_i \le q} w_i \; \ge \; (1 - \text{level}) \, (w_1 + \dots + w_n + w_{new})$$
 
-    and +inf if there is none: the weight of the new item counts as an infinite score (Tibshirani, Foygel Barber,
+    and +inf if no q satisfies this: the new item counts as an infinite score (Tibshirani, Foygel Barber,
     Candès, Ramdas: *Conformal prediction under covariate shift*, 2019). With features, the quantile is that of
     `credalset.calibration.conditional`.
 
@@ -186,11 +186,11 @@ class Quantile(Fit):
     scores : ndarray of shape (n,)
         Scores of the items, or bounds above the scores of their true distributions; +inf is legal.
     noise : Noise
-        Says at which level the quantile is taken for a miscoverage rate α, and what is added to it.
+        The noise model, which defines the level of the quantile and its margin for a miscoverage rate α.
     weights : ndarray of shape (n,), optional
-        What each item counts; the new items need weights too then, one if none are given.
+        Weights of the items; those of new items are one by default.
     features : ndarray of shape (n, d), optional
-        What thresholds are a linear function of, besides a constant; new items need theirs.
+        Features of which thresholds are a linear function, besides a constant; new items need theirs.
 
     Examples
     --------
@@ -233,7 +233,7 @@ class Quantile(Fit):
         total = reached[-1] + (np.ones(n_new) if weights is None else weights)
         needed = float(1 - level) * total * (1.0 - ROUNDING)
         place = np.searchsorted(reached[1:], needed, side="left")
-        return np.where(total > 0, np.append(scores, np.inf)[place], np.inf)  # without any weight nothing is known
+        return np.where(total > 0, np.append(scores, np.inf)[place], np.inf)
 
     def p_values(self, values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
         """Return the share of the items, the new one included, that score at least these values, (N,)."""
@@ -245,7 +245,7 @@ class Quantile(Fit):
 
     @cached_property
     def _in_order(self) -> tuple[FloatArray, FloatArray]:
-        """The scores in increasing order, and the weight of all before each and of all, (n + 1,)."""
+        """The scores in increasing order, and the cumulative weights before them and of all, (n + 1,)."""
         order = np.argsort(self.scores, kind="stable")
         each = np.ones(len(order)) if self.weights is None else self.weights[order]
         return self.scores[order], np.append(0.0, np.cumsum(each))
@@ -253,7 +253,7 @@ class Quantile(Fit):
 
 @dataclass(frozen=True)
 class NoNoise(Noise):
-    """Labels are what is to be covered."""
+    """No noise model: the recorded label distribution is covered."""
 
     name: ClassVar[str] = "none"
 
@@ -268,21 +268,21 @@ class BoundedNoise(Noise):
     If $P(f(x, \lambda) - f(x, \tilde\lambda) > \epsilon) \le \delta$ for a new item with true distribution λ and votes
     $\tilde\lambda$, the set at threshold $q(\tilde\alpha) + \epsilon$ contains λ with probability at least 1 − α, where
     q are the quantiles of the scores of the votes. With groups, weights or `Conditional` the assumption must hold
-    within each group, for the shifted items, and after every shift by the features: it is yours to make.
+    within each group, for the shifted items, and after every shift by the features.
 
     Parameters
     ----------
     epsilon : float
-        ε ≥ 0, in the units of the score. `epsilon_from_counts` finds one.
+        ε ≥ 0, in the units of the score. `epsilon_from_counts` computes one.
     delta : float
-        δ in [0, 1), and below every α that is asked for.
+        δ in [0, 1), below every α that is used.
     rule : {"union", "paper"}
-        ``"union"``: $\tilde\alpha = \alpha - \delta$, which the assumption above gives. ``"paper"``:
-        $\tilde\alpha = (\alpha - \delta) / (1 - \delta)$, slightly larger; it needs the noise to exceed ε with
-        probability at most δ also *given* that the votes are covered.
+        ``"union"``: $\tilde\alpha = \alpha - \delta$, which follows from the assumption above. ``"paper"``:
+        $\tilde\alpha = (\alpha - \delta) / (1 - \delta)$, slightly larger; it also assumes that the noise exceeds ε
+        with probability at most δ *given* that the votes are covered.
     scope : {"any", "average item", "average item, one model"}
-        Where ε comes from. The last two are set by `epsilon_from_counts`, whose ε is a statement about the average
-        item: it is refused with groups, weights and `Conditional`, for which it need not hold.
+        Items for which ε holds. The last two are set by `epsilon_from_counts`: such an ε holds on average over items
+        and is refused with groups, weights and `Conditional`.
 
     Examples
     --------
@@ -312,10 +312,10 @@ class BoundedNoise(Noise):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Cover the true distribution, if votes are as near as stated."""
-        given = ", also among those whose votes are covered" if self.rule == "paper" else ""
-        share = f"a share {self.delta:g} of the items (of each group, and after the shift, where there are any)"
-        return Guarantee("true", votes=f"votes move the score by at most {self.epsilon:g}, but for {share}{given}")
+        """Cover the true distribution, if votes change the score by at most ε except with probability δ."""
+        given = ", also among items whose votes are covered" if self.rule == "paper" else ""
+        share = f"a share {self.delta:g} of the items (of each group, and after the shift, if there are any)"
+        return Guarantee("true", votes=f"votes move the score by at most {self.epsilon:g} except for {share}{given}")
 
     @property
     def spent(self) -> Fraction:  # type: ignore[override]
@@ -334,20 +334,20 @@ class BoundedNoise(Noise):
 
     @property
     def unsupported(self) -> dict[str, str]:
-        """Refuse what the rule, or the origin of ε, gives no proof for."""
+        """Uses for which the rule, or the scope of ε, gives no proof."""
         found = {}
         if self.scope != "any":
-            reason = "epsilon_from_counts gives an epsilon for the average item. Use AnnotatorSampling(delta)"
+            reason = "epsilon_from_counts computes an epsilon for the average item. Use AnnotatorSampling(delta)"
             found = dict.fromkeys(("groups", "weights", "features"), reason)
         if self.scope == "average item, one model":
-            found["cross"] = "epsilon was found for one model. Leave prediction out, or use AnnotatorSampling(delta)"
+            found["cross"] = "epsilon was computed for one model. Omit prediction, or use AnnotatorSampling(delta)"
         if self.rule == "paper":
             found["cross"] = "the proof of rule='paper' is for a single threshold. Use rule='union'"
         return found
 
 
 def set_aside(n: int, share: float) -> BoolArray:
-    """Mark every (1 / share)-th item; which ones does not depend on the data.
+    """Mark every (1 / share)-th item, independently of the data.
 
     Examples
     --------
@@ -358,7 +358,7 @@ def set_aside(n: int, share: float) -> BoolArray:
 
 
 def check_supported(noise: Noise, **uses: Any) -> None:
-    """Refuse a use ("groups", "weights", "features", "cross") that a noise model has no proof for."""
+    """Refuse a use ("groups", "weights", "features", "cross") for which a noise model has no proof."""
     for use, asked in uses.items():
         if asked and use in noise.unsupported:
             raise ValueError(

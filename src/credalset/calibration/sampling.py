@@ -20,7 +20,7 @@ from credalset.sets.roots import bisect
 from credalset.votes.names import Labels
 
 REGIONS = ("exact", "anytime")
-#: values of δ that `AnnotatorSampling` chooses from when none is given, the first one where items do not tell
+#: values of δ among which `AnnotatorSampling` chooses if none is given; the first one if no items are set aside
 DELTAS = (0.5, 0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
 
 
@@ -29,23 +29,23 @@ class AnnotatorSampling(Noise):
     r"""Votes are independent draws from λ: $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
 
     Each item is calibrated with the largest score over a (1 − δ) confidence region for its λ, at level α (1 − δ). The
-    sets then contain the true λ with probability at least 1 − α: an item that scores above the threshold is seen to do
-    so with probability 1 − δ, whatever the item, so what is seen is less than the truth by no more than that factor.
-    As this holds for each item, it holds within groups, with weights and with `Conditional` too. Items may have
-    different numbers of votes; there is no ε to choose, and any score will do. With few votes the regions, and the
-    sets, are wide. How many votes an item gets must not depend on how they fall, but for ``region="anytime"``.
+    sets contain the true λ with probability at least 1 − α: if the true λ scores above the threshold, the largest score
+    over the region does so with probability at least 1 − δ, so the true miscoverage is at most the observed one divided
+    by 1 − δ. This holds for each item, and therefore within groups, with weights and with `Conditional`. Items may have
+    different numbers of votes, and all scores are supported. With few votes the regions, and the sets, are wide. The
+    number of votes of an item must not depend on the votes, except with ``region="anytime"``.
 
     Parameters
     ----------
     delta : float, optional
-        Probability with which a region may miss its λ; it may well be a half. By default it is chosen, for each α,
-        among eighteen values from 0.9 to 0.0001 so that the threshold of the items set aside is smallest. As those
-        items take no further part, the guarantee is untouched.
+        Probability that a region misses its λ; values such as 0.5 are fine. By default it is chosen, for each α, among
+        eighteen values from 0.9 to 0.0001 to minimise the threshold of items that are set aside. These items are not
+        used for calibration, so the guarantee holds.
     region : {"exact", "anytime"}
-        ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits. ``"anytime"``: a region that holds λ whenever
-        voting stops, for votes that were collected until they agreed. No other noise model allows that.
+        ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits. ``"anytime"``: a region that is valid for any
+        stopping rule, such as collecting votes until they agree. No other noise model allows that.
     tuning : float
-        Share of the items set aside to choose δ, every fifth by default. Not used when ``delta`` is given.
+        Share of the items set aside to choose δ, every fifth by default. Not used if ``delta`` is given.
 
     Examples
     --------
@@ -69,22 +69,24 @@ class AnnotatorSampling(Noise):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Cover the true distribution, if votes are draws."""
-        how = "their number may depend on how they fall" if self.region == "anytime" else "their number fixed before"
+        """Cover the true distribution, if votes are independent draws."""
+        how = "their number may depend on the votes" if self.region == "anytime" else "their number fixed before"
         return Guarantee("true", votes=f"votes are independent draws, {how}")
 
     @property
     def factor(self) -> Fraction:  # type: ignore[override]
-        """Return 1 − δ; with δ open, that of the smallest."""
+        """Return 1 − δ, with the smallest δ if none is given."""
         return 1 - exact_level(DELTAS[-1] if self.delta is None else self.delta)
 
     @property
     def unsupported(self) -> dict[str, str]:
-        """Refuse a δ that is left open for cross-conformal sets: other folds' models have seen the items set aside."""
-        return {"cross": "it needs a delta then, such as AnnotatorSampling(0.5)"} if self.delta is None else {}
+        """Cross-conformal sets without δ: models of other folds were trained on the items set aside."""
+        return (
+            {"cross": "the choice of delta needs one model. Pass AnnotatorSampling(0.5)"} if self.delta is None else {}
+        )
 
     def check_score(self, score: Score, prediction: Prediction | None = None) -> None:
-        """Refuse scores that do not say how large they get over a set of distributions."""
+        """Refuse scores whose largest value over a set of distributions is unknown."""
         if prediction is not None and len(prediction):
             score.largest_score(prediction[:1])
 
@@ -95,7 +97,7 @@ class AnnotatorSampling(Noise):
         return score.largest_above(prediction, lower_limits(votes, self.delta, self.region))
 
     def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
-        """Take quantiles of the bounds, at the δ that the items set aside choose if none is given."""
+        """Fit quantiles of the bounds, for every δ if none is given."""
         if self.delta is not None:
             return super().fit(score, prediction, labels, columns)
         models = [AnnotatorSampling(delta, self.region) for delta in DELTAS]
@@ -106,7 +108,7 @@ class AnnotatorSampling(Noise):
 
 @dataclass(frozen=True, eq=False)
 class SampledQuantile(Fit):
-    """Thresholds of `AnnotatorSampling` with the δ that suits each α best, chosen by the items set aside.
+    """Thresholds of `AnnotatorSampling` without δ, which is chosen for each α with the items set aside.
 
     Attributes
     ----------
@@ -128,10 +130,10 @@ class SampledQuantile(Fit):
         if self.bounds.ndim != 2 or self.held_out.ndim != 2 or {len(self.bounds), len(self.held_out)} != {len(DELTAS)}:
             raise ValueError(f"bounds and held_out must have {len(DELTAS)} rows, one per value of delta.")
         check_choice(self.region, "region", REGIONS)
-        self._quantile(0)  # refuses what does not fit together
+        self._quantile(0)  # validates weights and features
 
     def threshold(self, alpha: Fraction, prediction: Prediction, columns: Columns = PLAIN) -> FloatArray:
-        """Return the quantiles of the row whose threshold of the items set aside is smallest, (N,)."""
+        """Return the quantiles for the δ with the smallest threshold of the items set aside, (N,)."""
         levels = [alpha * (1 - exact_level(delta)) for delta in DELTAS]
         n, size = self.bounds.shape[1], self.held_out.shape[1]
         feasible = [row for row, level in enumerate(levels) if level * (n + 1) >= 1] or [len(DELTAS) - 1]
@@ -155,16 +157,16 @@ class SampledQuantile(Fit):
 
 
 def lower_limits(counts: FloatArray, delta: float, region: str = "exact") -> FloatArray:
-    r"""Return lower limits that hold for all classes at once with probability at least 1 − δ, (n, K).
+    r"""Return lower confidence limits, simultaneous for all classes with probability at least 1 − δ, (n, K).
 
     ``"exact"`` (Clopper and Pearson, 1934): $l_k$ is the δ/K-quantile of $\mathrm{Beta}(n_k, m - n_k + 1)$ and 0
     without votes, so $P(\lambda_k < l_k) \le \delta / K$ for each class.
 
     ``"anytime"`` (Lindon and Malek, *Anytime-valid inference for multinomial count data*, 2022): the likelihood of the
-    votes under a uniform mixture of distributions, divided by that under λ, is a martingale with mean one, and exceeds
-    1 / δ at any time with probability at most δ (Ville). What is left is $KL(\hat\lambda \| \lambda) \le \rho$ with
-    $\rho = (\log \hat\lambda^n - \log \bar p(n) - \log \delta) / m$, whenever and for whatever reason voting stops; the
-    limits are its lower envelope.
+    votes under a uniform mixture of distributions, divided by that under λ, is a martingale with mean one, and ever
+    exceeds 1 / δ with probability at most δ (Ville). Otherwise $KL(\hat\lambda \| \lambda) \le \rho$ with
+    $\rho = (\log \hat\lambda^n - \log \bar p(n) - \log \delta) / m$ for any stopping rule; the limits are the lower
+    envelope of this set.
 
     Examples
     --------

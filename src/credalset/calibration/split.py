@@ -16,16 +16,17 @@ from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import warn
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import item_names, per_item
+from credalset.votes.names import item_names, join_names, per_item
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(ThresholdCalibration[CredalSet]):
-    """A score and its calibration scores: everything needed to predict credal sets at any level.
+    """A score and its calibration scores, from which credal sets are predicted at any level.
 
-    Made by `conformalize`. For a new item exchangeable with the calibration items, the set at level α contains its
-    label distribution, as votes would record it, with probability at least 1 − α, whatever the model and whatever the
-    data. With a noise model it contains the true distribution; ``guarantee`` says which, and what is assumed.
+    Built by `conformalize`. For a new item that is exchangeable with the calibration items, the set at level α contains
+    the recorded label distribution, that is the shares of the votes that would be recorded, with probability at least
+    1 − α for any model and any data. With a noise model, the set contains the true distribution under the assumptions
+    of that model. ``guarantee`` states both.
 
     Attributes
     ----------
@@ -36,13 +37,13 @@ class Calibration(ThresholdCalibration[CredalSet]):
     n_classes : int
         Number of classes K.
     fitted : Thresholds
-        What noise, groups, weights and features make of the items.
+        The noise model fitted to the items, per group.
     classes : tuple or None
-        Names of the classes in column order, when they are known.
+        Names of the classes in column order, if they are known.
     items : tuple or None
-        Names of the calibration items, when they are known.
+        Names of the calibration items, if they are known.
     guarantee : Guarantee
-        What predicted sets contain, for whom, and what is assumed for it.
+        What predicted sets contain, for which items, and under which assumptions.
 
     Examples
     --------
@@ -61,10 +62,9 @@ calibration sets. Assumptions: items are exchangeable.
         object.__setattr__(self, "scores", np.sort(self.scores))
 
     def threshold(self, alpha: float = 0.1) -> float:
-        """Return the ⌈(n + 1)(1 − α)⌉-th smallest calibration score.
+        """Return the ⌈(n + 1)(1 − α)⌉-th smallest calibration score, or the threshold of the noise model.
 
-        It is ``+inf``, with a warning, when n is too small for the level: the only set with the guarantee is then the
-        whole simplex.
+        It is ``+inf``, with a warning, if n is too small for the level: only the whole simplex has the guarantee then.
 
         Parameters
         ----------
@@ -74,8 +74,8 @@ calibration sets. Assumptions: items are exchangeable.
         level = as_level(alpha)
         if not self.fitted.is_uniform:
             raise ValueError(
-                "thresholds differ from item to item in this calibration, so there is no single one. "
-                "Use thresholds(prediction, alpha), with the groups and weights of the items if it has them."
+                "thresholds differ between items in this calibration. Use thresholds(prediction, alpha), with the "
+                "groups and weights of the items if it has them."
             )
         stand_in = np.full((1, self.n_classes), 1.0 / self.n_classes)
         return float(self.fitted.thresholds(level, self.score, stand_in)[0])
@@ -88,12 +88,13 @@ calibration sets. Assumptions: items are exchangeable.
     ) -> FloatArray:
         r"""Return the conformal p-value of each candidate distribution.
 
-        p = (1 + #{calibration scores ≥ score}) / (n + 1). A distribution belongs to the set at level α exactly when its
-        p-value exceeds the decimal fraction that α stands for: 1/10 for ``0.1`` and for ``1 - 0.9`` alike, although the
-        latter is a slightly smaller number (see `credalset.calibration.levels.exact_level`).
+        p = (1 + #{calibration scores ≥ score}) / (n + 1). A distribution belongs to the set at level α if and only if
+        its p-value exceeds α, where α is read as a decimal fraction: 1/10 for ``0.1`` and for ``1 - 0.9`` (see
+        `credalset.calibration.levels.exact_level`).
 
-        With groups, n counts the items of the same group. With weights,
-        $p = (w_{new} + \sum_{i : s_i \ge s} w_i) / (w_{new} + \sum_i w_i)$. Noise models have no p-values.
+        With groups, n is the number of items of the same group. With weights,
+        $p = (w_{new} + \sum_{i : s_i \ge s} w_i) / (w_{new} + \sum_i w_i)$. Calibrations with a noise model have no
+        p-values.
 
         Parameters
         ----------
@@ -113,7 +114,7 @@ calibration sets. Assumptions: items are exchangeable.
         array([1.])
         """
         if not isinstance(self.noise, NoNoise) or self.features is not None:
-            self._refuse("p_values", "without noise or features")
+            self._refuse("p_values", "noise model or features")
         checked, items = self.check(prediction), item_names(prediction)
         candidates = self.read_labels(distribution, "distribution", prediction).distributions
         self.score.check_pairs(checked, candidates, "distribution")
@@ -124,7 +125,7 @@ calibration sets. Assumptions: items are exchangeable.
     def coverage_distribution(self, alpha: float = 0.1, *, group: Any = None) -> CoverageDistribution:
         """Return the distribution of the coverage over calibration sets of this size, Beta(k, n + 1 − k).
 
-        With groups it is that of one ``group``, given its size n.
+        With groups, n is the size of one ``group``.
 
         Examples
         --------
@@ -136,45 +137,43 @@ calibration sets. Assumptions: items are exchangeable.
         """
         level = as_level(alpha)
         if group is None and self.groups is not None:
-            raise ValueError("group is missing: coverage differs between the groups of this calibration. Name one.")
+            raise ValueError("group is missing, and coverage differs between groups. Pass the key of one group.")
         if group is not None and group not in (self.groups or ()):
-            raise ValueError(f"group {group!r} is not one of this calibration's groups, {self.groups}.")
+            raise ValueError(f"group must be one of {join_names(self.groups or ())}, but is {group!r}.")
         if not isinstance(self.noise, NoNoise) or self.fitted.weighted or self.features is not None:
-            self._refuse("coverage_distribution", "and within groups, without noise, weights or features")
+            self._refuse("coverage_distribution", "noise model, weights or features")
         n = self.fitted.size(0 if self.groups is None else self.groups.index(group))
         return CoverageDistribution(min(conformal_rank(n, level), n + 1), n)
 
     def pac_threshold(self, alpha: float, delta: float) -> float:
-        """Return a threshold whose coverage is at least 1 − α for all but a share δ of calibration sets.
+        """Return a threshold whose coverage is at least 1 − α with probability at least 1 − δ over calibration sets.
 
-        The ordinary threshold covers 1 − α on average over calibration sets; about half of them fall short by a
-        little. This one is larger and falls short with probability at most δ. Use it with
-        ``calibration.score.region(prediction, threshold)``.
+        `threshold` covers 1 − α on average over calibration sets, and slightly less for about half of them. This
+        threshold is larger. Use it with ``calibration.score.region(prediction, threshold)``.
         """
         if not isinstance(self.noise, NoNoise) or not self.fitted.is_uniform:
-            self._refuse("pac_threshold", "without noise, groups, weights or features")
+            self._refuse("pac_threshold", "noise model, groups, weights or features")
         value = score_at_rank(self.scores, pac_rank(len(self), alpha, delta))
         if np.isinf(value):
             warn(
-                f"The threshold is infinite: {len(self)} calibration items are too few for alpha={alpha} with "
-                f"confidence 1 - delta = {1 - delta:g}, or have infinite scores. Add data, or raise alpha or delta."
+                f"the threshold is infinite, because {len(self)} calibration items are too few for alpha={alpha} and "
+                f"delta={delta}, or have infinite scores. Add data, or raise alpha or delta."
             )
         return value
 
-    def _refuse(self, what: str, where: str) -> NoReturn:
+    def _refuse(self, what: str, uses: str) -> NoReturn:
         raise ValueError(
-            f"{what} is defined for plain split calibration, {where}. "
-            "Calibrate without, or ask predict_set(...).contains(...) at the level you need."
+            f"{what} is defined for calibrations without {uses}. Use predict_set(...).contains(...) instead."
         )
 
 
 def name_sets(sets: CredalSet, classes: tuple[Any, ...] | None, items: tuple[Any, ...] | None) -> CredalSet:
-    """Name the classes and items of predicted sets, and warn of sets without members."""
+    """Name the classes and items of predicted sets, and warn of empty sets."""
     n_empty = int(sets.is_empty().sum())
     if n_empty:
         warn(
-            f"{n_empty} of {len(sets)} credal sets are empty: no distribution scores below the threshold for these "
-            "predictions. The coverage guarantee still holds on average; sets.is_empty() tells which they are."
+            f"{n_empty} of {len(sets)} credal sets are empty: every distribution scores above the threshold for these "
+            "predictions. The coverage guarantee still holds on average. Find them with sets.is_empty()."
         )
     return replace(sets, classes=classes, items=items)
 
@@ -189,7 +188,10 @@ def conformalize(
     groups: Any = None,
     weights: ArrayLike | None = None,
 ) -> Calibration:
-    """Calibrate a score on predictions and labels that the model has not been trained on.
+    """Calibrate a score on items that the model was not trained on.
+
+    For a new item that is exchangeable with these, predicted sets contain the recorded label distribution with
+    probability at least 1 − α; with a noise model they contain the true one under its assumptions.
 
     Parameters
     ----------
@@ -198,21 +200,22 @@ def conformalize(
     labels : array of shape (n, K) or Annotations
         Label distributions (rows sum to one) or annotation counts (whole numbers). Rows and columns are matched with
         those of the predictions by name where both have names (the index and the columns of a frame, the items and
-        classes of `Annotations`), else by position.
+        classes of `Annotations`), otherwise by position.
     score : str or Score
-        ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"so"``, ``"density"``, or an object from `credalset.scores`.
+        ``"kl"``, ``"tv"``, ``"ws"`` (ordered classes), ``"inner"``, ``"hellinger"``, ``"brier"``, ``"intervals"``,
+        ``"normalized"``, or ``"so"`` and ``"density"`` for Dirichlet concentrations; or an object from
+        `credalset.scores`.
     classes : sequence, optional
         Names of the classes in column order. Taken from data frame columns or from `Annotations` when not given, and
         matched again at prediction time.
     noise : FewVotes, AnnotatorSampling, UnbiasedVotes or BoundedNoise, optional
-        Cover the distribution behind the votes rather than their shares.
+        Cover the true distribution, from which the votes are drawn, rather than the recorded one.
     groups : sequence of n keys, "predicted" or Conditional, optional
-        Hold the guarantee within each group. ``"predicted"`` groups by the class with the largest prediction; any other
-        keys are passed to ``predict_set`` for the new items too. A group with fewer than about 1 / α items has the
-        whole simplex as its sets, with a warning. Groups that overlap, and features, are passed as
-        ``Conditional(features)``.
+        Guarantee coverage within each group. ``"predicted"`` groups by the class with the largest prediction; other
+        keys are also passed to ``predict_set`` for new items. Sets of a group with fewer than about 1 / α items are the
+        whole simplex, with a warning. Pass overlapping groups, and features, as ``Conditional(features)``.
     weights : array of shape (n,), optional
-        Likelihood ratios, for new items whose features are distributed differently (covariate shift).
+        Likelihood ratios, for new items with a different distribution of features (covariate shift).
 
     Returns
     -------
@@ -238,7 +241,7 @@ def conformalize(
 
 
 def fit_thresholds(score: Score, prediction: Prediction, labels: Any, options: Options) -> Thresholds:
-    """Fit the noise model to valid items, each group by itself."""
+    """Fit the noise model to valid items, separately in each group."""
     options.noise.check_score(score, prediction)
 
     def fit(rows: Any, columns: Columns) -> Fit:

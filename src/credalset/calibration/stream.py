@@ -1,4 +1,4 @@
-"""Items that arrive one after the other: a level that adapts, and an alarm when calibration no longer fits."""
+"""Streams of items: an adaptive level, and an alarm when items are no longer exchangeable."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from credalset._validation import as_finite, as_probability
 from credalset.calibration.levels import exact_level
 from credalset.calibration.split import Calibration, name_sets
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import item_names
+from credalset.votes.names import item_names, plural
 
-#: slopes of the betting functions 1 + ε(p − ½), and how readily capital moves between them
+#: slopes ε of the betting functions 1 + ε(p − ½), and the share of capital that moves between them
 SLOPES = np.array([-1.0, 0.0, 1.0])
 JUMP = 0.01
 
 
 class StreamStep(NamedTuple):
-    """What one item did to a stream: was it covered, its p-value, the capital and whether the alarm is on."""
+    """The result of one item: whether it was covered, its p-value, the capital and whether the alarm is on."""
 
     covered: bool
     p_value: float
@@ -36,40 +36,42 @@ class StreamStep(NamedTuple):
 class Stream:
     r"""Follow a stream of labelled items with adaptive sets and a test of exchangeability.
 
-    *Adaptive conformal inference* (Gibbs and Candès, 2021) asks the calibration for sets at a level that moves after
-    each item, $\alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{miss}_t)$. Whatever the data do, the share of misses
-    among the first T items differs from α by at most $(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)$.
+    *Adaptive conformal inference* (Gibbs and Candès, 2021) predicts sets at a level that changes after each item,
+    $\alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{miss}_t)$. For any data, the share of misses among the first T
+    items differs from α by at most $(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)$. An item is a miss if its set
+    does not contain its recorded label distribution.
 
-    *The alarm* is a conformal test martingale, the "simple jumper" (Vovk et al., 2021). Each item gets the randomised
-    rank p of its score among all scores before it; as long as items are exchangeable with the calibration items, these
-    are independent and uniform. Capital 1 is bet against that. It ever reaches c with probability at most 1 / c
-    (Ville's inequality), so the alarm at 1 / ``false_alarm`` is false with probability at most ``false_alarm``.
+    *The alarm* is a conformal test martingale, the "simple jumper" (Vovk et al., 2021). Each item has a p-value, the
+    randomised rank of its score among all earlier scores; while items are exchangeable with the calibration items, the
+    p-values are independent and uniform. The martingale bets capital 1 against this. It ever reaches c with probability
+    at most 1 / c (Ville's inequality), so the alarm at 1 / ``false_alarm`` is false with probability at most
+    ``false_alarm``.
 
     Parameters
     ----------
     calibration : Calibration
-        Without groups of its own keys, features and weights.
+        A calibration without features, weights and groups by keys.
     alpha : float
-        Share of misses to aim for.
+        Target share of misses.
     gamma : float
-        Step of the level, above 0: larger reacts faster and fluctuates more.
+        Step of the level, above 0: a larger step reacts faster and fluctuates more.
     false_alarm : float
-        Probability of an alarm, ever, while nothing has changed.
+        Probability that an alarm is ever raised while items are exchangeable.
     random_state : int
         Seed of the draws that break ties between scores.
     level, n_missed, peak, stakes, seen
-        The state of a stream that goes on; left out for a new one.
+        The state of a stream that is resumed; omitted for a new one.
 
     Attributes
     ----------
     level : float
-        The miscoverage level in force for the next item; at or below 0 sets are the whole simplex, from 1 on empty.
+        The miscoverage level for the next item; at most 0 the set is the whole simplex, from 1 on it is empty.
     n_items, n_missed : int
-        How many items were seen and how many their sets missed.
+        Numbers of items and of misses.
     capital : float
-        The martingale's value.
+        The value of the martingale.
     peak : float
-        The largest value it has had.
+        The largest value of the martingale so far.
 
     Examples
     --------
@@ -99,24 +101,24 @@ class Stream:
     def __post_init__(self) -> None:
         if not isinstance(self.calibration, Calibration):
             raise TypeError(
-                f"calibration must be a Calibration made by conformalize, but is {self.calibration!r}. Cross-conformal "
-                "sets have no single rank per item, which the alarm needs."
+                f"calibration must be a Calibration, but is {self.calibration!r}. Use conformalize; cross-conformal "
+                "sets have no p-value per item, which the alarm needs."
             )
         fitted = self.calibration.fitted
         if fitted.weighted or fitted.features is not None or (fitted.groups is not None and not fitted.predicted):
-            raise ValueError("calibration must not have weights, features or groups of its own keys: streams do not.")
+            raise ValueError("calibration must not have weights, features or groups by keys. Calibrate without them.")
         self.alpha = as_probability(self.alpha, "alpha")
         self.gamma = as_finite(self.gamma, "gamma")
         if self.gamma <= 0:
             raise ValueError(f"gamma must be above 0, but is {self.gamma!r}. Try 0.01.")
         self.false_alarm = as_probability(self.false_alarm, "false_alarm")
         if isinstance(self.random_state, bool) or not isinstance(self.random_state, int) or self.random_state < 0:
-            raise TypeError(f"random_state must be a whole number, not negative, but is {self.random_state!r}.")
+            raise TypeError(f"random_state must be a whole number of at least 0, but is {self.random_state!r}.")
         self.level = self.alpha if self.level is None else as_finite(self.level, "level")
         self.peak = as_finite(self.peak, "peak", minimum=1.0)
         is_capital = self.stakes.shape == SLOPES.shape and np.isfinite(self.stakes).all() and (self.stakes >= 0).all()
         if self.seen.ndim != 1 or np.isnan(self.seen).any() or not 0 <= self.n_missed <= len(self.seen):
-            raise ValueError("seen must hold one score per item, and n_missed count some of them.")
+            raise ValueError("seen must hold one score per item, and n_missed be at most their number.")
         if not is_capital:
             raise ValueError(f"stakes must hold {len(SLOPES)} finite numbers, none negative.")
         self._seen: list[float] = self.seen.tolist()  # in order of arrival
@@ -124,27 +126,27 @@ class Stream:
 
     @property
     def n_items(self) -> int:
-        """How many items were seen."""
+        """Number of items seen."""
         return len(self._seen)
 
     @property
     def capital(self) -> float:
-        """The martingale's value."""
+        """The value of the martingale."""
         return float(self.stakes.sum())
 
     @property
     def alarm(self) -> bool:
-        """Whether capital has ever reached 1 / ``false_alarm``."""
+        """Whether the capital has ever reached 1 / ``false_alarm``."""
         return self.peak * self.false_alarm >= 1.0
 
     def predict_set(self, prediction: ArrayLike) -> CredalSet:
-        """Predict credal sets at the level now in force, (N,)."""
+        """Predict credal sets at the current level."""
         checked = self.calibration.check(prediction)
         sets = self.calibration.score._region(checked, self._thresholds(checked))
         return name_sets(sets, self.calibration.classes, item_names(prediction))
 
     def update(self, prediction: ArrayLike, labels: Any) -> list[StreamStep]:
-        """Take in labelled items in order of arrival; the level and the capital move after each.
+        """Process labelled items in order of arrival; the level and the capital change after each.
 
         Parameters
         ----------
@@ -165,7 +167,7 @@ class Stream:
         return [self._step(checked[i : i + 1], float(scores[i])) for i in range(len(scores))]
 
     def save(self, path: str | Path) -> None:
-        """Write the stream and its calibration to a folder; `credalset.load` resumes exactly here."""
+        """Write the stream and its calibration to a folder; `credalset.load` resumes it."""
         from credalset.io.store import save
 
         self.seen = np.array(self._seen, dtype=np.float64)
@@ -185,7 +187,7 @@ class Stream:
         return StreamStep(covered, p, self.capital, self.alarm)
 
     def _p_value(self, score: float) -> float:
-        """Rank the score among all before it, ties (with itself) broken at random: uniform, and independent of them."""
+        """Return the rank of the score among all earlier ones, with ties broken at random: uniform and independent."""
         larger = len(self._sorted) - bisect_right(self._sorted, score)
         ties = len(self._sorted) - bisect_left(self._sorted, score) - larger + 1
         draw = float(np.random.default_rng([self.random_state, self.n_items]).random())
@@ -198,9 +200,9 @@ class Stream:
         level = exact_level(self.level) if self.level > 0.0 else Fraction(0)
         if level <= self.calibration.noise.spent:
             return np.full(len(prediction), math.inf)
-        # Nobody chose this level, so no warnings.
+        # The user did not choose this level, so there are no warnings.
         return self.calibration.fitted.thresholds(level, self.calibration.score, prediction, quiet=True)
 
     def __repr__(self) -> str:
         state = "alarm" if self.alarm else "no alarm"
-        return f"Stream: {self.n_items} items, {self.n_missed} missed, level {self.level:.4g}, {state}"
+        return f"Stream: {plural(self.n_items, 'item')}, {self.n_missed} missed, level {self.level:.4g}, {state}"

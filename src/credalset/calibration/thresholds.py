@@ -1,4 +1,4 @@
-"""Thresholds of a calibration: a noise model fitted to all items, or to each group of items by itself."""
+"""Thresholds of a calibration: a noise model fitted to all items, or separately to each group."""
 
 from __future__ import annotations
 
@@ -30,25 +30,18 @@ from credalset.exceptions import warn
 from credalset.scores import Score
 from credalset.votes.names import as_names, join_names
 
-#: every noise model, by its name; `credalset.io.store` saves these, and what their files define as a `Fit`
+#: every noise model, by name; `credalset.io.store` saves these, and the `Fit` classes of their files
 NOISES: dict[str, type[Noise]] = {
-    model.name: model
-    for model in (
-        NoNoise,
-        BoundedNoise,
-        AnnotatorSampling,
-        UnbiasedVotes,
-        FewVotes,
-    )
+    model.name: model for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes)
 }
-#: those that can be asked for by name, here and on the command line
+#: models that can be given by name, in Python and on the command line
 NAMED = tuple(name for name in NOISES if name not in (NoNoise.name, BoundedNoise.name))
-#: the value of ``groups`` that stands for the most probable class of the (mean) predicted distribution
+#: the value of ``groups`` for the most probable class of the (mean) predicted distribution
 PREDICTED = "predicted"
 
 
 def as_noise(noise: Any) -> Noise:
-    """Check a noise model, given as an object or, if it needs no parameters, by name; None stands for none.
+    """Check a noise model, given as an object, by name if it needs no parameters, or None.
 
     Examples
     --------
@@ -66,7 +59,7 @@ def as_noise(noise: Any) -> Noise:
 
 
 class Options(NamedTuple):
-    """What calibration items have besides predictions and labels, valid.
+    """Validated options of calibration items.
 
     Attributes
     ----------
@@ -92,15 +85,15 @@ class Options(NamedTuple):
     def read(
         cls, n: int, noise: Any = None, groups: Any = None, weights: Any = None, *, cross: bool = False
     ) -> Options:
-        """Check the options of n items, refusing those that there is no proof for."""
+        """Check the options of n items, refusing those without a proof."""
         model, predicted = as_noise(noise), isinstance(groups, str) and groups == PREDICTED
         features = groups if isinstance(groups, Conditional) else None
         has_groups = groups is not None and features is None
         check_supported(model, groups=has_groups, weights=weights is not None, features=features, cross=cross)
         if cross and (features is not None or predicted):
             raise ValueError(
-                "groups must be one key per item for cross-conformal sets: there is no proof for features, and folds' "
-                "models may predict different classes for one item. Pass keys that do not depend on a model."
+                "groups must be one key per item for cross-conformal sets, but are features or the predicted class, "
+                "which differs between the models of the folds. Pass keys that do not depend on a model."
             )
         if features is not None and len(features) != n:
             raise ValueError(f"groups must hold one row of features per item ({n}), but holds {len(features)}.")
@@ -115,14 +108,14 @@ class Options(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
-    """A noise model fitted to calibration items, each group by itself; split, cross and label calibrations share it.
+    """A noise model fitted to calibration items, separately in each group, for all kinds of calibrations.
 
     Attributes
     ----------
     noise : Noise
         The noise model.
     fits : tuple of Fit
-        What it learned, one per group; one in all without groups.
+        The fitted models, one per group, or a single one.
     codes : ndarray of shape (n,)
         Position in ``fits`` of each calibration item.
     groups : tuple or None
@@ -130,7 +123,7 @@ class Thresholds:
     predicted : bool
         Whether groups are the predicted classes.
     features : tuple or None
-        Names of the features that thresholds follow (0, 1, … if they have none), with `Conditional`.
+        Names of the features that thresholds depend on (0, 1, … if they have none), with `Conditional`.
     weighted : bool
         Whether items have likelihood ratios.
     """
@@ -171,7 +164,7 @@ class Thresholds:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What sets with these thresholds guarantee."""
+        """The guarantee of sets with these thresholds."""
         known = self.noise.guarantee
         if self.groups is not None:
             known = replace(known, within="each group")
@@ -179,7 +172,7 @@ class Thresholds:
             within = "each group of the features, and after every shift by a combination of them"
             known = replace(known, within=within)
         if self.weighted:
-            known = replace(known, items=f"{known.items} but for a known shift of their features")
+            known = replace(known, items=f"{known.items} except for a known shift of their features")
         return known
 
     @property
@@ -201,7 +194,7 @@ class Thresholds:
         *,
         quiet: bool = False,
     ) -> FloatArray:
-        """Return one threshold per new item, (N,); ``quiet`` leaves out warnings of infinite ones."""
+        """Return one threshold per new item, (N,), with warnings of infinite ones unless ``quiet``."""
         codes, columns = self.read_new(score, prediction, groups, weights)
         result = np.full(len(prediction), np.inf)
         for code in np.unique(codes[codes >= 0]):
@@ -229,8 +222,8 @@ class Thresholds:
         """Return the fit of each new item, −1 for unknown groups, and its weight and features."""
         n = len(prediction)
         if (weights is None) == self.weighted:
-            state = "missing, but the calibration is weighted: pass likelihood ratios of the new items"
-            state = state if self.weighted else "given, but the calibration has none: pass weights to conformalize too"
+            state = "missing, but the calibration is weighted. Pass likelihood ratios of the new items"
+            state = state if self.weighted else "given, but the calibration has none. Pass weights to conformalize too"
             raise ValueError(f"weights is {state}.")
         ratios = None if weights is None else as_weights(weights, n)
         codes = np.zeros(n, dtype=np.int64)
@@ -243,31 +236,31 @@ class Thresholds:
         return codes, Columns(ratios)
 
     def keys_of(self, score: Score, prediction: Prediction, groups: Any) -> list[Any] | None:
-        """Return the group of each new item, None if the calibration has no groups with a threshold each."""
+        """Return the group of each new item, None if the calibration has no groups."""
         if self.features is not None:
             return None
         if self.groups is None or self.predicted:
             if groups is not None and not (self.predicted and isinstance(groups, str) and groups == PREDICTED):
                 state = "they follow from the prediction" if self.predicted else "the calibration has none"
-                raise ValueError(f"groups was given, but {state}. Leave groups out.")
+                raise ValueError(f"groups was given, but {state}. Omit groups.")
             return predicted_classes(score, prediction) if self.predicted else None
         if groups is None:
-            raise ValueError("groups is missing: this calibration has a threshold per group. Pass a key per item.")
+            raise ValueError("groups is missing, but thresholds differ between groups. Pass a key per item.")
         return item_keys(groups, len(prediction))
 
     def warn_unseen(self, groups: Any) -> None:
-        """Warn of keys that no calibration item has: most likely they are misspelt."""
+        """Warn of keys that no calibration item has, which may be misspelt."""
         if self.groups is None or groups is None or isinstance(groups, str):
             return
         unseen = [key for key in dict.fromkeys(item_keys(groups, len(groups))) if key not in self.groups]
         if unseen:
             warn(
                 f"groups holds {join_names(unseen)}, which no calibration item has; known are "
-                f"{join_names(self.groups)}. The sets of such items hold everything."
+                f"{join_names(self.groups)}. The sets of such items are the whole simplex."
             )
 
     def warn_infinite(self, thresholds: FloatArray, codes: IntArray, alpha: Fraction) -> None:
-        """Warn of infinite thresholds in groups with calibration items, and say why."""
+        """Warn of infinite thresholds in groups with calibration items, with the reason."""
         infinite = np.isposinf(thresholds) & (codes >= 0)
         if not infinite.any():
             return
@@ -283,15 +276,17 @@ class Thresholds:
             reason = f"{sizes[small[0]]} calibration items support no level below {least:.4g}. Add data, or raise alpha"
         elif unbounded:
             reason = (
-                f"{unbounded} calibration scores are infinite, as labels lie where the prediction is zero. Smooth the "
-                "predictions, 0.99 * prediction + 0.01 / n_classes, or use another score"
+                f"{unbounded} calibration scores are infinite, as votes are for classes with prediction zero. Smooth "
+                "the predictions, 0.99 * prediction + 0.01 / n_classes, or use another score"
             )
         n_infinite = int(infinite.sum())
-        which = "The threshold is" if n_infinite == len(thresholds) else f"{n_infinite} thresholds are"
-        warn(f"{which} infinite at alpha={float(alpha):g} and such sets hold everything: {reason}.")
+        which = (
+            "the threshold is" if n_infinite == len(thresholds) else f"{n_infinite} of {len(thresholds)} thresholds are"
+        )
+        warn(f"{which} infinite at alpha={float(alpha):g}, and such sets are the whole simplex: {reason}.")
 
     def describe(self) -> str:
-        """Return what the thresholds add to the description of a calibration."""
+        """Return the part of a calibration's description about noise, groups, features and weights."""
         parts = [] if isinstance(self.noise, NoNoise) else [f"noise {self.noise!r}"]
         parts += [] if self.groups is None else [f"{len(self.groups)} groups"]
         parts += [] if self.features is None else [f"conditional on {', '.join(map(str, self.features[:5]))}"]
@@ -316,5 +311,7 @@ def item_keys(groups: Any, n: int) -> list[Any]:
         raise TypeError(f"groups must hold hashable keys such as text or numbers, but one is {odd[0]!r}.")
     missing = [row for row, key in enumerate(plain) if key is None or key != key]
     if missing:
-        raise ValueError(f"groups has no key in row {missing[0]}. Give items without a group a name of their own.")
+        raise ValueError(
+            f"groups has no key in row {missing[0]}. Pass a key such as 'other' for items without a group."
+        )
     return plain

@@ -1,4 +1,4 @@
-"""`UnbiasedVotes`: votes are fair on average, and nothing more is assumed."""
+"""`UnbiasedVotes`: votes are unbiased, without further assumptions."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from credalset.votes.names import Labels
 
 @dataclass(frozen=True)
 class UnbiasedVotes(Noise):
-    r"""Votes are fair: $E[\tilde\lambda \,|\, x, \lambda] = \lambda$, and nothing more, for any number of votes.
+    r"""Votes are unbiased: $E[\tilde\lambda \,|\, x, \lambda] = \lambda$, for any number of votes.
 
-    For a score that is convex in λ, votes score at least as high as λ on average (Jensen's inequality). With
+    For a score that is convex in λ, the mean score of votes is at least that of λ (Jensen's inequality). With
     $X_i = (f(x_i, \tilde\lambda_i) - s)_+$ and $B(x)$ the largest such excess for the new prediction, the threshold
 
     $$q(x) = s + \frac{\sum_i X_i + B(x)}{\alpha (n+1)}$$
 
-    gives sets that contain the true λ with probability at least 1 − α. Thresholds differ from item to item. The number
-    of votes does not matter, and annotators need not be independent of each other.
+    gives sets that contain the true λ with probability at least 1 − α. Thresholds differ between items. Annotators need
+    not be independent of each other.
 
     Parameters
     ----------
     s : float, optional
-        Where excess begins, in the units of the score. Any number chosen without looking at the calibration items is
-        valid. By default the items set aside choose it, as the quantile that makes q smallest.
+        Start of the excess, in the units of the score. Any number that does not depend on the calibration items is
+        valid. By default it is chosen with items set aside, as the quantile that minimises q.
     tuning : float
-        Share of the items set aside to choose s, every fifth by default. Not used when ``s`` is given.
+        Share of the items set aside to choose s, every fifth by default. Not used if ``s`` is given.
 
     Notes
     -----
-    A score that is infinite in some corner of the simplex has an infinite B(x), hence the whole simplex as its set:
-    Kullback–Leibler where a class is predicted with probability zero, and the Dirichlet density always.
+    For a score that is infinite in some corner of the simplex, B(x) is infinite and the set is the whole simplex:
+    ``kl`` where a class is predicted with probability zero, ``so`` and ``density`` always. ``tv``, ``ws``, ``inner``,
+    ``hellinger``, ``brier`` and ``intervals`` are bounded.
 
     Examples
     --------
@@ -63,12 +64,12 @@ class UnbiasedVotes(Noise):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Cover the true distribution, if votes are fair."""
-        return Guarantee("true", votes="votes are fair on average")
+        """Cover the true distribution, if votes are unbiased."""
+        return Guarantee("true", votes="votes are unbiased")
 
     @property
     def unsupported(self) -> dict[str, str]:
-        """Refuse what needs a quantile, or several models."""
+        """Uses that need a quantile, or several models."""
         instead = "Use AnnotatorSampling(delta)"
         return {
             "features": f"its thresholds are not quantiles. {instead}",
@@ -79,13 +80,12 @@ class UnbiasedVotes(Noise):
         """Refuse scores that are not convex in λ."""
         if not score.is_convex:
             raise ValueError(
-                f"UnbiasedVotes needs a score that is convex in the label distribution, and {score.name!r} is not: "
-                "fair votes may then score lower on average than the distribution they come from. Use "
-                "AnnotatorSampling with this score, or a convex one such as kl."
+                f"UnbiasedVotes needs a score that is convex in the label distribution, but score is {score.name!r}. "
+                "Use AnnotatorSampling with this score, or a convex score such as kl."
             )
 
     def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:
-        """Keep the scores of the votes; those of the items set aside choose s."""
+        """Keep the scores of the votes, and separately those of the items set aside."""
         scores = self.bounds(score, prediction, labels)
         aside = set_aside(len(scores), self.tuning if self.s is None else 0.0)
         old = np.ones(len(scores)) if columns.weights is None else columns.weights
@@ -99,13 +99,13 @@ class MeanExcess(Fit):
     Attributes
     ----------
     score : Score
-        The score, which knows how large it gets for a prediction.
+        The score, for its largest value at a prediction.
     scores, weights : ndarrays of shape (n,)
-        Scores of the votes, and what each item counts.
+        Scores of the votes, and weights of the items.
     held_out : ndarray of shape (n',)
         Scores of the items set aside.
     s : float or None
-        Where excess begins; None to let the items set aside choose.
+        Start of the excess; None to choose it with the items set aside.
     """
 
     score: Score

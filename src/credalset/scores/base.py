@@ -1,11 +1,11 @@
-"""What a nonconformity score is, and how it meets its region.
+"""The base class of nonconformity scores.
 
-A score is a frozen dataclass with two duties: `Score.__call__` says how badly a label distribution fits a prediction,
-and `Score.region` gives the credal set of all distributions that fit at least as well as a threshold. One law binds
-them: ``score(prediction, λ) <= t`` if and only if λ lies in ``score.region(prediction, t)``.
+A score is a frozen dataclass. `Score.__call__` measures how badly a label distribution fits a prediction, and
+`Score.region` returns the credal set of all distributions with a score of at most a threshold: ``score(prediction, λ)
+<= t`` if and only if λ is in ``score.region(prediction, t)``.
 
-A new score writes one method, `Score.formula`. Everything else has a default: the geometry is that of the level set of
-the formula, the best fit is the prediction. Closed forms replace these defaults where they are known.
+A new score defines one method, `Score.formula`. Everything else has a default: the regions are level sets of the
+formula, and the best fit is the prediction. Closed forms override the defaults where they are known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from credalset.sets.level_set import LevelSet
 #: every registered score, by name; see `credalset.scores.register_score`
 REGISTRY: dict[str, type[Score]] = {}
 
-BLOCK_SIZE = 1 << 15  # entries of predictions scored at a time: they and what the formula makes of them stay in cache
+BLOCK_SIZE = 1 << 15  # entries of predictions scored at a time, so that intermediate arrays stay in cache
 
 
 class Score(ABC):
@@ -62,7 +62,7 @@ class Score(ABC):
         Returns
         -------
         ndarray of shape (N,)
-            Nonconformity; larger is stranger, ``+inf`` is legal.
+            Nonconformity: larger is a worse fit, ``+inf`` is legal.
         """
         checked = self.check_prediction(prediction)
         labels = as_distributions(distribution, "distribution")
@@ -83,7 +83,7 @@ class Score(ABC):
         return self._region(checked, as_thresholds(threshold, len(checked)))
 
     def _region(self, prediction: Prediction, threshold: FloatArray) -> CredalSet:
-        """Build sets from valid predictions and thresholds (N,); they own their memory."""
+        """Build sets from copies of valid predictions and thresholds (N,)."""
         own = map_arrays(prediction, np.array)
         return CredalSet(self, own, threshold, self.geometry(own, threshold))
 
@@ -91,8 +91,8 @@ class Score(ABC):
     def formula(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
         """Compute f on arrays (…, K) of valid predictions and distributions that broadcast against each other: (…).
 
-        Never NaN; ``+inf`` is legal. Use operations entry by entry and sums over the last axis: ties are then exact,
-        see `evaluate_pairs`. Warnings of division by zero and the like are off.
+        The result must not be NaN; ``+inf`` is legal. Use elementwise operations and sums over the last axis, so that
+        ties are exact (see `evaluate_pairs`). Floating-point warnings are off.
         """
 
     def geometry(self, prediction: Prediction, threshold: FloatArray) -> Geometry:
@@ -102,22 +102,22 @@ class Score(ABC):
         """
         if not self.is_convex:
             raise NotImplementedError(
-                f"{type(self).__name__} is not convex, and only convex formulas have a geometry by default: define "
+                f"{type(self).__name__} is not convex, and only convex scores have a default geometry. Define "
                 "geometry(self, prediction, threshold)."
             )
         return LevelSet.build(self, prediction, threshold)
 
     def best_fit(self, prediction: Prediction) -> FloatArray:
-        """Return, per row, a distribution with the smallest possible score: by default what is predicted."""
+        """Return, per row, a distribution with the smallest possible score: by default the prediction."""
         if self.order == "first" and not isinstance(prediction, PredictionBatch):
             return np.asarray(prediction)
         raise NotImplementedError(
-            f"{type(self).__name__} must say which distribution fits a prediction best: define "
-            "best_fit(self, prediction), with predictions (N, K) to distributions (N, K)."
+            f"{type(self).__name__} does not define the distribution that fits a prediction best. Define "
+            "best_fit(self, prediction), which maps predictions to distributions (N, K)."
         )
 
     def evaluate_rows(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
-        """Score row against row, (N,), for predictions and distributions (N, K) that are already valid."""
+        """Score each valid distribution (N, K) against the valid prediction in the same row, (N,)."""
 
         def one_block(rows: slice) -> FloatArray:
             return self.evaluate_pairs(prediction[rows], distribution[rows, None])[:, 0]
@@ -127,22 +127,22 @@ class Score(ABC):
         if missing.any():
             row = int(missing.argmax())
             raise ValueError(
-                f"the formula of score {self.name!r} is NaN for row {row}, whose label distribution is "
-                f"{distribution[row].tolist()}. It may be +inf, but must be a number."
+                f"the formula of score {self.name!r} is NaN for row {row}, with the label distribution "
+                f"{distribution[row].tolist()}. Return +inf where nothing fits."
             )
         return scores
 
     def evaluate_pairs(self, prediction: Prediction, points: FloatArray) -> FloatArray:
         """Score valid distributions (N, M, K), or (1, M, K) for all, against each of N valid predictions: (N, M).
 
-        The formula sees arrays in which the classes lie furthest apart in memory. Sums over classes then add one class
-        after the other, so a score depends neither on the batch it is computed in nor on how arrays came: equal
-        inputs tie exactly, which closed conformal sets rely on.
+        The formula gets Fortran-ordered arrays, for which NumPy adds one class after the other. A score then depends
+        neither on its batch nor on the memory layout of the input: equal inputs tie exactly, as closed conformal sets
+        require.
         """
         n, m = len(prediction), points.shape[1]
         if n == 0 or m == 0:
             return np.empty((n, m))
-        if n == 1:  # NumPy sums a single row in another order: score it twice
+        if n == 1:  # NumPy sums a single row in another order, so it is scored twice
             return self.evaluate_pairs(prediction[[0, 0]], points)[:1]
         if m == 1 and len(points) == 1:
             points = np.repeat(points, n, axis=0)
@@ -154,7 +154,7 @@ class Score(ABC):
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:
-        """The estimator's methods that give such predictions, the preferred one first."""
+        """The estimator's methods that return such predictions, the preferred one first."""
         return ("predict_proba",) if self.order == "first" else ("predict_concentration",)
 
     def check_prediction(
@@ -167,7 +167,7 @@ class Score(ABC):
         return array
 
     def _check_classes(self, n_classes: int) -> None:
-        """Refuse a number of classes that the score's parameters do not fit."""
+        """Refuse a number of classes that does not match the score's parameters."""
         return
 
     def n_classes(self, prediction: Prediction) -> int:
@@ -185,11 +185,11 @@ class Score(ABC):
         shape = (len(prediction), self.n_classes(prediction))
         if shape != labels.shape:
             raise ValueError(
-                f"prediction has shape {shape} and {labels_name} has shape {labels.shape}; both need one row per item "
-                "and one column per class, in the same order."
+                f"prediction has shape {shape}, but {labels_name} has shape {labels.shape}. Pass one row per item and "
+                "one column per class in both, in the same order."
             )
 
-    # --- what calibration with noise and cross-conformal calibration ask ---
+    # --- used by noise models, label sets and cross-conformal calibration ---
 
     def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
         """Return per row the largest score over {λ : λ ≥ lower}, or an upper bound of it; no checks.
@@ -210,15 +210,15 @@ class Score(ABC):
         return largest
 
     def largest_score(self, prediction: Prediction) -> FloatArray:
-        """Return per prediction the largest score of any distribution, or a bound above it; no checks."""
+        """Return per prediction the largest score of any distribution, or an upper bound of it; no checks."""
         return self.largest_above(prediction, np.zeros((len(prediction), self.n_classes(prediction))))
 
     def lipschitz(self, n_classes: int) -> float | None:
-        """Return L with |f(x, λ) − f(x, λ')| ≤ L · TV(λ, λ') for every prediction x; None where none is known."""
+        """Return L with |f(x, λ) − f(x, λ')| ≤ L · TV(λ, λ') for every prediction x, None if it is unknown."""
         return None
 
     def label_scores(self, prediction: Prediction) -> FloatArray:
-        """Return the score of each label, (N, K): that of the distribution in which it is certain; no checks."""
+        """Return the score of each label, (N, K), that is of its one-hot distribution; no checks."""
         n_classes = self.n_classes(prediction)
 
         def one_block(rows: slice) -> FloatArray:
@@ -227,14 +227,14 @@ class Score(ABC):
         return np.asarray(gather_blocks(one_block, len(prediction), n_classes**2))
 
     def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
-        """Return numbers whose mean over votes drawn from λ is at least f(x, λ), whatever λ is; None if there are none.
+        """Return estimates whose mean over votes drawn from λ is at least f(x, λ) for every λ; None if unknown.
 
-        They may be negative, and are at most `largest_score`. The closer the mean is to f, the better.
+        They may be negative and are at most `largest_score`. The closer the mean is to f, the better.
         """
         return None
 
     def common_center(self, models: Sequence[Prediction]) -> Prediction:
-        """Return one prediction per item that those of several models are all near: their mean."""
+        """Return one prediction per item that is close to those of several models: by default their mean."""
         return np.mean(models, axis=0)
 
     def enclosing_threshold(self, model: Prediction, center: Prediction, threshold: FloatArray) -> FloatArray:
@@ -242,7 +242,7 @@ class Score(ABC):
         return threshold + self.largest_gap(model, center)
 
     def largest_gap(self, model: Prediction, center: Prediction) -> FloatArray:
-        """Return the supremum over λ of f(center, λ) − f(model, λ), (N,): for a metric their distance, at λ = model."""
+        """Return sup over λ of f(center, λ) − f(model, λ), (N,): for a metric the distance of the two."""
         if not self.is_metric:
-            raise NotImplementedError(f"no enclosing balls are known for the score {self.name!r}.")
+            raise NotImplementedError(f"score {self.name!r} is not a metric and does not define largest_gap.")
         return self.evaluate_rows(model, center)

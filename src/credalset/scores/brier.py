@@ -1,8 +1,8 @@
 r"""Weighted squared distance, $f = \sum_k v_k (\lambda_k - g_k)^2$, and the ball it induces.
 
-Everything here is a projection. The member that is best for a utility u is the projection of g + η u / v onto the
-simplex, λ_k = (g_k + (η u_k − θ) / v_k)₊, for the step η at which the ball ends. If the classes of a set A gain in
-common, they share the gain in inverse proportion to v, and each of the others loses min(b / v_k, g_k) for some b.
+The member that is best for a utility u is the projection of g + η u / v onto the simplex, λ_k = (g_k + (η u_k − θ) /
+v_k)₊, for the η at which the distance equals the radius. If the classes of a set A gain mass, they share it in inverse
+proportion to v, and each of the others loses min(b / v_k, g_k) for some b.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from credalset.simplex import corners, entropy_of_valid
 
 MAX_STEPS = 60  # of Newton's method for a sum, which converges from one side
 SMALLEST = 1e-24  # squared distance below which no entropy changes by 1e-9
-DUAL_STEPS = 2  # toward the best multipliers of the bound on it
-DESCENTS = 2  # steps from a start toward a member of small entropy
+DUAL_STEPS = 2  # of Newton's method for the multipliers of the lower bound of the entropy
+DESCENTS = 2  # steps from each start toward a member of small entropy
 
 
 @register_score
 @dataclass(frozen=True)
 class Brier(Score):
-    r"""Squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$: a Brier score, less the least it can be.
+    r"""Weighted squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$, between 0 and 2 without weights.
 
-    Between 0 and 2 without weights. Its mean can be estimated from votes without bias, from two votes per item on;
-    `credalset.FewVotes` builds on that.
+    For votes drawn from λ, the expected Brier score of the prediction is f plus a term that depends on λ only (Brier,
+    1950, Monthly Weather Review 78). From two votes per item on, f has an unbiased estimate, which `credalset.FewVotes`
+    uses.
 
     Parameters
     ----------
     weights : sequence of positive numbers, optional
-        v_k, how much a class counts; one for every class by default.
+        Weight v_k of each class; one by default.
 
     Examples
     --------
@@ -64,8 +65,8 @@ class Brier(Score):
         weights = tuple(as_finite(weight, "weights", minimum=0.0) for weight in self.weights)
         if len(weights) < 2 or min(weights) < 1e-100 or max(weights) > 1e100:
             raise ValueError(
-                f"weights must hold one number from 1e-100 to 1e+100 per class, but is {self.weights!r}. "
-                "A class cannot be left out; give it a small weight."
+                f"weights must hold one number from 1e-100 to 1e+100 per class, but is {self.weights!r}. Give a class "
+                "that hardly counts a small positive weight."
             )
         object.__setattr__(self, "weights", weights)
 
@@ -75,10 +76,13 @@ class Brier(Score):
 
     def _check_classes(self, n_classes: int) -> None:
         if self.weights is not None and len(self.weights) != n_classes:
-            raise ValueError(f"weights has {len(self.weights)} entries, but there are {n_classes} classes.")
+            raise ValueError(
+                f"weights has {len(self.weights)} entries, but the predictions have {n_classes} classes. Pass one "
+                "weight per class."
+            )
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """Σ v_k (λ_k − g_k)²."""
+        """Return Σ v_k (λ_k − g_k)²."""
         return np.asarray((self.of_classes(distribution.shape[-1]) * (distribution - prediction) ** 2).sum(axis=-1))
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> BrierBall:
@@ -86,10 +90,10 @@ class Brier(Score):
         return BrierBall(prediction, threshold, tuple(self.of_classes(prediction.shape[1])))
 
     def estimate_from_votes(self, prediction: FloatArray, counts: FloatArray) -> FloatArray:
-        r"""Return $\sum_k v_k [c_k (c_k - 1) / m (m - 1) - 2 g_k c_k / m + g_k^2]$, whose mean is f from two votes on.
+        r"""Return $\sum_k v_k [c_k (c_k - 1) / m (m - 1) - 2 g_k c_k / m + g_k^2]$, with mean f from two votes on.
 
-        A single vote says nothing of $\lambda_k^2$. Its own score is put in, whose mean is larger by Jensen's
-        inequality.
+        A single vote has no unbiased estimate of $\lambda_k^2$; the result is the score of the vote, whose mean is
+        larger than f by Jensen's inequality.
         """
         weights, votes = self.of_classes(prediction.shape[1]), counts.sum(axis=1, keepdims=True)
         share = counts / votes
@@ -110,7 +114,7 @@ class Brier(Score):
 class BrierBall(Geometry):
     """{λ : Σ v_k (λ_k − center_k)² ≤ radius}.
 
-    All answers are exact but for the smallest entropy, which is bracketed, and volumes beyond three classes.
+    All results are exact except the smallest entropy, which is a bracket, and volumes beyond three classes.
     """
 
     shape: ClassVar[str] = "Brier ball"
@@ -133,7 +137,7 @@ class BrierBall(Geometry):
         return (utility * point).sum(axis=1), point
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """A class falls while the others gain in inverse proportion to their weights; it rises as in `Gains`."""
+        """Return smallest probabilities, where the others share the mass as 1 / v, and largest, see `Gains`."""
         v = np.array(self.weights)
         room = 1.0 / v
         lower = self.center - np.sqrt(self.radius[:, None] / (v + 1.0 / (room.sum() - room)))
@@ -145,11 +149,11 @@ class BrierBall(Geometry):
         return np.maximum(lower, 0.0), gather_blocks(one_block, len(self), self.n_classes, BLOCK)
 
     def entropies(self) -> Entropies:
-        """The largest entropy is exact; the smallest one is bracketed.
+        """Return the exact largest entropy and a bracket of the smallest.
 
-        With equal weights, the j largest entries of a member add up to at most what the j largest classes can:
-        exchanging two entries so that they are ordered as the centre is brings a member nearer. The increments of
-        these sums majorise every member.
+        With equal weights, the sum of the j largest entries of a member is at most the largest sum of the j largest
+        classes, because entries ordered as those of the centre are nearer to it. The increments of these sums majorise
+        every member. Duality gives another lower bound, for any weights.
         """
 
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -167,7 +171,7 @@ class BrierBall(Geometry):
         return Entropies(*bracketed(least, found), most, np.zeros(len(self)))
 
     def _smallest_found(self, top: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the best of a few members and its entropy: minimisers of linearisations never have more entropy."""
+        """Return the smallest entropy of a few members, and its member, by minimising linearisations of the entropy."""
         found, member = np.full(len(self), np.inf), self.center
         for slope in (np.log(np.maximum(self.center, 1e-300)), corners(top, self.n_classes)):
             for _ in range(DESCENTS):
@@ -178,13 +182,13 @@ class BrierBall(Geometry):
         return found, member
 
     def mode_radius(self) -> FloatArray:
-        """With equal weights, a class is pooled with those that exceed it and the others stay."""
+        """Pool each class with the larger ones if weights are equal; the others stay."""
         if max(self.weights) > min(self.weights):
             return super().mode_radius()
         return np.asarray(self.weights[0] * pooled_spread(self.center))
 
     def ray_length(self, directions: FloatArray) -> FloatArray:
-        """The distance grows linearly along a ray."""
+        """Return the distance to the surface, as the root of f is linear along a ray, or to the edge of the simplex."""
         speed = np.sqrt(directions**2 @ np.array(self.weights))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.minimum(np.sqrt(self.radius)[:, None] / speed, edge_distance(self.center[:, None], directions))
@@ -201,14 +205,15 @@ class BrierBall(Geometry):
 def _projection(center: FloatArray, radius: FloatArray, v: FloatArray, utility: FloatArray) -> FloatArray:
     r"""Return the best members (N, K) for utilities.
 
-    With the classes that are kept ("in") and those at zero ("out"), the squared distance is $a + b \eta^2$, $a =
-    \sum_{out} v g^2 + (\sum_{out} g)^2 / S$, $b = \sum_{in} (u - \bar u)^2 / v$, $S = \sum_{in} 1 / v$. A class that is
-    out stays out as η grows. So the step for too many classes is too short, every class it makes negative is out for
-    good, and striking these out until none is negative ends at the answer (as Michelot's projection does, 1986).
+    With the positive classes ("in") and those at zero ("out"), the squared distance is $a + b \eta^2$, $a = \sum_{out}
+    v g^2 + (\sum_{out} g)^2 / S$, $b = \sum_{in} (u - \bar u)^2 / v$, $S = \sum_{in} 1 / v$. A class at zero stays
+    there as η grows, so the step computed with too many positive classes is too short, and every class that it makes
+    negative is at zero in the solution. Setting these to zero until none is negative yields the solution (Michelot,
+    1986).
     """
     depth = utility - utility.max(axis=1, keepdims=True)
     slope = depth / np.where(depth.min(axis=1) < 0, -depth.min(axis=1), 1.0)[:, None]
-    face = slope == 0.0  # the best classes; within reach of many balls
+    face = slope == 0.0  # the best classes, which many balls reach
     room = np.where(face, 1.0 / v, 0.0)
     missing = np.where(face, 0.0, center).sum(axis=1, keepdims=True)
     point = np.where(face, center, 0.0) + missing * room / room.sum(axis=1, keepdims=True)
@@ -231,10 +236,10 @@ def _projection(center: FloatArray, radius: FloatArray, v: FloatArray, utility: 
 
 
 class Gains(NamedTuple):
-    """What sets of classes can gain when each of the others loses min(b / v_k, g_k), by the number of classes at zero.
+    """Tables for the gain of sets of classes when each of the others loses min(b / v_k, g_k).
 
-    Classes reach zero in the order of their prices v g. Arrays (n, K + 1) hold, at the price b of the last one, the
-    sums over the classes at zero of g and v g², and Σ 1 / v of the others.
+    Classes reach zero in the order of their prices v g. Column j of the arrays (n, K + 1) is for the price b of the
+    j-th class: the sums of g and v g² over the j classes at zero, and Σ 1 / v of the others.
     """
 
     price: FloatArray
@@ -254,10 +259,10 @@ class Gains(NamedTuple):
         return Gains(*table)
 
     def within(self, radius: FloatArray, room: FloatArray, price: FloatArray, most: int | IntArray) -> FloatArray:
-        """Return the greatest gains (n, C) of sets of classes with Σ 1 / v = ``room``, each of the price ``price``.
+        """Return the largest gains (n, C) of sets of classes with Σ 1 / v = ``room``, each of the price ``price``.
 
-        ``most`` is the number of classes that may be at zero. The cost rises with b: binary search among the prices,
-        then a quadratic equation.
+        At most ``most`` classes are at zero. The cost rises with b, which is found by binary search among the prices
+        and a quadratic equation.
         """
         n, size = self.price.shape
         row, r, count = size * np.arange(n)[:, None], radius[:, None], np.zeros((n, np.size(room)), dtype=np.int64)
@@ -268,7 +273,7 @@ class Gains(NamedTuple):
             gain = self.mass.take(row + trial) + b * rest - own
             cost = (gain**2 - own**2) / room + self.squares.take(row + trial) + b * b * rest
             count = np.where(cost <= r, trial, count)
-        inside = price <= self.price.take(row + count)  # the class itself counts as one at zero, but is not
+        inside = price <= self.price.take(row + count)  # the tables count the gaining class as one at zero
         own = np.where(inside, price, 0.0) * room
         at_zero, squares = self.mass.take(row + count) - own, self.squares.take(row + count) - own**2 / room
         rest = np.maximum(self.room.take(row + count) - np.where(inside, 0.0, room), 0.0)
@@ -295,8 +300,8 @@ def _dual_bound(
 
     For any ν ≥ 0 and τ no member has less than $\sum_k \min_\lambda \phi_k(\lambda) - \nu r - \tau$ with $\phi_k =
     -\lambda \log \lambda + \nu v_k (\lambda - g_k)^2 + \tau \lambda$ between the envelopes. Each φ is concave up to 1
-    / 2νv and convex beyond, so its minimum is at an end or where it is stationary in the convex part. Multipliers are
-    those for which a member of small entropy is nearly stationary, then improved by Newton's method.
+    / 2νv and convex beyond, so its minimum is at an end or where it is stationary in the convex part. The first
+    multipliers make a member of small entropy nearly stationary; Newton's method improves them.
     """
     slope, logs = 2.0 * v * (member - center), np.log(np.maximum(member, 1e-300)) + 1.0
     x, y = (slope - (member * slope).sum(axis=1, keepdims=True)), (logs - (member * logs).sum(axis=1, keepdims=True))
@@ -307,11 +312,11 @@ def _dual_bound(
         pull, t = 2.0 * nu[:, None] * v, tau[:, None]
         turn = np.minimum((1.0 + 1e-9) / pull, 1.0)
         point = np.maximum(upper, turn)
-        for _ in range(6):  # from the right along a convex slope: it does not overshoot
+        for _ in range(6):  # Newton's method from the right along a convex slope does not overshoot
             slope = pull * (point - center) + t - np.log(point) - 1.0
             point = np.maximum(point - slope / np.maximum(pull - 1.0 / point, 1e-9), turn)
         slope = pull * (point - center) + t - np.log(point) - 1.0
-        slack = np.maximum(slope * (point - turn), -slope * (upper - point))  # what further steps could still gain
+        slack = np.maximum(slope * (point - turn), -slope * (upper - point))  # bound of the remaining error
         inside = (point > lower) & (point < upper)
         point = np.clip(point, lower, upper)
         ends = np.stack([lower, upper, point])
@@ -334,7 +339,7 @@ def _dual_bound(
 def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArray:
     r"""Return the members of largest entropy, (N, K).
 
-    Uniform if that is a member. Otherwise $\log \lambda_k + 2 \nu v_k (\lambda_k - g_k) = \tau$ for every class, so
+    The uniform distribution if it is a member. Otherwise $\log \lambda_k + 2 \nu v_k (\lambda_k - g_k) = \tau$, so
     $\lambda_k = \omega(\log 2 \nu v_k + 2 \nu v_k g_k + \tau) / 2 \nu v_k$ with Wright's omega: a root in τ for the
     sum, nested in one in x = −log ν for the distance, which rises with x.
     """
@@ -346,7 +351,7 @@ def _flattest(center: FloatArray, radius: FloatArray, v: FloatArray) -> FloatArr
     point[:, far & tiny] = g[:, far & tiny]
     rows = np.flatnonzero(far & ~tiny)
     g, r, tau = g[:, rows], radius[rows], np.log(g[:, rows].max(axis=0))
-    # In a small ball λ − g is about (mean log g − log g) / 2νv, in a large one the distance tends to the uniform one's.
+    # In a small ball λ − g ≈ (mean log g − log g) / 2νv; in a large one the distance tends to that of the uniform.
     logs = np.log(np.maximum(g, 0.05 / len(v)))
     spread, limit = ((logs - logs.mean(axis=0)) ** 2 / weight).sum(axis=0), far_off[rows]
     start = -np.log(np.maximum(0.5 * np.sqrt(spread / limit) * (np.sqrt(limit / r) - 1.0), 1e-12))

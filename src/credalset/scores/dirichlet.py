@@ -1,8 +1,8 @@
-r"""Scores of predicted Dirichlet densities, and the reverse-KL ball that both of them induce.
+r"""Scores of predicted Dirichlet densities, and the reverse-KL balls they induce.
 
 With concentrations θ ≥ 1, excess a = θ − 1, weight W = Σ a and mode m = a / W, the density satisfies
-$p(\lambda) = p(m) \exp(-W \, \mathrm{KL}(m \| \lambda))$: its level sets are reverse-KL balls around the mode. W = 0 is
-the uniform density, which every λ fits equally well.
+$p(\lambda) = p(m) \exp(-W \, \mathrm{KL}(m \| \lambda))$: its level sets are reverse-KL balls around the mode. The
+density is uniform for W = 0.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from credalset.sets.roots import bisect
 ComplexArray = NDArray[np.complex128]
 
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
-N_NODES = 32  # of the volume's integral; 24 give 5e-13, 32 reach rounding
+N_NODES = 32  # of the integral for the volume; the error is 5e-13 for 24 nodes, and at rounding for 32
 
 
 def mode_and_weight(concentration: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the mode m and the weight W of Dirichlets (…, K); a uniform one has the weight 0."""
+    """Return the mode m and the weight W of Dirichlets (…, K); a uniform density has weight 0."""
     excess = concentration - 1.0
     weight = excess.sum(axis=-1)
     mode = excess / np.where(weight > 0, weight, 1.0)[..., None]
@@ -62,7 +62,7 @@ class DirichletScore(Score):
         return ReverseKullbackLeiblerBall(mode, radius)
 
     def common_center(self, models: Sequence[FloatArray]) -> FloatArray:
-        """Return the smallest concentrations, whose density no model's falls below by much."""
+        """Return the smallest concentrations, for which `largest_gap` is finite."""
         return np.min(models, axis=0)
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
@@ -84,10 +84,10 @@ def _log_peak(excess: FloatArray) -> FloatArray:
 class RelativeLikelihood(DirichletScore):
     r"""Minus log relative likelihood, $f = -\log \frac{p(\lambda | \theta)}{p(m | \theta)}$ (paper name: SO).
 
-    The paper's score is $1 - p(\lambda | \theta) / p(m | \theta) = 1 - e^{-f}$, which `as_published` returns. It orders
-    distributions in the same way, so the sets are the same, but in floating-point numbers it is exactly 1 from f = 37
-    on: sharp predictions all tie, and every set becomes the whole simplex. f itself is zero at the mode m and has no
-    upper end. For all-ones concentrations every distribution scores 0.
+    The paper's score is $1 - p(\lambda | \theta) / p(m | \theta) = 1 - e^{-f}$, which `as_published` returns. It is an
+    increasing function of f, so the sets are the same. In floating point it equals 1 for f ≥ 37: sharp predictions
+    would tie, and their sets would be the whole simplex. f is zero at the mode m and unbounded. For all-ones
+    concentrations every distribution has score 0.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class RelativeLikelihood(DirichletScore):
     name: ClassVar[str] = "so"
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """W · KL(m ‖ λ)."""
+        """Return W · KL(m ‖ λ)."""
         return log_density_drop(prediction, distribution)
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> ReverseKullbackLeiblerBall:
@@ -110,7 +110,7 @@ class RelativeLikelihood(DirichletScore):
 
     @staticmethod
     def as_published(score: FloatArray) -> FloatArray:
-        """Return the paper's number, one minus relative likelihood, of scores or thresholds."""
+        """Convert scores or thresholds to the paper's: one minus the relative likelihood."""
         return np.asarray(-np.expm1(-np.asarray(score)) + 0.0)
 
 
@@ -119,9 +119,9 @@ class RelativeLikelihood(DirichletScore):
 class NegativeLogDensity(DirichletScore):
     r"""Negative log density, $f = -\log p(\lambda)$, of the predicted Dirichlet distribution.
 
-    Thresholding the density itself, rather than the density relative to its peak, gives the smallest sets on average
-    when the predicted density is right: where the model is sure the set is small, where it is not the set is large.
-    A prediction flatter than the threshold density has an empty set.
+    Sets of highest density have the smallest average volume if the predicted density is correct (Sadinle, Lei and
+    Wasserman, 2019): sets are small for concentrated predictions and large for flat ones. The set is empty if the
+    density is nowhere as large as exp(−threshold).
 
     Examples
     --------
@@ -133,7 +133,7 @@ class NegativeLogDensity(DirichletScore):
     name: ClassVar[str] = "density"
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """−log p(λ) = −log p(m) + W · KL(m ‖ λ)."""
+        """Return −log p(λ) = −log p(m) + W · KL(m ‖ λ)."""
         return _negative_log_peak(prediction) + log_density_drop(prediction, distribution)
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> Geometry:
@@ -141,7 +141,7 @@ class NegativeLogDensity(DirichletScore):
         return self._ball(prediction, threshold - self.evaluate_rows(prediction, self.best_fit(prediction)))
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
-        """Return the largest fall in log density."""
+        """Return the largest fall in log density from model to center ≤ model, (N,)."""
         return _log_peak(model - center) + _log_beta(center) - _log_beta(model)
 
 
@@ -150,21 +150,21 @@ def _log_beta(concentration: FloatArray) -> FloatArray:
 
 
 def _negative_log_peak(concentration: FloatArray) -> FloatArray:
-    """−log p(m) = log B(θ) − Σ a log m on arrays (…, K)."""
+    """Return −log p(m) = log B(θ) − Σ a log m on arrays (…, K)."""
     mode, _ = mode_and_weight(concentration)
     return _log_beta(concentration) - xlogy(concentration - 1.0, mode).sum(axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
 class ReverseKullbackLeiblerBall(PowerBall):
-    """{λ : KL(center ‖ λ) ≤ radius}, in nats; every answer is exact."""
+    """{λ : KL(center ‖ λ) ≤ radius}, in nats. All results are exact."""
 
     shape: ClassVar[str] = "reverse-KL ball"
     power: ClassVar[int] = 1
 
     @staticmethod
     def distance(center: FloatArray, point: FloatArray) -> FloatArray:
-        """Σ m φ(λ/m − 1) with φ(x) = x − log(1 + x), and λ where m = 0: no term is negative."""
+        """Return Σ m φ(λ/m − 1) with φ(x) = x − log(1 + x), and λ where m = 0: no term is negative."""
         with np.errstate(all="ignore"):
             ratio = point / center
             excess = ratio - 1.0
@@ -173,13 +173,13 @@ class ReverseKullbackLeiblerBall(PowerBall):
 
     @staticmethod
     def kept_mass(value: FloatArray, radius: FloatArray) -> FloatArray:
-        """A shape of mass c has the divergence of the shape less log c."""
+        """Return exp(value − radius): the divergence of the shape with mass c is ``value`` − log c."""
         return np.exp(value - radius)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """For a fixed λ_k the others stay in proportion, which leaves two classes: d(m_k ‖ λ_k) = r.
+        """Solve d(m_k ‖ λ_k) = r, as for a fixed λ_k the other classes stay in proportion.
 
-        Written λ_k = m_k exp(−s) below and 1 − λ_k = (1 − m_k) exp(−s) above, both ends are `log_shrinkage`.
+        With λ_k = m_k exp(−s) for the lower end and 1 − λ_k = (1 − m_k) exp(−s) for the upper, s is `log_shrinkage`.
         """
 
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray]:
@@ -192,7 +192,7 @@ class ReverseKullbackLeiblerBall(PowerBall):
         return lower, upper
 
     def mode_radius(self) -> FloatArray:
-        """The class and those that exceed it are pooled at their mean t: KL = Σ_pool m log(m / t)."""
+        """Pool each class with the larger ones at their mean t: KL = Σ_pool m log(m / t)."""
         largest = self.center.max(axis=1, keepdims=True)
         shifted = self.center / largest - 1.0  # near ties keep their digits
         size, average = pool(shifted)
@@ -220,8 +220,8 @@ class ReverseKullbackLeiblerBall(PowerBall):
 def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArray:
     """Return s ≥ 0 with d(a ‖ a exp(−s)) = radius, d the binary KL divergence and b = 1 − a; the radius for b = 0.
 
-    F(s) = a φ(e^(−s) − 1) + b φ(a (1 − e^(−s)) / b) is convex, between (a/2b) s² for small and
-    a s + b log b for large s. The guess joins both; Householder steps of order four finish: two as a rule.
+    F(s) = a φ(e^(−s) − 1) + b φ(a (1 − e^(−s)) / b) is convex, about (a/2b) s² for small and a s + b log b for large s.
+    The start combines both; about two Householder steps of order four follow.
     """
     with np.errstate(all="ignore"):
         a, b = np.where(a > TINIEST, a, 1.0), np.where(a > TINIEST, b, 0.0)
@@ -229,7 +229,7 @@ def log_shrinkage(a: FloatArray, b: FloatArray, radius: FloatArray) -> FloatArra
         root = np.sqrt(2.0 * b * limit)
         ratio = root * (1.0 + 2.0 * b) / b
         s = np.maximum(root, limit + 3.0 * root / np.sqrt(9.0 + ratio * ratio))
-        fixed = (b <= TINIEST) | (limit > 750.0) | (radius <= 0)  # exp(−s) is below every floating-point number
+        fixed = (b <= TINIEST) | (limit > 750.0) | (radius <= 0)  # exp(−s) underflows
         s = np.where(fixed, limit, s)
         for _ in range(12):
             loss = -np.expm1(-s)
@@ -253,10 +253,9 @@ def log_fraction(center: FloatArray, radius: FloatArray) -> FloatArray:
 
         E[exp(−s D)] = exp(s H(m)) Γ(K) Π Γ(1 + s m_k) / Γ(K + s),
 
-    and P(D ≤ r) is its Bromwich integral (1/2πi) ∫ exp(s r) E[exp(−s D)] ds / s. All singularities lie on s ≤ 0, so the
-    path may bend to the left: a hyperbola through the saddle point, on which the integrand neither oscillates nor
-    leaves much to cancel; the trapezoidal rule converges geometrically. What cancels between s H(m) and the logarithms
-    of Γ is taken out by hand (`_gamma_excess`).
+    and P(D ≤ r) is its Bromwich integral (1/2πi) ∫ exp(s r) E[exp(−s D)] ds / s. All singularities are on s ≤ 0, so the
+    path can be a hyperbola through the saddle point that bends to the left. There the integrand does not oscillate, and
+    the trapezoidal rule converges geometrically. `_gamma_excess` avoids the cancellation between s H(m) and log Γ.
     """
     saddle = _saddle(center, radius)
     reach = 1.5 * saddle  # matches the curvature of the path of steepest descent of e^s s^(−a)
@@ -295,7 +294,7 @@ def _gamma_excess(z: ComplexArray) -> ComplexArray:
 
 
 def _saddle(center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return about where the integrand is smallest on the positive axis, between 1/r and (K + ½)/r."""
+    """Return an approximate minimiser of the integrand on the positive axis, between 1/r and (K + ½)/r."""
     order = np.arange(1, center.shape[1])
 
     def elasticity(x: FloatArray) -> FloatArray:  # x (ψ(1 + x) − log x), between 0 and ½

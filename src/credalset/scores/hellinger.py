@@ -18,7 +18,7 @@ from credalset.scores.registry import register_score
 class Hellinger(Score):
     r"""Squared Hellinger distance $f = 1 - \sum_k \sqrt{\lambda_k g_k}$, between 0 and 1.
 
-    Finite where Kullback–Leibler is not, and gentler than total variation on rare classes.
+    Unlike the Kullback–Leibler divergence it is finite for every λ. It is the squared distance of the square roots.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class Hellinger(Score):
     has_enclosing_balls: ClassVar[bool] = True
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """½ Σ (√λ_k − √g_k)²: the same number, and exactly zero for a perfect fit."""
+        """Return ½ Σ (√λ_k − √g_k)², which is exactly zero for λ = g."""
         return np.asarray(0.5 * ((np.sqrt(distribution) - np.sqrt(prediction)) ** 2).sum(axis=-1))
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> HellingerBall:
@@ -46,19 +46,19 @@ class Hellinger(Score):
 
 @dataclass(frozen=True, eq=False)
 class HellingerBall(PowerBall):
-    """{λ : 1 − Σ √(λ_k center_k) ≤ radius}."""
+    """{λ : 1 − Σ √(λ_k center_k) ≤ radius}. All results are exact, except the volume beyond two classes."""
 
     shape: ClassVar[str] = "Hellinger ball"
     power: ClassVar[int] = 2
 
     @staticmethod
     def distance(center: FloatArray, point: FloatArray) -> FloatArray:
-        """½ Σ (√λ − √g)²."""
+        """Return ½ Σ (√λ − √g)²."""
         return 0.5 * ((np.sqrt(point) - np.sqrt(center)) ** 2).sum(axis=0)
 
     @staticmethod
     def kept_mass(value: FloatArray, radius: FloatArray) -> FloatArray:
-        """√mass · (1 − value) = 1 − radius."""
+        """Solve √mass · (1 − value) = 1 − radius."""
         return (np.maximum(1.0 - radius, 0.0) / (1.0 - value)) ** 2
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
@@ -84,7 +84,7 @@ class HellingerBall(PowerBall):
             return np.log(area), np.nan_to_num(np.abs(area - half) / area), "estimate"
 
     def mode_radius(self) -> FloatArray:
-        r"""A class and those that exceed it are pooled at the square of the average of √g, and the others stay.
+        r"""Pool each class with the larger ones at the square of the average of √g; the others stay in proportion.
 
         The affinity is then $\sqrt{1 - S}$ with S the pool's squared deviations from that average.
         """

@@ -44,8 +44,8 @@ DRAWS_PER_CHUNK = 1 << 21
 class InnerProduct(Score):
     r"""One minus the inner product, $f = 1 - \sum_k \lambda_k g_k$ (paper name: Inner).
 
-    Even a perfect prediction scores above zero unless it is one-hot, and the set can be empty: it is so exactly when
-    the largest predicted probability lies below one minus the threshold.
+    Even a perfect prediction has a positive score unless it is one-hot. The set is empty exactly when the largest
+    predicted probability is below one minus the threshold.
 
     Examples
     --------
@@ -59,64 +59,64 @@ class InnerProduct(Score):
     has_enclosing_balls: ClassVar[bool] = True
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """1 − Σ λ_k g_k."""
+        """Return 1 − Σ λ_k g_k."""
         return np.maximum(1.0 - (distribution * prediction).sum(axis=-1), 0.0)
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> HalfSpace:
-        """The half-space. Mixtures of tied classes can score below their corners by rounding: then it is not empty."""
+        """Return half-spaces; they allow for rounding, by which mixtures of tied classes score below their corners."""
         least = 1.0 - prediction.max(axis=1)
         slack = prediction.shape[1] * np.finfo(float).eps
         return HalfSpace(prediction, np.where(least > threshold + slack, -1.0, np.maximum(threshold, least)))
 
     def best_fit(self, prediction: FloatArray) -> FloatArray:
-        """The corner of the class with the largest predicted probability."""
+        """Return the corner of the class with the largest predicted probability."""
         return corners(prediction.argmax(axis=1), prediction.shape[1])
 
     def label_scores(self, prediction: FloatArray) -> FloatArray:
-        """One minus the predicted probability."""
+        """Return one minus the predicted probability."""
         return 1.0 - prediction
 
     def lipschitz(self, n_classes: int) -> float:
-        """One: a unit of mass that moves changes the product by a difference of two probabilities."""
+        """Return one: moving a unit of mass changes the product by a difference of two probabilities."""
         return 1.0
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
-        """The largest difference of the two predictions, at the corner of its class."""
+        """Return the largest difference of the two predictions, attained at the corner of its class."""
         return np.asarray((model - center).max(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
 class HalfSpace(Geometry):
-    """{λ : ⟨λ, center⟩ ≥ 1 − radius}. Everything is exact; the centre need not be a member."""
+    """{λ : ⟨λ, center⟩ ≥ 1 − radius}. All results are exact; the centre need not be a member."""
 
     shape: ClassVar[str] = "half-space"
 
     def divergence(self, points: FloatArray) -> FloatArray:
-        """1 − ⟨λ, g⟩."""
+        """Return 1 − ⟨λ, g⟩."""
         return 1.0 - np.einsum("nmk,nk->nm", points, self.center)
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The height at d = 0 of the upper hull of the points (d_k, u_k)."""
+        """Return largest expectations and maximisers: the height at d = 0 of the upper hull of (d_k, u_k)."""
         return _support(self.center, self.radius, utility)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """Mass outside is paid for best by the class of the largest margin."""
+        """Compute the envelope from mixtures with the class of the largest margin."""
         return _envelope(self.center, self.radius)
 
     def entropies(self) -> Entropies:
-        """Zero at a corner, and λ ∝ exp(β d)."""
+        """Return zero, the entropy of a corner, and the entropy of λ ∝ exp(β d)."""
         return Entropies.exact(np.zeros(len(self)), _max_entropy(self.center, self.radius))
 
     def mode_radius(self) -> FloatArray:
-        """One minus the largest mean of g over the sets of classes that contain the class."""
+        """Return one minus the largest mean of g over the sets of classes that contain the class."""
         return _mode_radius(self.center)
 
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
-        """Exact for any number of classes."""
+        """Return the exact volume for any number of classes."""
         return _log_fraction(self.center, self.radius), np.zeros(len(self)), "exact"
 
     def sample(self, n: int, generator: np.random.Generator) -> FloatArray:
-        """Independent and uniform."""
+        """Draw independent uniform members."""
         result = np.empty((len(self), n, self.n_classes))
         for rows in row_blocks(len(self), n * self.n_classes, DRAWS_PER_CHUNK):
             exponentials = generator.standard_exponential(result[rows].shape)
@@ -125,7 +125,7 @@ class HalfSpace(Geometry):
         return result
 
     def vertices(self, i: int) -> FloatArray:
-        """The corners inside, and one point on each edge from a corner inside to one outside."""
+        """Return the corners inside, and one point on each edge from a corner inside to one outside."""
         margin = _margins(self.center[[i]], self.radius[[i]])[:, 0]
         inside, outside = (side.ravel() for side in np.meshgrid(np.flatnonzero(margin > 0), np.flatnonzero(margin < 0)))
         crossings, rows = np.zeros((len(inside), len(margin))), np.arange(len(inside))
@@ -138,7 +138,7 @@ class HalfSpace(Geometry):
 
 
 def _margins(center: FloatArray, radius: FloatArray) -> FloatArray:
-    """d_k = g_k + r − 1, (K, n). The side of a corner is that of the score, and the best corner is inside."""
+    """Return d_k = g_k + r − 1, (K, n), with the signs that the score gives; the best corner is inside."""
     g = np.ascontiguousarray(center.T)
     margin, inside = (g - 1.0) + np.minimum(radius, 2.0), 1.0 - g <= radius
     margin = np.where(inside, np.maximum(margin, 0.0), np.minimum(margin, 0.0))
@@ -199,8 +199,7 @@ def _support(center: FloatArray, radius: FloatArray, utility: FloatArray) -> tup
 def _max_entropy(center: FloatArray, radius: FloatArray) -> FloatArray:
     r"""Log K if the uniform distribution is inside, else $\log \sum e^{\beta d_k}$ with $\sum d_k e^{\beta d_k} = 0$.
 
-    By stationarity $\lambda_k \propto e^{\beta d_k}$. When the plane only touches the simplex, the touching face is all
-    there is.
+    By stationarity $\lambda_k \propto e^{\beta d_k}$. If the plane only touches the simplex, the region is a face.
     """
     margin = _margins(center, radius)
     top, tilt = margin.max(axis=0), np.zeros(len(radius))
@@ -221,28 +220,24 @@ def _root(margin: FloatArray, top: FloatArray) -> FloatArray:
     """
     nearest = np.where(margin < 0.0, -margin, np.inf).min(axis=0)  # distance of the nearest outside corner
 
-    def curve(
-        x: FloatArray, margin: FloatArray, top: FloatArray, nearest: FloatArray, unit: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        tilt, inside = x * unit, margin > 0.0
-        terms = margin * np.exp(tilt * (margin - np.where(inside, top, -nearest)))  # exponents are at most 0
-        squares = terms * margin
-        p, q = np.where(inside, terms, 0.0).sum(axis=0), np.where(inside, 0.0, terms).sum(axis=0)
-        p_2, q_2 = np.where(inside, squares, 0.0).sum(axis=0), np.where(inside, 0.0, squares).sum(axis=0)
-        return tilt * (top + nearest) + np.log(p) - np.log(-q), unit * (p_2 / p - q_2 / q)
+    def curve(x: FloatArray, d: FloatArray, top: FloatArray, nearest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        terms = d * np.exp(x * (d - np.where(d > 0.0, top, -nearest)))  # exponents are at most 0
+        p, q = np.maximum(terms, 0.0), np.minimum(terms, 0.0)
+        (p, p_2), (q, q_2) = ((side.sum(axis=0), (side * d).sum(axis=0)) for side in (p, q))
+        return x * (top + nearest) + np.log(p) - np.log(-q), p_2 / p - q_2 / q
 
-    one = np.ones_like(top)
     with np.errstate(all="ignore"):
-        value, slope = curve(0.0 * top, margin, top, nearest, one)
-    unit = -value / slope  # the first step, in units of which the root is of order one as a rule
-    return unit * newton(curve, (margin, top, nearest, unit), 0.0 * one, np.inf * one, one, 1e-9 * one)
+        value, slope = curve(0.0 * top, margin, top, nearest)
+    start = -value / slope
+    return newton(curve, (margin, top, nearest), 0.0 * top, np.full_like(top, np.inf), start, 1e-9 * start)
 
 
 @in_blocks(lambda size: 4 * size)
 def _mode_radius(center: FloatArray) -> FloatArray:
-    """The extreme points of {λ : λ_a = max} are uniform on sets that contain a: a and the j largest, for the best j.
+    """Return 1 − max_j mean(g_a and the j largest), (n, K).
 
-    Counting a twice, when it is among these j, adds an element below the mean and never helps.
+    The extreme points of {λ : λ_a = max} are uniform on sets of classes that contain a. Counting a twice, if it is
+    among the j largest, never raises the maximum.
     """
     own = np.ascontiguousarray(center.T)
     best = own.copy()
@@ -252,9 +247,10 @@ def _mode_radius(center: FloatArray) -> FloatArray:
 
 
 def _sides(margin: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Positive margins, sizes of negative ones from the last to the first, padded with zeros; and the order used.
+    """Return positive margins, sizes of negative margins from the last to the first, and the order of the classes.
 
-    Margins come as rows (n, K); the order puts corners inside first, then those on the plane, then those outside.
+    Margins are rows (n, K). The order has corners inside first, then those on the plane, then those outside; shorter
+    rows are padded with zeros.
     """
     order = np.argsort(-np.sign(margin).astype(np.int8), axis=1, kind="stable")
     ordered = np.take_along_axis(margin, order, axis=1)

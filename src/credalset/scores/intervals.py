@@ -1,8 +1,8 @@
-r"""Probability intervals whose sides are predicted: how far each class may lie above and below its probability.
+r"""Probability intervals with predicted sides above and below the predicted probabilities.
 
-The sets are the classical probability intervals (de Campos, Huete and Moral, 1994): a box, cut by the simplex. Of all
-sets with the same envelopes they are the largest. Everything follows from how far each class can go down and up from
-the centre: no more than its side, than what is there, and than what the other classes can take or give.
+The sets are the probability intervals of de Campos, Huete and Moral (1994): the intersection of a box and the simplex,
+the largest sets with given envelopes. All results follow from the largest changes of each class, down and up, which
+are limited by its side, by its probability and by the changes of the other classes.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from credalset.sets.modes import TIE
 from credalset.sets.roots import bisect
 from credalset.simplex import entropy_of_valid
 
-MAX_LISTED = 4  # classes up to which the smallest entropy is that of the best corner
-MAX_SUBSETS = 10  # classes up to which volumes and vertices go through all sets of them
+MAX_LISTED = 4  # classes up to which the smallest entropy is found by listing all corners
+MAX_SUBSETS = 10  # classes up to which volumes are sums over all sets of classes
 N_TERMS = 400  # of the Fourier series of a volume
-DRAWS_PER_RAY = 16
+DRAWS_PER_RAY = 16  # of a volume estimate
 
 
 @dataclass(frozen=True, eq=False)
 class IntervalPrediction(PredictionBatch):
-    """A distribution for each of N items over K classes, and how far down and up each probability may lie: (N, K) each.
+    """Distributions of N items over K classes, and the sides of their intervals below and above, (N, K) each.
 
     ``np.asarray(prediction)`` is the array (N, 3, K) that `IntervalNetwork.predict_intervals` returns: distributions,
     sides below, sides above.
@@ -68,14 +68,13 @@ class IntervalPrediction(PredictionBatch):
 @register_score
 @dataclass(frozen=True)
 class Intervals(Score):
-    r"""The largest difference in units of its side, $\max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.
+    r"""The largest difference over its side, $f = \max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.
 
-    The sides $a_k > 0$ above and $b_k > 0$ below the probability $g_k$ are predicted for each item and class. The
-    sets are probability intervals, $g_k - t b_k \le \lambda_k \le g_k + t a_k$ for every class, cut by the simplex.
+    The sides $a_k > 0$ above and $b_k > 0$ below the probability $g_k$ are predicted for each item and class. The sets
+    are probability intervals, $g_k - t b_k \le \lambda_k \le g_k + t a_k$ for every class, within the simplex.
 
-    Predictions are an `IntervalPrediction` or an array (N, 3, K): distribution, sides below, sides above. Plain
-    distributions (N, K) get sides 1: f is then the largest difference of any class. `IntervalNetwork` predicts
-    intervals.
+    Predictions are an `IntervalPrediction` or an array (N, 3, K): distribution, sides below, sides above, as
+    `IntervalNetwork` predicts them. Plain distributions (N, K) have sides 1: f is then the largest difference.
 
     References
     ----------
@@ -96,13 +95,13 @@ class Intervals(Score):
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:
-        """Intervals where the estimator has them; otherwise sides 1 around each prediction."""
+        """Intervals if the estimator predicts them, otherwise distributions, which have sides 1."""
         return ("predict_intervals", "predict_proba")
 
     def check_prediction(
         self, prediction: ArrayLike, name: str = "prediction", n_classes: int | None = None
     ) -> IntervalPrediction:
-        """Validate intervals, or plain distributions, which get sides 1."""
+        """Validate intervals, or plain distributions, which have sides 1."""
         if not isinstance(prediction, IntervalPrediction):
             if np.ndim(prediction) != 3:
                 rows = super().check_prediction(prediction, name, n_classes)
@@ -110,8 +109,8 @@ class Intervals(Score):
             array = as_numbers(prediction, name)
             if array.shape[1] != 3:
                 raise ValueError(
-                    f"{name} must hold intervals of shape (N, 3, classes): distributions, sides below and sides above; "
-                    f"but has shape {array.shape}."
+                    f"{name} must hold intervals of shape (N, 3, K), that is distributions, sides below and sides "
+                    f"above, but has shape {array.shape}."
                 )
             prediction = IntervalPrediction(*(np.ascontiguousarray(array[:, i]) for i in range(3)))
         rows = super().check_prediction(prediction.distributions, name, n_classes)
@@ -124,16 +123,16 @@ class Intervals(Score):
         return IntervalPrediction(rows, prediction.below, prediction.above)
 
     def formula(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
-        """The largest difference, in units of its side."""
+        """Return the largest difference relative to its side."""
         gap = distribution - prediction.distributions
         return np.asarray(np.maximum(gap / prediction.above, -gap / prediction.below).max(axis=-1))
 
     def best_fit(self, prediction: Prediction) -> FloatArray:
-        """The predicted distribution."""
+        """Return the predicted distribution."""
         return np.asarray(prediction.distributions)
 
     def geometry(self, prediction: Prediction, threshold: FloatArray) -> IntervalSet:
-        """Return boxes cut by the simplex."""
+        """Return the intersections of boxes and the simplex."""
         return IntervalSet(prediction.distributions, threshold, prediction.below, prediction.above)
 
 
@@ -141,8 +140,8 @@ class Intervals(Score):
 class IntervalSet(Geometry):
     """{λ : center − radius · below ≤ λ ≤ center + radius · above}.
 
-    All answers are exact but for the smallest entropy, which is bracketed; volumes are exact wherever their series
-    settles.
+    All results are exact except the smallest entropy beyond four classes, which is a bracket, and volumes for which
+    neither formula is precise enough.
     """
 
     shape: ClassVar[str] = "probability interval"
@@ -151,32 +150,32 @@ class IntervalSet(Geometry):
     above: FloatArray
 
     def reach(self) -> tuple[FloatArray, FloatArray]:
-        """Return how far each class can go down and up, (N, K): what one loses, others must gain."""
+        """Return the largest decrease and increase of each class, (N, K); the other classes must compensate it."""
         with np.errstate(over="ignore"):
             down = np.minimum(self.radius[:, None] * self.below, self.center)
             up = np.minimum(self.radius[:, None] * self.above, 1.0)
         return np.minimum(down, _of_others(up)), np.minimum(up, _of_others(down))
 
     def divergence(self, points: FloatArray) -> FloatArray:
-        """Return the largest difference in units of its side, (N, M)."""
+        """Return the largest difference relative to its side, (N, M)."""
         gap = points - self.center[:, None]
         return np.asarray(np.maximum(gap / self.above[:, None], -gap / self.below[:, None]).max(axis=2))
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the intervals that members reach."""
+        """Return the ends of the intervals that members attain."""
         down, up = self.reach()
         return self.center - down, np.minimum(self.center + up, 1.0)
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the largest expectations and maximisers: the best classes are filled first."""
+        """Return largest expectations and maximisers: the best classes are filled first."""
         return box.support(*self.envelope(), utility)
 
     def entropies(self) -> Entropies:
-        r"""The largest entropy is exact; the smallest one is bracketed.
+        r"""Return the exact largest entropy and a bracket of the smallest.
 
-        The entropy of each class, $h(\lambda_k)$, lies above its chord between the ends. Chords are linear, and their
-        smallest sum is a lower bound; where it is taken, all classes but one are at an end, so that next to nothing is
-        lost. Majorisation gives another bound.
+        The entropy of each class, $h(\lambda_k)$, lies above its chord between the ends, so the smallest sum of chords
+        is a lower bound. At its minimiser all classes but one are at an end, where the bound is tight. Majorisation
+        gives another bound.
         """
 
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -190,7 +189,7 @@ class IntervalSet(Geometry):
                 corners, there = _corners(lower, upper)
                 least = found = np.where(there, entropy_of_valid(corners), np.inf).min(axis=0)
             else:
-                for start in (upper, np.log(np.maximum(point, 1e-300))):  # the largest ends first; downhill
+                for start in (upper, np.log(np.maximum(point, 1e-300))):  # the largest ends first, or the gradient
                     for _ in range(2):
                         point = box.support(lower, upper, start)[1]
                         found = np.minimum(found, entropy_of_valid(point))
@@ -204,7 +203,8 @@ class IntervalSet(Geometry):
     def mode_radius(self) -> FloatArray:
         """Return the radius for classes that can be the mode, ``+inf`` for the others.
 
-        A class can be, at its upper end, if no other must lie above it and the others, cut there, have enough.
+        A class can be the mode, at its upper end, if no lower end is above it and the other classes, clipped there, can
+        take the remaining mass.
         """
         lower, upper = self.envelope()
         order = np.argsort(upper, axis=1)
@@ -217,25 +217,25 @@ class IntervalSet(Geometry):
         return np.where(can, self.radius[:, None], np.inf)
 
     def ray_length(self, directions: FloatArray) -> FloatArray:
-        """The first side that a ray meets ends it."""
+        """Return the distance to the first side that a ray meets."""
         down, up = (reach[:, None] for reach in self.reach())
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ends = np.where(directions > 0, up, down) / np.abs(directions)
         return np.asarray(np.where(directions != 0, ends, np.inf).min(axis=2))
 
     def vertices(self, i: int) -> FloatArray:
-        """Return the corners of region i: all classes at an end of theirs, but for one."""
+        """Return the corners of region i, where all classes but one are at an end."""
         if self.n_classes > MAX_SUBSETS + 2:
             raise ValueError(
-                f"vertices are listed for at most {MAX_SUBSETS + 2} classes, but there are {self.n_classes}. "
-                "Ask for expectations (upper_expectation) or sample instead."
+                f"vertices are listed for at most {MAX_SUBSETS + 2} classes, but there are {self.n_classes}. Use "
+                "upper_expectation or sample."
             )
         lower, upper = self[[i]].envelope()
         found, there = _corners(lower, upper)
         return np.unique(found[there[:, 0], 0].round(15), axis=0)
 
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
-        """Return the logarithm of the share of the simplex; an estimate where no formula keeps its digits."""
+        """Return the logarithm of the share of the simplex, an estimate where no formula is precise enough."""
         frame = Frame.of(*self.reach())
         value, error = np.full(len(self), np.nan), np.zeros(len(self))
         for formula in (Frame.by_subsets, Frame.by_series):
@@ -248,7 +248,7 @@ class IntervalSet(Geometry):
         return np.minimum(value, 0.0), error, "estimate" if len(rows) else "exact"
 
     def sample(self, n: int, generator: np.random.Generator) -> FloatArray:
-        """Draw members: independent, and uniform in each set."""
+        """Draw independent uniform members."""
         down, up = self.reach()
         frame, result = Frame.of(down, up), np.empty((len(self), n, self.n_classes))
         order = np.argsort(-(down + up), axis=1, kind="stable")
@@ -261,8 +261,8 @@ class IntervalSet(Geometry):
 class Frame(NamedTuple):
     """Boxes 0 ≤ x ≤ ``width``, (n, K) with the widest class first, cut by Σ x = ``total``.
 
-    ``tilt`` is c such that independent x_k on their intervals with densities ∝ exp(−c x_k) have the mean sum ``total``.
-    Given their sum they are uniform, which both the volume and the draws rest on.
+    ``tilt`` is c such that independent x_k with densities ∝ exp(−c x_k) on their intervals have a sum of mean
+    ``total``. Given their sum they are uniform; volume and draws use this.
     """
 
     width: FloatArray
@@ -271,7 +271,7 @@ class Frame(NamedTuple):
 
     @staticmethod
     def of(down: FloatArray, up: FloatArray) -> Frame:
-        """Build frames from how far each class can go down and up."""
+        """Build frames from the largest decreases and increases of the classes."""
         width, total, rest = -np.sort(-(down + up), axis=1), down.sum(axis=1), up.sum(axis=1)
 
         def is_beyond(c: FloatArray) -> BoolArray:
@@ -297,12 +297,12 @@ class Frame(NamedTuple):
         return np.asarray(np.log(self.width) + np.where(np.abs(t) > 1e-9, np.log(-np.expm1(-safe) / safe), -0.5 * t))
 
     def by_subsets(self) -> FloatArray:
-        """Return log Σ_T (−1)^|T| (s − w(T))₊^(K−1) over sets T of classes; NaN where it has lost its digits."""
+        """Return log Σ_T (−1)^|T| (s − w(T))₊^(K−1) over sets T of classes, NaN where it is not precise."""
         k = self.width.shape[1]
         if k > MAX_SUBSETS:
             return np.full(len(self.total), np.nan)
         chosen = _subsets(k)
-        total = np.minimum(self.total, self.width.sum(axis=1) - self.total)  # from below or from above: the same
+        total = np.minimum(self.total, self.width.sum(axis=1) - self.total)  # the volume is symmetric in these
         with np.errstate(all="ignore"):
             terms = np.maximum(1.0 - (self.width @ chosen.T) / total[:, None], 0.0) ** (k - 1)
             value = terms @ (-1.0) ** chosen.sum(axis=1)
@@ -311,9 +311,9 @@ class Frame(NamedTuple):
             return np.where(flat, -np.inf, np.where(value > 1e-6 * terms.sum(axis=1), result, np.nan))
 
     def by_series(self) -> FloatArray:
-        """Return the volume by the Fourier series of the density of Σ x; NaN where it does not settle.
+        """Return the log volume by the Fourier series of the density of Σ x, NaN where it has not converged.
 
-        The density vanishes outside of [0, Σ w], so the series with that period is exact.
+        The density is zero outside [0, Σ w], so the series with that period is exact.
         """
         k, period = self.width.shape[1], self.width.sum(axis=1)
         with np.errstate(all="ignore"):
@@ -355,7 +355,7 @@ class Frame(NamedTuple):
         return 0.0 if self.tilt[0] > 0 else float(self.width[0, 0])
 
     def _propose(self, n: int, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Draw all classes but the first independently, (n, K − 1), and what is left for the first, (n,)."""
+        """Draw all classes but the first independently, (n, K − 1), and return the rest for the first, (n,)."""
         uniform, width, c = generator.random((n, self.width.shape[1] - 1)), self.width[0, 1:], self.tilt[0]
         t = c * width
         safe = np.where(np.abs(t) > 1e-9, t, 1.0)
@@ -384,7 +384,7 @@ def _subsets(k: int) -> FloatArray:
 
 
 def _of_others(values: FloatArray) -> FloatArray:
-    """Σ_{j≠k} values_j, (N, K), without taking differences."""
+    """Return Σ_{j≠k} values_j, (N, K), without differences."""
     before, after = np.zeros_like(values), np.zeros_like(values)
     np.cumsum(values[:, :-1], axis=1, out=before[:, 1:])
     np.cumsum(values[:, :0:-1], axis=1, out=after[:, -2::-1])

@@ -45,7 +45,7 @@ from credalset.sets.roots import newton
 from credalset.sets.volume import smooth_quadrature
 from credalset.simplex import entropy_of_valid
 
-SMALL_RADIUS = 1e-12  # below, balls are ellipsoids, to seven digits of an answer
+SMALL_RADIUS = 1e-12  # below, balls are ellipsoids to seven digits
 NODES, WEIGHTS = smooth_quadrature(32)
 
 
@@ -55,7 +55,7 @@ NODES, WEIGHTS = smooth_quadrature(32)
 class KullbackLeibler(Score):
     r"""Kullback–Leibler divergence $f = \sum_k \lambda_k \log(\lambda_k / g_k)$ (paper name: KL).
 
-    ``+inf`` when λ gives mass to a class that the prediction rules out.
+    The score is ``+inf`` if λ is positive for a class with predicted probability zero.
 
     Parameters
     ----------
@@ -81,20 +81,20 @@ class KullbackLeibler(Score):
         object.__setattr__(self, "base", base)
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """Σ λ_k log(λ_k / g_k), in units of log(base)."""
+        """Return Σ λ_k log(λ_k / g_k), in units of log(base)."""
         return np.maximum(rel_entr(distribution, prediction).sum(axis=-1), 0.0) / math.log(self.base)
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> KullbackLeiblerBall:
-        """The ball around the prediction."""
+        """Return balls around the predictions."""
         return KullbackLeiblerBall(prediction, threshold * math.log(self.base))
 
     def label_scores(self, prediction: FloatArray) -> FloatArray:
-        """Minus the logarithm of the predicted probability."""
+        """Return minus the logarithm of the predicted probability."""
         with np.errstate(divide="ignore"):
             return np.maximum(-np.log(prediction), 0.0) / math.log(self.base)
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
-        """The largest log-ratio of the two predictions, at the corner of its class."""
+        """Return the largest log-ratio of the two predictions, attained at the corner of its class."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(model > 0, np.log(model) - np.log(center), -np.inf)
         return np.asarray(ratio.max(axis=1) / math.log(self.base))
@@ -102,47 +102,47 @@ class KullbackLeibler(Score):
 
 @dataclass(frozen=True, eq=False)
 class KullbackLeiblerBall(Geometry):
-    """{λ : KL(λ ‖ center) ≤ radius}, radius in nats. Everything is exact, the volume up to three classes."""
+    """{λ : KL(λ ‖ center) ≤ radius}, radius in nats. All results are exact, the volume up to three classes."""
 
     shape: ClassVar[str] = "Kullback–Leibler ball"
 
     def divergence(self, points: FloatArray) -> FloatArray:
-        """KL(λ ‖ g); +inf where a point uses a class that the centre rules out."""
+        """Return KL(λ ‖ g), which is +inf where λ_k > 0 = g_k."""
         return np.asarray(np.maximum(rel_entr(points, self.center[:, None]).sum(axis=-1), 0.0))
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The tilt by the utility."""
+        """Return largest expectations and maximisers: tilts of the centre by the utility."""
         return _support(self.center, self.radius, utility)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """The binary equation d(λ_k‖g_k) = r, both ways."""
+        """Return both roots of the binary equation d(λ_k‖g_k) = r."""
         return _envelope(self.center, self.radius)
 
     def entropies(self) -> Entropies:
-        """The tilts by ±log g."""
+        """Return the entropies of the tilts by ±log g."""
         return Entropies.exact(*_entropies(self.center, self.radius))
 
     def mode_radius(self) -> FloatArray:
-        """Pool each class with those above it; +inf where the centre rules a class out."""
+        """Return the divergence of pooling each class with the larger ones, +inf for classes with g_k = 0."""
         return _mode_radius(self.center)
 
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
-        """One integral over chords for three classes."""
+        """Return an integral over chords for three classes, which is exact to rounding."""
         if self.n_classes != 3:
             return super().log_volume(generator, n_rays)
         least = self.center.min(axis=1)
         with np.errstate(divide="ignore"):
-            value = np.where(self.radius >= -np.log(least), 0.0, -np.inf)  # all corners are members, or none counts
+            value = np.where(self.radius >= -np.log(least), 0.0, -np.inf)  # the whole simplex, or no interior
         rows = np.flatnonzero((least > 0) & (self.radius > 0) & (value < 0))
         value[rows] = _log_area(self.center[rows], self.radius[rows])
         return value, np.zeros(len(self)), "exact"
 
 
 def _rise(mass: FloatArray, radius: FloatArray) -> FloatArray:
-    """Largest δ ≤ 1 − mass with d(mass + δ ‖ mass) ≤ radius.
+    """Return the largest δ ≤ 1 − mass with d(mass + δ ‖ mass) ≤ radius.
 
-    Newton's method between the logarithms of δ and of the divergence, whose slope lies between one and two but at the
-    end, from the expansion of δ in √radius to second order.
+    Newton's method on the logarithms of δ and of the divergence, whose slope is between one and two except near δ = 1 −
+    mass, starts from the expansion of δ in √radius to second order.
     """
     mass, radius = (np.ascontiguousarray(array).ravel() for array in np.broadcast_arrays(mass, radius))
     rest = 1.0 - mass
@@ -175,7 +175,7 @@ def _envelope(center: FloatArray, radius: FloatArray) -> tuple[FloatArray, Float
     others = center.copy()
     others[rows, top] = 0.0
     rest = 1.0 - center
-    rest[rows, top] = others.sum(axis=1)  # 1 − g would round small classes away
+    rest[rows, top] = others.sum(axis=1)  # more precise than 1 − g
     up, down = _rise(np.stack([center, rest]), radius[:, None]).reshape(2, *center.shape)
     return np.maximum(center - down, 0.0), np.where(center > 0, np.minimum(center + up, 1.0), 0.0)
 
@@ -267,7 +267,7 @@ def _mode_radius(center: FloatArray) -> FloatArray:
     g = np.ascontiguousarray(center.T)
     top = g.max(axis=0)
     with np.errstate(divide="ignore"):
-        own = np.where(g > 0, np.log(g / top), -1e4)  # a finite stand-in, overwritten below
+        own = np.where(g > 0, np.log(g / top), -1e4)  # the result of these classes is replaced below
     ranked = -np.sort(-own, axis=0)
     before = np.zeros_like(top)  # sum of the larger ones
     size, logs, mass = np.ones_like(own), own.copy(), np.exp(own)
@@ -280,7 +280,7 @@ def _mode_radius(center: FloatArray) -> FloatArray:
         size += joins
         logs += log * joins
         mass += np.exp(log) * joins
-    loss = top * (mass - size * np.exp(logs / size))  # what pooling takes from the total mass
+    loss = top * (mass - size * np.exp(logs / size))  # of total mass by pooling
     left = size * top * np.exp(logs / size) + np.maximum(1.0 - top * mass, 0.0)
     with np.errstate(divide="ignore"):
         cost = np.where(loss < 0.5, -np.log1p(-np.clip(loss, 0.0, 0.5)), -np.log(left))
@@ -288,10 +288,10 @@ def _mode_radius(center: FloatArray) -> FloatArray:
 
 
 def _edge_cuts(a: FloatArray, b: FloatArray, c: FloatArray, radius: FloatArray) -> list[FloatArray]:
-    """Where, in λ_a, the ball meets the edge λ_c = 0: first, nearest and last point.
+    """Return λ_a of the first, the nearest and the last point of the ball on the edge λ_c = 0.
 
-    On that edge the divergence is −log(1 − c) + d(p‖a/(a + b)). Where the ball stays off the edge the nearest point
-    still counts, for the length of the chords bends sharply when it comes close.
+    On that edge the divergence is −log(1 − c) + d(p‖a/(a + b)). The nearest point is needed even if the ball does not
+    reach the edge, because the length of the chords bends sharply close to it.
     """
     mass, beyond = a / (a + b), np.maximum(radius + np.log1p(-c), 0.0)
     return [mass - _rise(b / (a + b), beyond), mass, mass + _rise(mass, beyond)]
@@ -303,7 +303,7 @@ def _log_area(center: FloatArray, radius: FloatArray) -> FloatArray:
     g, rows = center.T, np.arange(len(radius))
     first = g.argmax(axis=0)
     a, b, c = (g[(first + k) % 3, rows] for k in range(3))
-    rest = b + c  # 1 − a would round small classes away
+    rest = b + c  # more precise than 1 − a
     start, stop = a - _rise(rest, radius), a + _rise(a, radius)
     cuts = np.stack([start, a, stop, *_edge_cuts(a, b, c, radius), *_edge_cuts(a, c, b, radius)])
     cuts = np.sort(np.clip(cuts, start, stop), axis=0)

@@ -1,4 +1,4 @@
-"""A score divided by how hard the item is: by the entropy of the prediction, or by a scale that comes with it."""
+"""A score divided by the difficulty of the item: the entropy of the prediction, or a predicted scale."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from credalset.sets.geometry import Geometry
 
 @dataclass(frozen=True, eq=False)
 class ScaledPrediction(PredictionBatch):
-    """Predictions (N, K) and a scale for each, (N,): how far off the model expects to be, in any unit.
+    """Predictions (N, K) and a scale for each, (N,): the expected error of the model, in any unit.
 
     Examples
     --------
@@ -45,13 +45,13 @@ class ScaledPrediction(PredictionBatch):
 @register_score
 @dataclass(frozen=True)
 class Normalized(Score):
-    r"""A score relative to how hard the item is: $f / (H_K(g) + c)$, or $f / (\sigma(x) + c)$.
+    r"""A score divided by the difficulty of the item: $f / (H_K(g) + c)$, or $f / (\sigma(x) + c)$.
 
-    $H_K$ is the entropy of the prediction in base K, between 0 and 1: sets around confident predictions get smaller,
-    sets around ambiguous ones larger. With ``scale="predicted"`` a difficulty $\sigma(x) \ge 0$ comes with each
-    prediction instead, from wherever you have it. The region is that of the inner score with its threshold multiplied
-    by the scale. An item of scale 0 with ``offset=0`` (with entropies: a one-hot prediction) accepts only what the
-    inner score gives 0, and scores ``+inf`` everywhere else.
+    $H_K$ is the entropy of the prediction in base K, between 0 and 1: sets around confident predictions become smaller,
+    sets around ambiguous ones larger. With ``scale="predicted"`` each prediction has a difficulty $\sigma(x) \ge 0$ of
+    your choice instead. The region is that of the inner score with the threshold multiplied by the scale. If the scale
+    plus ``offset`` is 0 (with entropies: for a one-hot prediction and ``offset=0``), the score is 0 where the inner
+    score is 0 and ``+inf`` elsewhere.
 
     Parameters
     ----------
@@ -84,37 +84,39 @@ class Normalized(Score):
         score = get_score(self.score)
         if self.scale not in (None, "predicted"):
             raise ValueError(
-                f"scale must be None, for the entropy of the prediction, or 'predicted', but is {self.scale!r}. "
-                "Numbers of your own go with the predictions: ScaledPrediction(predictions, scale)."
+                f"scale must be None (the entropy of the prediction) or 'predicted', but is {self.scale!r}. Pass "
+                "numbers with the predictions: ScaledPrediction(predictions, scale)."
             )
         if isinstance(score, type(self)):
-            raise ValueError("score must not be normalised already.")
+            raise ValueError(f"score must not be normalised already, but is {score!r}. Pass its inner score.")
         if score.order != "first" and self.scale is None:
             raise ValueError(
-                f"score must be a first-order score such as tv or kl, but is {score!r}. Second-order scores adapt to "
-                "the item by themselves; scale='predicted' takes them."
+                f"score must be a first-order score such as tv or kl, but is {score!r}. Use second-order scores with "
+                "scale='predicted'."
             )
         object.__setattr__(self, "score", score)
         object.__setattr__(self, "order", score.order)
         object.__setattr__(self, "offset", as_finite(self.offset, "offset", minimum=0.0))
-        # Dividing by a number that depends only on the prediction keeps these.
+        # Division by a number that depends only on the prediction preserves these.
         object.__setattr__(self, "is_convex", score.is_convex)
         object.__setattr__(self, "is_ordinal", score.is_ordinal)
         object.__setattr__(self, "has_enclosing_balls", score.has_enclosing_balls or score.is_metric)
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:
-        """Those of the inner score; with a scale, predictions come from the caller."""
+        """Those of the inner score; none with a predicted scale, as the caller passes the predictions."""
         return self.score.prediction_methods if self.scale is None else ()
 
     def check_prediction(
         self, prediction: ArrayLike, name: str = "prediction", n_classes: int | None = None
     ) -> Prediction:
-        """Validate predictions of the inner score, with a scale each if that is predicted."""
+        """Validate predictions of the inner score, and their scales if these are predicted."""
         if self.scale is None:
             return self.score.check_prediction(prediction, name, n_classes)
         if not isinstance(prediction, ScaledPrediction):
-            raise TypeError(f"{name} must come with a scale for each item: ScaledPrediction(predictions, scale).")
+            raise TypeError(
+                f"{name} must be a ScaledPrediction(predictions, scale), but is a {type(prediction).__name__}."
+            )
         rows = np.asarray(self.score.check_prediction(prediction.rows, name, n_classes))
         scale = as_numbers(prediction.scale, f"the scale of {name}")
         if scale.shape != (len(rows),) or not (np.isfinite(scale).all() and (scale >= 0).all()):
@@ -125,10 +127,10 @@ class Normalized(Score):
         return ScaledPrediction(rows, scale)
 
     def ambiguity(self, prediction: Prediction) -> FloatArray:
-        """What the score of predictions (…, K) is divided by, (…): H_K(g) + c, or the predicted scale + c."""
+        """Return the divisor for predictions (…, K), (…): H_K(g) + c, or the predicted scale + c."""
         if isinstance(prediction, ScaledPrediction):
             return np.asarray(prediction.scale + self.offset)
-        # One class after the other, as scores are added up, so that equal predictions have equal scales.
+        # Added one class after the other, as scores are, so that equal predictions have equal scales.
         total = np.zeros(prediction.shape[:-1])
         for k in range(prediction.shape[-1]):
             total += entr(prediction[..., k])
@@ -138,15 +140,15 @@ class Normalized(Score):
         self.score._check_classes(n_classes)
 
     def formula(self, prediction: Prediction, distribution: FloatArray) -> FloatArray:
-        """The inner score over the ambiguity of the prediction."""
+        """Return the inner score divided by the ambiguity of the prediction."""
         return self._rescaled(self.score.formula(_rows(prediction), distribution), prediction)
 
     def geometry(self, prediction: Prediction, threshold: FloatArray) -> Geometry:
-        """That of the inner score at the largest threshold whose quotient is at most the threshold asked for."""
+        """Return the regions of the inner score at the largest thresholds whose quotients are at most ``threshold``."""
         scale = self.ambiguity(prediction)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             inner = np.where(np.isinf(threshold), threshold, threshold * scale)
-            # Rounding: at most two neighbours away from the product.
+            # Rounding: the threshold is at most two doubles away from the product.
             for _ in range(2):
                 inner = np.where(self._rescaled(inner, prediction) > threshold, np.nextafter(inner, -np.inf), inner)
             for _ in range(2):
@@ -155,25 +157,25 @@ class Normalized(Score):
         return self.score.geometry(_rows(prediction), inner)
 
     def best_fit(self, prediction: Prediction) -> FloatArray:
-        """Where the inner score is smallest."""
+        """Return the best fit of the inner score."""
         return self.score.best_fit(_rows(prediction))
 
     def largest_above(self, prediction: Prediction, lower: FloatArray) -> FloatArray:
-        """That of the inner score, on this scale."""
+        """Return the largest inner score over {λ : λ ≥ lower}, divided by the scale."""
         return self._rescaled(self.score.largest_above(_rows(prediction), lower), prediction)
 
     def estimate_from_votes(self, prediction: Prediction, counts: FloatArray) -> FloatArray | None:
-        """That of the inner score, on this scale."""
+        """Return the estimate of the inner score, divided by the scale."""
         raw = self.score.estimate_from_votes(_rows(prediction), counts)
         return None if raw is None else self._rescaled(raw, prediction)
 
     def common_center(self, models: Sequence[Prediction]) -> Prediction:
-        """That of the inner score, with the mean of the scales."""
+        """Return the common centre of the inner score, with the mean of the scales."""
         center = self.score.common_center([_rows(model) for model in models])
         return center if self.scale is None else ScaledPrediction(center, np.mean([m.scale for m in models], axis=0))
 
     def enclosing_threshold(self, model: Prediction, center: Prediction, threshold: FloatArray) -> FloatArray:
-        """That of the inner score, from the scale of the model to that of the centre."""
+        """Return the enclosing threshold of the inner score, converted from the model's scale to the centre's."""
         with np.errstate(invalid="ignore"):
             raw = self.score.enclosing_threshold(_rows(model), _rows(center), threshold * self.ambiguity(model))
         return self._rescaled(np.where(np.isnan(raw), np.inf, raw), center)
@@ -184,5 +186,5 @@ class Normalized(Score):
 
 
 def _rows(prediction: Prediction) -> FloatArray:
-    """Predictions as the inner score takes them."""
+    """Return the predictions of the inner score."""
     return np.asarray(prediction.rows if isinstance(prediction, ScaledPrediction) else prediction)

@@ -1,4 +1,7 @@
-"""The nearest distribution in which a class is a most probable one: the class is pooled with those that exceed it."""
+r"""Balls of divergences with $dD / d\lambda_k = c - (m_k / \lambda_k)^{1/p} / p$: reverse KL (p = 1) and Hellinger (2).
+
+`pool` finds the nearest distribution in which a class is a most probable one: the class is pooled with larger ones.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ from credalset.simplex import entropy_of_valid
 def pool(values: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return how many of the largest values each value (N, K) is pooled with, and the average of its pool.
 
-    The pool of x is x and the largest others, as long as each exceeds the average of those before it: what isotonic
-    regression averages so that no value is larger. The j-th largest joins if j times it less the sum of the larger
-    ones exceeds x. That limit falls with j, so the pool's size is found by binary search.
+    The pool of x holds x and the largest others, as long as each exceeds the average of those before it, as in isotonic
+    regression. The j-th largest belongs to it if j times its value minus the sum of the larger ones exceeds x. That
+    limit falls with j, so the size of the pool is found by binary search.
 
     Examples
     --------
@@ -49,23 +52,23 @@ def pooled_spread(values: FloatArray) -> FloatArray:
     >>> pooled_spread(np.array([[0.6, 0.4, 0.0]])).round(4)
     array([[0.    , 0.02  , 0.1867]])
     """
-    shifted = values - values.max(axis=1, keepdims=True)  # near ties keep their digits
+    shifted = values - values.max(axis=1, keepdims=True)  # more precise for near ties
     size, average = pool(shifted)
     squares = np.zeros((len(values), values.shape[1] + 1))
-    np.cumsum(np.sort(shifted**2, axis=1), axis=1, out=squares[:, 1:])  # the largest values have the least squares
+    np.cumsum(np.sort(shifted**2, axis=1), axis=1, out=squares[:, 1:])  # the largest values have the smallest squares
     total = shifted**2 + np.take_along_axis(squares, size, axis=1) - (size + 1) * average**2
     return np.where(size > 0, np.maximum(total, 0.0), 0.0)
 
 
-BLOCK = 1 << 13  # numbers worked on at a time: larger arrays are returned to the system after each operation
-FARTHEST = 1e4  # of −log y of the largest class, where the point is a corner to all digits
-GRID = 7  # intervals on the way from 1e-6 to the corner, by logarithms, and again around the best of them
-TOLERANCE = 1e-7  # of the last Newton step; what is left is about its square
-TINIEST = 1e-290  # modes and radii below count as zero: quotients with them leave the range of doubles
+BLOCK = 1 << 13  # numbers in a block; larger arrays are returned to the system after each operation
+FARTHEST = 1e4  # of −log y of the largest class, where the point is a corner to rounding
+GRID = 7  # intervals of log x from 1e-6 to the corner, and again around the best of them
+TOLERANCE = 1e-7  # of the last Newton step; the remaining error is about its square
+TINIEST = 1e-290  # modes and radii below count as zero, because quotients with them overflow
 
 
 def bracketed(least: FloatArray, found: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return a lower bound and its gap to the entropy of a member; a gap at the level of rounding is none."""
+    """Return a lower bound and its gap to the entropy of a member; gaps at the level of rounding are zero."""
     gap = np.maximum(found - least, 0.0)
     return np.minimum(least, found), np.where(gap > 1e-13, gap, 0.0)
 
@@ -102,9 +105,9 @@ def phi_inverse(q: FloatArray) -> FloatArray:
 
 
 def beyond(radius: FloatArray, value: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What a divergence misses the radius by, and the slope of that: on logarithms where the radius is below one.
+    """Return divergence minus radius and its slope, on logarithms where the radius is below one.
 
-    Small divergences grow like exp(2x) along the curves of this module, large ones like x.
+    Along the curves of this module small divergences grow like exp(2x), large ones like x.
     """
     small = radius < 1.0
     return np.where(small, np.log(value / radius), value - radius), np.where(small, slope / value, slope)
@@ -137,18 +140,18 @@ class PowerBall(Geometry):
     @staticmethod
     @abstractmethod
     def kept_mass(value: FloatArray, radius: FloatArray) -> FloatArray:
-        """Return the mass that a shape of divergence ``value`` keeps if classes of no mode take the rest."""
+        """Return the mass of a shape of divergence ``value`` if classes with m_k = 0 have the rest."""
 
     def divergence(self, points: FloatArray) -> FloatArray:
         """Return the divergence of points (N, M, K), (N, M)."""
         return self.distance(np.moveaxis(self.center[:, None], 2, 0), np.moveaxis(points, 2, 0))
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        r"""Return the largest expectations and maximisers.
+        r"""Return largest expectations and maximisers.
 
         Stationarity gives $\lambda_k \propto m_k / (\eta - u_k)^p$ where m_k > 0, with η above every such u_k; the
-        divergence falls as η grows. A class of no mode takes part only if its utility reaches η: then η is that
-        utility, the others keep their shape, and the best such class takes the mass that they can spare.
+        divergence falls as η grows. A class with m_k = 0 is positive only if its utility is at least η: then η equals
+        that utility, the other classes keep their shape, and the best class with m_k = 0 has the remaining mass.
         """
 
         def one_block(rows: slice) -> FloatArray:
@@ -166,7 +169,7 @@ class PowerBall(Geometry):
         unit = np.maximum(gap.max(axis=0), np.where(gap.max(axis=0) > 0, 0.0, 1.0))
         gap, lead = gap / unit, (spare.max(axis=0) - best) / unit
         with np.errstate(all="ignore"):
-            # The nearest that η can come: to the best class of no mode, or to the best one of all, on a face.
+            # The smallest possible η is the largest utility, of a class with m_k = 0 or on a face.
             closest = self._tilted(np.maximum(lead, 0.0), m, gap)[0]
             value = self.distance(m, closest)
             done = (value <= radius) | (radius <= 0)
@@ -183,7 +186,7 @@ class PowerBall(Geometry):
         return np.where(positive & (radius > 0), np.maximum(point, TINIEST), point)
 
     def _tilted(self, t: FloatArray, m: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return λ ∝ m (t / (t + gap))^p, on the face where the gap is zero for t = 0, and what it was divided by."""
+        """Return λ ∝ m (t / (t + gap))^p, on the face where the gap is zero for t = 0, and the normaliser."""
         mass = m * np.where(t > 0, t / (t + gap), gap == 0.0) ** self.power
         total = mass.sum(axis=0)
         return mass / total, total
@@ -191,7 +194,7 @@ class PowerBall(Geometry):
     def _support_curve(
         self, x: FloatArray, m: FloatArray, gap: FloatArray, radius: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Excess of the divergence at t = exp(−x), and its slope: κ t (E[T] E[1/T] − 1) with T = t + gap."""
+        """Return the excess of the divergence at t = exp(−x), and its slope κ t (E[T] E[1/T] − 1) with T = t + gap."""
         t = np.exp(-x)
         (point, total), tilt = self._tilted(t, m, gap), t + gap
         mean = (point * tilt).sum(axis=0)
@@ -199,11 +202,11 @@ class PowerBall(Geometry):
         return beyond(radius, self.distance(m, point), total ** (1.0 / self.power) * spread)
 
     def _scale(self, m: FloatArray, point: FloatArray, y: FloatArray) -> FloatArray:
-        """Return κ = (m / λ)^(1/p) / y, which every class with a mode shares, from the y (n,) of the first one."""
+        """Return κ = (m / λ)^(1/p) / y, the same for every class with m_k > 0, from the y (n,) of the first one."""
         return (m[0] / point[0]) ** (1.0 / self.power) / y
 
     def entropies(self) -> Entropies:
-        """Return both entropies, which are exact."""
+        """Return the exact smallest and largest entropies."""
 
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray]:
             m, radius = _largest_first(self.center[rows]), self.radius[rows]
@@ -216,10 +219,10 @@ class PowerBall(Geometry):
     def _flattest(self, m: FloatArray, radius: FloatArray) -> FloatArray:
         r"""Return the members of largest entropy, (K, n).
 
-        Uniform if that is a member. Otherwise stationarity reads $y_k + \log y_k = \tau + \log(m_k) / p$, so that
-        $\lambda_k \propto e^{p y_k}$ for every class, those of no mode included (y = 0). The divergence falls as
-        θ = y of the largest class grows. The bracket: y differs by at most L / p, L = log(m_max / m_min), so
-        Hoeffding's lemma bounds the divergence by ¼ L² / θ² for θ ≥ 2L, and n classes of no mode add at most n exp(−θ).
+        The uniform distribution if it is a member. Otherwise stationarity gives $y_k + \log y_k = \tau + \log(m_k) / p$
+        and $\lambda_k \propto e^{p y_k}$ for every class, with y = 0 where m_k = 0. The divergence falls as θ = y of
+        the largest class grows. For the bracket: y differs by at most L / p, L = log(m_max / m_min), so Hoeffding's
+        lemma bounds the divergence by ¼ L² / θ² for θ ≥ 2L, and n classes with m_k = 0 add at most n exp(−θ).
         """
         point = np.full(m.shape, 1.0 / len(m))
         uniform = self.distance(m, point)
@@ -241,7 +244,7 @@ class PowerBall(Geometry):
         """Return λ, y and θ = exp(−x) − 1."""
         theta = np.maximum(np.expm1(-x), 1e-300)
         y = omega(theta + np.log(theta) - ratio)
-        # Two forms of one ratio: differences of large y have no digits, quotients of small ones underflow.
+        # Two forms of one ratio: differences of large y are not precise, quotients of small ones underflow.
         quotient = m * (theta / y) ** self.power / m[0]
         mass = np.where(y > 1e-3, quotient, np.exp(self.power * (y - theta)))
         return mass / mass.sum(axis=0), y, theta
@@ -249,7 +252,7 @@ class PowerBall(Geometry):
     def _flat_curve(
         self, x: FloatArray, m: FloatArray, ratio: FloatArray, radius: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Excess of the divergence and its slope in x: −κ (1 + θ)² / θ · Cov(y, 1 / (1 + y))."""
+        """Return the excess of the divergence and its slope in x: −κ (1 + θ)² / θ · Cov(y, 1 / (1 + y))."""
         point, y, theta = self._flat_point(x, m, ratio)
         mean = (point * y).sum(axis=0)
         spread = -(point * (y - mean) / (1.0 + y)).sum(axis=0)
@@ -259,14 +262,16 @@ class PowerBall(Geometry):
     def _sharpest(self, m: FloatArray, radius: FloatArray) -> FloatArray:
         r"""Return the members of smallest entropy, (K, n).
 
-        *Stationary points.* Mass on a class of no mode does better on the largest one, so λ lives where m > 0.
-        There $y_k - \log y_k = \tau - \log(m_k) / p$ and $\lambda_k \propto e^{-p y_k}$.
-        *One curve.* If m_i > m_j then λ_i ≥ λ_j, else swapping them leaves slack. But λ falls with m among classes with
-        y < 1, and two such classes of equal m admit a descent direction: at most one class has y < 1, and it is the
-        largest one. So x = −log y of that class, which sets τ, runs through all candidates, from centre to corner.
+        *Stationary points.* Moving mass from a class with m_k = 0 to the largest one lowers entropy and divergence, so
+        λ is positive only where m > 0. There $y_k - \log y_k = \tau - \log(m_k) / p$ and $\lambda_k \propto e^{-p
+        y_k}$.
+        *One curve.* If m_i > m_j then λ_i ≥ λ_j, as swapping them would leave slack. But λ falls with m among classes
+        with y < 1, and two such classes of equal m admit a descent direction: at most one class has y < 1, and it is
+        the largest one. So x = −log y of that class, which determines τ, parametrises all candidates, from centre to
+        corner.
         *Folds.* With u = y − 1 and E the mean under λ, the divergence rises for x < 0, and for x > 0 its slope has the
-        sign of 1 − E[u] E[1/u], which is negative on at most one stretch (proved for p = 1, found for p = 2 in
-        everything tried; it takes a flat centre over many classes). The minimum is on one of the two rising stretches.
+        sign of 1 − E[u] E[1/u], which is negative on at most one interval (proved for p = 1, observed for p = 2; it
+        needs a flat centre over many classes). The minimum is on one of the two rising parts.
         """
         best, corner = m.copy(), np.zeros_like(m)
         corner[0] = 1.0
@@ -308,7 +313,7 @@ class PowerBall(Geometry):
         folds: BoolArray,
         branch: int,
     ) -> FloatArray:
-        """Solve D = radius along the curve; points where D falls count as beyond (−1) or before (1) the root."""
+        """Solve D = radius along the curve; points where D falls count as above (−1) or below (1) the root."""
 
         def curve(
             x: FloatArray, m: FloatArray, ratio: FloatArray, r: FloatArray, folds: FloatArray
@@ -326,7 +331,7 @@ class PowerBall(Geometry):
         return newton(curve, (m, ratio, radius, folds.astype(float)), low, high, start, tolerance)
 
     def _fold(self, m: FloatArray, ratio: FloatArray) -> FloatArray:
-        """Return an x > 0 where D falls along the curve, 0 where it never does: the smallest slope on two grids.
+        """Return an x > 0 where D falls along the curve, from the smallest slope on two grids; 0 if it never falls.
 
         D can fall only if Σ m / u > M + M / (1 − M) at x = 0 over the classes besides the largest, M its mode.
         """

@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 
 from credalset.scores.base import REGISTRY, Score
 
-#: group of entry points in which installed packages announce scores of theirs
+#: group of entry points through which installed packages register scores
 ENTRY_POINTS = "credalset.scores"
 
 ScoreType = TypeVar("ScoreType", bound=type[Score])
 
 
 def register_score(score: ScoreType) -> ScoreType:
-    """Give a score a name by which it can be asked for, saved and loaded, here and on the command line.
+    """Register a score class under its name, so that it can be used by name, saved and loaded.
 
-    Use it as a decorator above ``@dataclass(frozen=True)``, or call it with the class. A name lasts as long as the
-    process: whoever loads a saved file imports the module that registers the score first. An installed package does
-    without that import if it announces the score in its ``pyproject.toml``, by its name::
+    Use it as a decorator above ``@dataclass(frozen=True)``, or call it with the class. The name is registered for the
+    current process: import the module that registers the score before you load a saved file. This import is not needed
+    for scores that an installed package lists in its ``pyproject.toml``::
 
         [project.entry-points."credalset.scores"]
         chi2 = "my_package.scores:ChiSquare"
@@ -29,8 +29,8 @@ def register_score(score: ScoreType) -> ScoreType:
     Parameters
     ----------
     score : type
-        A frozen dataclass derived from `Score` with a ``name`` and an ``order`` of its own, whose fields all have
-        defaults and plain values: None, numbers, text, tuples of them, or other scores.
+        A frozen dataclass derived from `Score` that defines ``name`` and ``order``. All fields have defaults, and plain
+        values: None, numbers, text, tuples of them, or other scores.
 
     Returns
     -------
@@ -54,22 +54,22 @@ def register_score(score: ScoreType) -> ScoreType:
     """
     name = _checked_name(score)
     taken = REGISTRY.get(name)
-    # A notebook's cell that is run again defines the same class anew.
+    # A notebook cell that is run again defines the same class again.
     if taken is not None and (taken.__module__, taken.__qualname__) != (score.__module__, score.__qualname__):
-        raise ValueError(f"the name {name!r} belongs to {taken.__module__}.{taken.__qualname__}. Choose another name.")
+        raise ValueError(f"name {name!r} is taken by {taken.__module__}.{taken.__qualname__}. Choose another name.")
     REGISTRY[name] = score
     return score
 
 
 def _checked_name(score: Any) -> str:
-    """Return the name of a score class that can be built, saved and loaded by it."""
+    """Return the name of a score class, refusing classes that cannot be built, saved and loaded by name."""
     if not (isinstance(score, type) and issubclass(score, Score)):
         raise TypeError(f"register_score takes a class derived from Score, but got {score!r}.")
     what, parameters = score.__name__, vars(score).get("__dataclass_params__")
     if parameters is None or not parameters.frozen:
-        raise TypeError(f"{what} must be a frozen dataclass: write @dataclass(frozen=True) above it.")
+        raise TypeError(f"{what} must be a frozen dataclass. Write @dataclass(frozen=True) above it.")
     if inspect.isabstract(score):
-        raise TypeError(f"{what} has no formula: define formula(self, prediction, distribution).")
+        raise TypeError(f"{what} has no formula. Define formula(self, prediction, distribution).")
     name = vars(score).get("name")
     if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name)):
         raise ValueError(f"{what} must have a name of letters, digits, '-', '_' and '.', but has {name!r}.")
@@ -77,11 +77,11 @@ def _checked_name(score: Any) -> str:
         raise ValueError(f'{what} must have order = "first" (predicted distributions) or "second" (concentrations).')
     for field in dataclasses.fields(score):  # type: ignore[arg-type]
         if field.init and field.default is field.default_factory is dataclasses.MISSING:
-            raise TypeError(f"{what} needs a default for its parameter {field.name}: by name, it is built without any.")
+            raise TypeError(f"{what} must have a default for its parameter {field.name}, to be built by name.")
         value = getattr(score(), field.name)
         if not _is_plain(value):
             raise TypeError(
-                f"{what} has the parameter {field.name} = {value!r}, which files cannot hold. Use None, numbers, text, "
+                f"{what} has the parameter {field.name} = {value!r}, which cannot be saved. Use None, numbers, text, "
                 "tuples of them, or other scores."
             )
     return name
@@ -94,7 +94,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def find_score(name: str) -> type[Score] | None:
-    """Return the class that a name is registered for, here or by an installed package; None if there is none."""
+    """Return the class registered under a name, also by an installed package; None if the name is unknown."""
     if name not in REGISTRY:
         for point in entry_points(group=ENTRY_POINTS, name=name):
             register_score(point.load())
@@ -104,8 +104,8 @@ def find_score(name: str) -> type[Score] | None:
 def get_score(score: str | Score) -> Score:
     """Return a score object from a name or from a score.
 
-    The names are ``tv ws kl inner so density hellinger brier normalized intervals``, and those of scores
-    that you registered.
+    The names are ``tv``, ``ws``, ``kl``, ``inner``, ``so``, ``density``, ``hellinger``, ``brier``, ``normalized`` and
+    ``intervals``, and those of scores that you registered.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def get_score(score: str | Score) -> Score:
     found = find_score(score)
     if found is None:
         raise ValueError(
-            f"score {score!r} is unknown. Known names: {', '.join(sorted(REGISTRY))}. A score of your own is known "
-            "once the module that calls register_score for it is imported."
+            f"score {score!r} is unknown; known names are {', '.join(sorted(REGISTRY))}. Import the module that "
+            "registers your own score."
         )
     return found()

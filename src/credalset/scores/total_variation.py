@@ -50,7 +50,7 @@ MAX_VERTEX_CLASSES = 8  # 40 320 orders
 class TotalVariation(Score):
     r"""Total variation distance $f = \tfrac12 \sum_k |\lambda_k - g_k|$ (paper name: TV).
 
-    The largest difference in probability that the two distributions give to any event; between 0 and 1.
+    This is the largest difference of the two probabilities of any event, between 0 and 1.
 
     Examples
     --------
@@ -68,47 +68,47 @@ class TotalVariation(Score):
         return np.asarray(0.5 * np.abs(distribution - prediction).sum(axis=-1))
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> TotalVariationBall:
-        """The ball of radius ``threshold`` around the prediction."""
+        """Return balls of radius ``threshold`` around the predictions."""
         return TotalVariationBall(prediction, threshold)
 
     def label_scores(self, prediction: FloatArray) -> FloatArray:
-        """One minus the predicted probability."""
+        """Return one minus the predicted probability."""
         return 1.0 - prediction
 
     def lipschitz(self, n_classes: int) -> float:
-        """One, by the triangle inequality."""
+        """Return one, by the triangle inequality."""
         return 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class TotalVariationBall(Geometry):
-    """{λ : ½ ‖λ − center‖₁ ≤ radius}. Everything is exact, the volume up to 12 classes."""
+    """{λ : ½ ‖λ − center‖₁ ≤ radius}. All results are exact, the volume up to 12 classes."""
 
     shape: ClassVar[str] = "total-variation ball"
 
     def divergence(self, points: FloatArray) -> FloatArray:
-        """½ Σ_k |λ_k − g_k|."""
+        """Return ½ Σ_k |λ_k − g_k|."""
         return np.asarray(np.abs(points - self.center[:, None]) @ np.full(self.n_classes, 0.5))
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Move r from the classes of least utility to the best one."""
+        """Return largest expectations and maximisers: move r from the classes of least utility to the best one."""
         return _support(self.center, self.radius, utility)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """[max(0, g_k − r), min(1, g_k + r)]: the mass always has somewhere to go to and come from."""
+        """Return [max(0, g_k − r), min(1, g_k + r)]."""
         radius = self.radius[:, None]
         return np.maximum(self.center - radius, 0.0), np.minimum(self.center + radius, 1.0)
 
     def entropies(self) -> Entropies:
-        """Most of all moved to the largest class, and the two water levels."""
+        """Move mass from the smallest classes to the largest, and clip at two levels: see the module."""
         return Entropies.exact(*_entropies(self.center, self.radius))
 
     def mode_radius(self) -> FloatArray:
-        """d_a = max_j (S_j − j g_a)/(j + 1)."""
+        """Return max_j (S_j − j g_a)/(j + 1)."""
         return _mode_radius(self.center)
 
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
-        """Exact up to 12 classes."""
+        """Return the exact volume up to 12 classes."""
         if self.n_classes > EXACT_VOLUME_CLASSES:
             return super().log_volume(generator, n_rays)
         value = np.where(self.radius > 0.0, 0.0, -np.inf)
@@ -118,13 +118,13 @@ class TotalVariationBall(Geometry):
         return value, np.zeros(len(self)), "exact"
 
     def ray_length(self, directions: FloatArray) -> FloatArray:
-        """The distance over the speed, or to the edge of the simplex."""
+        """Return the smaller of the distances to the surface and to the edge of the simplex."""
         with np.errstate(divide="ignore", invalid="ignore"):
             surface = self.radius[:, None] / (0.5 * np.abs(directions).sum(axis=-1))
         return np.minimum(surface, edge_distance(self.center[:, None], directions))
 
     def vertices(self, i: int) -> FloatArray:
-        """One for every order of the classes, up to eight of them."""
+        """Return one vertex for every order of the classes, up to eight classes."""
         return _vertices(self.center[i], float(self.radius[i]))
 
 
@@ -132,7 +132,7 @@ class TotalVariationBall(Geometry):
 
 
 def _move_to_last(center: FloatArray, radius: FloatArray) -> FloatArray:
-    """Take up to r from the first classes (K, n) on and give it to the last."""
+    """Move up to r from the first classes (K, n) to the last."""
     result = np.array(center)
     before = np.cumsum(result[:-1], axis=0) - result[:-1]
     taken = np.minimum(np.maximum(radius - before, 0.0), result[:-1])
@@ -167,14 +167,14 @@ def _mode_radius(center: FloatArray) -> FloatArray:
     nearest = np.zeros_like(own)
     for j, total in enumerate(sums, start=1):
         np.maximum(nearest, (total - j * own) / (j + 1), out=nearest)
-    # The largest classes are at distance zero, whatever the rounding of the sums.
+    # The largest classes are at distance zero exactly, without rounding of the sums.
     nearest[own == own.max(axis=0)] = 0.0
     return np.ascontiguousarray(nearest.T)
 
 
 @cache
 def _volume_weights(n_classes: int) -> FloatArray:
-    """Coefficients w_{s,j}: row s, column j."""
+    """Return the coefficients w_{s,j}: row s, column j."""
     d = n_classes - 1
     weights = np.zeros((n_classes, d))
     for s in range(n_classes):
@@ -208,7 +208,7 @@ def _log_volume(center: FloatArray, radius: FloatArray) -> FloatArray:
 
 
 def _vertices(center: FloatArray, radius: float) -> FloatArray:
-    """Extreme points of one ball with centre (K,), each once: (V, K).
+    """Return the extreme points of one ball with centre (K,), (V, K).
 
     The ball is the core of the 2-monotone lower probability max(0, g(A) − r), 1 for all classes together: every order
     of the classes gives an extreme point, whose entries are the increments of the lower probability along it.
@@ -217,7 +217,7 @@ def _vertices(center: FloatArray, radius: float) -> FloatArray:
     if n_classes > MAX_VERTEX_CLASSES:
         raise ValueError(
             f"vertices of total-variation balls are listed for at most {MAX_VERTEX_CLASSES} classes, but there are "
-            f"{n_classes}. Use expectations, or sample."
+            f"{n_classes}. Use upper_expectation or sample."
         )
     order = np.array(list(permutations(range(n_classes))))
     along = np.maximum(np.cumsum(center[order], axis=1) - radius, 0.0)

@@ -1,6 +1,6 @@
-r"""Entropies and modes of 1-Wasserstein balls on a line: the larger algorithms of `credalset.scores.wasserstein`.
+r"""Entropies and modes of 1-Wasserstein balls on a line, for `credalset.scores.wasserstein`.
 
-Masses g come with classes first, (K, n), for n balls with radii (n,).
+Masses g have classes first, (K, n), for n balls with radii (n,).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import numpy as np
 from credalset._typing import FloatArray, IntArray
 from credalset.simplex import entropy_of_valid
 
-MAX_STEPS = 40  # of the interior-point method, which takes 15 to 25
-SIGMA = 0.1  # by which its duality gap is to shrink in one step
+MAX_STEPS = 40  # of the interior-point method, which needs 15 to 25
+SIGMA = 0.1  # target factor for the duality gap in one step
 CLOSE = 1e-8  # nats at which it has converged
-MAX_PRICES = 12  # on distance, tried for a partition into groups
-MAX_LEVELS = 60  # of the mode's probability, tried for an item
-NUDGE = 1e-10  # between two levels that tell a slope
+MAX_PRICES = 12  # on distance, for partitions into groups
+MAX_LEVELS = 60  # of the mode's probability, per item
+NUDGE = 1e-10  # between two levels for a slope
 
 
 def transport_cost(excess: FloatArray, gaps: FloatArray) -> FloatArray:
-    """Σ gap_k |F_k − G_k| of differences λ − g, (…, K), class by class."""
+    """Return Σ gap_k |F_k − G_k| of differences λ − g, (…, K), added class by class."""
     cumulative = total = np.zeros(excess.shape[:-1])
     for k, gap in enumerate(gaps):
         cumulative = cumulative + excess[..., k]
@@ -54,7 +54,7 @@ def flattest(mass: FloatArray, radius: FloatArray, gaps: FloatArray) -> tuple[Fl
         up, down = 1.0 / (room - rise), 1.0 / (room + rise)
         gap, bent, lacks = (a / up + b / down).sum(axis=0), p - np.log(point), g - point
         error = np.abs(lacks + _outflow(a - b)).max(axis=0) * -p.min(axis=0) + np.abs(bent * point).max(axis=0)
-        close = gap + error < CLOSE  # such regions no longer move: an answer does not depend on its neighbours
+        close = gap + error < CLOSE  # such regions no longer move, so a result does not depend on its batch
         if close.all():
             break
         goal = np.maximum(SIGMA * gap, 0.1 * CLOSE) / (2 * k - 2)
@@ -88,7 +88,7 @@ def flattest(mass: FloatArray, radius: FloatArray, gaps: FloatArray) -> tuple[Fl
 
 
 def _outflow(flow: FloatArray) -> FloatArray:
-    """Return what flows along edges (K − 1, n) bring to each class, (K, n)."""
+    """Return the change of each class, (K, n), by flows along edges (K − 1, n)."""
     result = np.empty((len(flow) + 1, *flow.shape[1:]))
     result[0], result[-1] = flow[0], -flow[-1]
     np.subtract(flow[1:], flow[:-1], out=result[1:-1])
@@ -96,7 +96,7 @@ def _outflow(flow: FloatArray) -> FloatArray:
 
 
 def _solve_tridiagonal(diagonal: FloatArray, stiff: FloatArray, sides: FloatArray) -> FloatArray:
-    """Solve (diag + chain of springs ``stiff``) x = side for sides (K, 2, n), which are overwritten."""
+    """Solve (diagonal + Laplacian of the chain ``stiff``) x = side for sides (K, 2, n), which are overwritten."""
     pivot = diagonal.copy()
     pivot[1:] += stiff
     pivot[:-1] += stiff
@@ -112,7 +112,7 @@ def _solve_tridiagonal(diagonal: FloatArray, stiff: FloatArray, sides: FloatArra
 
 
 def entropy_toward_top(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:
-    """Return the entropy of the member whose largest class fetched mass from the nearest others, (n,)."""
+    """Return the entropy of the member in which mass moved from the nearest classes to the largest, (n,)."""
     at = np.r_[0.0, np.cumsum(gaps)]
     distance = np.abs(at[:, None] - at[mass.argmax(axis=0)])
     order = np.argsort(distance, axis=0, kind="stable")
@@ -126,11 +126,11 @@ def entropy_toward_top(mass: FloatArray, radius: FloatArray, gaps: tuple[float, 
 def gathered(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> tuple[FloatArray, FloatArray]:
     r"""Return a lower bound on the smallest entropy, and the entropy of a member close to it, (n,) each.
 
-    The entropy is concave, so it is smallest at a corner of the ball. There contiguous groups of classes are gathered
-    at one place each, their weighted median, and one class may be divided between two neighbouring groups. On the way
-    from one partition into groups to the next the cost C is concave, and so is the entropy D; hence every corner has an
-    end with $D + \nu (C - r)$ at most its entropy, for any price ν ≥ 0. The smallest $D + \nu C$ over partitions is a
-    shortest path, and the price is that of the chord of the lower hull of (C, D) at the cost r.
+    The entropy is concave, so it is smallest at a corner of the ball. There, groups of neighbouring classes are
+    gathered at their weighted medians, and one class may be divided between two neighbouring groups. Between two such
+    partitions both the cost C and the entropy D are concave; hence one of them has $D + \nu (C - r)$ of at most the
+    entropy of the corner, for any price ν ≥ 0. The smallest $D + \nu C$ over partitions is a shortest path, and the
+    best price is the slope of the lower hull of (C, D) at the cost r.
     """
     groups, n, k = _Groups.of(mass, gaps), len(radius), len(mass)
     near = np.stack([np.zeros(n), entropy_of_valid(mass.T), np.full(n, np.inf)])  # cost, entropy, price
@@ -153,7 +153,7 @@ def gathered(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> t
 
 
 class _Groups(NamedTuple):
-    """The groups of neighbouring classes a..b − 1 that end before a class b: arrays (b, n), one row for each a."""
+    """Groups of neighbouring classes a, …, b − 1 that end before a class b: arrays (b, n), one row for each a."""
 
     cost: FloatArray
     entropy: FloatArray
@@ -165,7 +165,7 @@ class _Groups(NamedTuple):
         """Gather every group at its weighted median."""
         k, n = mass.shape
         before = np.concatenate([np.zeros((1, n)), np.cumsum(mass, axis=0)])
-        rightward, leftward = np.zeros((2, k, k + 1, n))  # cost of m, a..m − 1 to m, and of m, m..b − 1 to m
+        rightward, leftward = np.zeros((2, k, k + 1, n))  # cost of moving a, …, m − 1 to m, and m, …, b − 1 to m
         for m in range(1, k):
             rightward[m, :m] = rightward[m - 1, :m] + gaps[m - 1] * (before[m] - before[:m])
         for m in range(k - 2, -1, -1):
@@ -184,7 +184,7 @@ class _Groups(NamedTuple):
 
 
 def _shortest(groups: list[_Groups], price: FloatArray) -> tuple[FloatArray, FloatArray, list[IntArray]]:
-    """Return cost and entropy of the partitions of least entropy + price · cost, and where the last groups begin."""
+    """Return cost and entropy of the partitions of least entropy + price · cost, and the starts of the last groups."""
     columns, begin = np.arange(len(price)), []
     total, cost = np.zeros((2, len(groups) + 1, len(price)))
     for b, group in enumerate(groups, start=1):
@@ -195,7 +195,7 @@ def _shortest(groups: list[_Groups], price: FloatArray) -> tuple[FloatArray, Flo
 
 
 def _gather(groups: list[_Groups], mass: FloatArray, price: FloatArray) -> FloatArray:
-    """Return the distributions that the best partitions gather, (K, n); the centre for an infinite price."""
+    """Return the distributions of the best partitions, (K, n); the centre for an infinite price."""
     begin = _shortest(groups, np.where(np.isinf(price), 0.0, price))[2]
     point, end = np.zeros_like(mass), np.full(len(price), len(groups))
     for b in range(len(groups), 0, -1):
@@ -211,9 +211,9 @@ def distance_to_mode(mass: FloatArray, radius: FloatArray) -> FloatArray:
 
     With λ_a = t and no class above t the least cost is convex and piecewise linear in t, between t = 1/K and max g. By
     linear-programming duality it is the largest $\langle q, g \rangle - t (q_a + \sum_{b \ne a} q_b^+)$ over q that
-    change by at most one from class to class, and whole numbers suffice (`_cost_at_level`). Chords at two levels bound
-    the cost between them from below; all classes of an item look at the same levels, chosen for the class whose bound
-    is least, until every class is known to be within the radius or beyond it.
+    change by at most one from class to class, and whole numbers suffice (`_cost_at_level`). Tangents at two levels
+    bound the cost between them from below. All classes of an item use the same levels, chosen for the class with the
+    smallest bound, until each class is known to be within the radius or beyond it.
     """
     k, n = mass.shape
     close, tie = 1e-12 * (1.0 + radius), 1e-9 * (1.0 + radius)
@@ -251,8 +251,8 @@ def distance_to_mode(mass: FloatArray, radius: FloatArray) -> FloatArray:
 def _cost_at_level(level: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
     r"""Return the least W₁ with λ_a = level and no class above it, for each class a, and the slope in the level.
 
-    With q_a = −s, the best q falls off at a as −(s − |b − a|)₊, which costs the mass within reach of a. Farther away it
-    is a landscape y ≥ 0 that starts from zero at a ± s and gains $\sum_b (g_b - t) y_b$ on either side.
+    With q_a = −s, the best q is −(s − |b − a|)₊ within the distance s of a. Farther away it is a function y ≥ 0 that
+    starts from zero at a ± s and adds $\sum_b (g_b - t) y_b$ on either side (`_landscapes`).
     """
     k, n = mass.shape
     t = np.concatenate([level, level + NUDGE])
@@ -268,14 +268,14 @@ def _cost_at_level(level: FloatArray, mass: FloatArray) -> tuple[FloatArray, Flo
         np.maximum(cost, gain, out=cost)
         near = near + before[np.minimum(classes + s, k - 1) + 1] - before[np.maximum(classes - s, 0)]
     slope = (cost[:, n:] - cost[:, :n]) / NUDGE
-    whole = np.rint(slope)  # which it is unless the slope changes in between
+    whole = np.rint(slope)  # exact unless the slope changes in between
     return cost[:, :n], np.where(np.abs(slope - whole) < 0.01, whole, slope)
 
 
 def _landscapes(t: FloatArray, mass: FloatArray) -> FloatArray:
-    """Return for each class the greatest Σ (g_b − t) y_b over whole y ≥ 0 on the classes before it that end at zero.
+    """Return for each class the largest Σ (g_b − t) y_b over whole y ≥ 0 on the classes before it that end at zero.
 
-    Heights are limited: at the best level the sum of y is at most K − 1.
+    Heights are limited, because at the best level the sum of y is at most K − 1.
     """
     k = len(mass)
     height = int(np.sqrt(2.0 * k)) + 2

@@ -1,8 +1,8 @@
 r"""1-Wasserstein distance between distributions over ordered classes, and the ball it induces.
 
 $$f = \sum_{k<K} (x_{k+1} - x_k) \, |F_k - G_k|$$ with F and G the cumulative sums of λ and of the centre g is the least
-cost of transporting g into λ when mass pays for the distance it travels. Inside, classes come first, (K, n), and
-questions go through them one after the other, for many regions at once.
+cost of transporting g into λ, at a cost of one per unit of mass and distance. Inside, classes come first, (K, n), and
+loops run over classes, for many regions at once.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from credalset.sets.box import majorization_bound
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.volume import edge_distance
 
-MIN_ROWS = 400  # of a block: each class takes a few operations, however few regions there are
-MAX_GROUP_CLASSES = 24  # up to which all groups of neighbouring classes are priced
+MIN_ROWS = 400  # of a block, because loops over classes cost the same for few regions
+MAX_GROUP_CLASSES = 24  # up to which the smallest entropy uses all groups of neighbouring classes
 
 
 @register_score
@@ -34,13 +34,13 @@ class Wasserstein(Score):
 
     $$f = \sum_{k<K} (x_{k+1} - x_k) \, |F_k - G_k|$$
 
-    with $F, G$ the cumulative sums of λ and g, and class positions $x_1 < \dots < x_K$: the cheapest way to move one
-    distribution into the other when moving mass costs its distance. Use it when classes are ordered.
+    with $F, G$ the cumulative sums of λ and g, and class positions $x_1 < \dots < x_K$: the smallest cost of
+    transporting one distribution into the other, if moving mass costs its distance. Use it for ordered classes.
 
     Parameters
     ----------
     positions : sequence of K increasing numbers, optional
-        Where the classes are; 0, 1, …, K − 1 by default, as in the paper.
+        Positions of the classes; 0, 1, …, K − 1 by default, as in the paper.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Wasserstein(Score):
         if len(positions) < 2 or not np.isfinite(positions).all() or any(b <= a for a, b in pairwise(positions)):
             raise ValueError(
                 f"positions must be at least two finite, strictly increasing numbers, but is {list(positions)}. "
-                "Order the classes along the line first."
+                "Sort the classes by position."
             )
         object.__setattr__(self, "positions", positions)
 
@@ -77,20 +77,20 @@ class Wasserstein(Score):
         if self.positions is not None and len(self.positions) != n_classes:
             raise ValueError(
                 f"positions has {len(self.positions)} entries, but the predictions have {n_classes} classes. "
-                "Give one position per class."
+                "Pass one position per class."
             )
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
-        """Σ gap_k |F_k − G_k|."""
+        """Return Σ gap_k |F_k − G_k|."""
         return transport_cost(distribution - prediction, self.gaps(distribution.shape[-1]))
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> WassersteinBall:
-        """Return Wasserstein balls; from the length of the line on they are the whole simplex."""
+        """Return Wasserstein balls; a threshold of at least the length of the line gives the whole simplex."""
         gaps = self.gaps(prediction.shape[1])
         return WassersteinBall(prediction, np.where(threshold >= gaps.sum(), np.inf, threshold), tuple(gaps))
 
     def lipschitz(self, n_classes: int) -> float:
-        """Return the length of the line: all mass that moves may have to go from one end to the other."""
+        """Return the length of the line, the largest distance that mass can move."""
         return float(self.gaps(n_classes).sum())
 
 
@@ -98,8 +98,8 @@ class Wasserstein(Score):
 class WassersteinBall(Geometry):
     """{λ : W₁(λ, center) ≤ radius} for classes on a line, ``gaps`` apart.
 
-    Envelopes, expectations, the largest entropy and possible modes are exact, the smallest entropy is bracketed, and
-    volumes and vertices are exact up to three classes.
+    Envelopes, expectations and possible modes are exact, and so is the largest entropy up to rounding. The smallest
+    entropy is a bracket. Volumes are exact up to three classes; vertices are listed up to three classes.
     """
 
     shape: ClassVar[str] = "Wasserstein ball"
@@ -111,12 +111,12 @@ class WassersteinBall(Geometry):
         return transport_cost(points - self.center[:, None], np.array(self.gaps))
 
     def _rows(self) -> tuple[int, int, int]:
-        """Return how to cut the regions into blocks."""
+        """Return the arguments of `gather_blocks` for these regions."""
         n, k = self.center.shape
         return n, k, max(BLOCK, MIN_ROWS * k)
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """A class sends its mass to the nearest class, or fetches mass from the nearest ones first."""
+        """Move mass from a class to the nearest one, or from the nearest classes to it."""
         gaps = np.array(self.gaps)
         nearest = np.minimum(np.r_[gaps[0], gaps], np.r_[gaps, gaps[-1]])
         lower = np.maximum(self.center - self.radius[:, None] / nearest, 0.0)
@@ -139,12 +139,12 @@ class WassersteinBall(Geometry):
         return lower, gather_blocks(one_block, *self._rows())
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the largest expectations and maximisers.
+        """Return largest expectations and maximisers.
 
-        For a price on distance every class goes where its utility less the price of going there is greatest. The pairs
-        (cost, expected utility) so reached are corners of a concave frontier, and the answer is the frontier at the
-        cost r: a mixture of the two corners around it, found by pricing the chord between two corners on either side of
-        the budget until no corner lies above it.
+        For a price on distance, the mass of each class moves to the class with the largest utility minus transport
+        cost. The resulting pairs (cost, expected utility) are corners of a concave frontier, whose value at cost r is
+        the largest expectation: a mixture of the two neighbouring corners. They are found by repeatedly using the slope
+        of the chord between corners on either side of r as the price, until no corner lies above the chord.
         """
 
         def one_block(rows: slice) -> tuple[FloatArray, FloatArray]:
@@ -155,7 +155,7 @@ class WassersteinBall(Geometry):
         return value, point
 
     def entropies(self) -> Entropies:
-        """Both are bracketed, the largest one to rounding: see `flattest` and `gathered`."""
+        """Return brackets of both entropies, that of the largest one to rounding: see `flattest` and `gathered`."""
 
         def one_block(rows: slice) -> tuple[FloatArray, ...]:
             mass, radius = np.ascontiguousarray(self.center[rows].T), self.radius[rows]
@@ -169,9 +169,9 @@ class WassersteinBall(Geometry):
         return Entropies(*gather_blocks(one_block, *self._rows()))
 
     def mode_radius(self) -> FloatArray:
-        """Return a number on the right side of the radius, exact where it is close to it: see `distance_to_mode`.
+        """Return distances that are exact near the radius and otherwise on the same side of it: see `distance_to_mode`.
 
-        Unequal gaps are left to the generic search.
+        Unequal gaps use the default.
         """
         if np.ptp(self.gaps) > 1e-12 * self.gaps[0]:
             return super().mode_radius()
@@ -183,7 +183,7 @@ class WassersteinBall(Geometry):
         return gather_blocks(one_block, *self._rows())
 
     def ray_length(self, directions: FloatArray) -> FloatArray:
-        """The distance grows linearly along a ray."""
+        """Return the distance to the surface, as f is linear along a ray, or to the edge of the simplex."""
         with np.errstate(divide="ignore", invalid="ignore"):
             surface = self.radius[:, None] / transport_cost(directions, np.array(self.gaps))
         return np.minimum(surface, edge_distance(self.center[:, None], directions))
@@ -200,8 +200,8 @@ class WassersteinBall(Geometry):
         """Return the corners of region i, for two or three classes."""
         if self.n_classes > 3:
             raise ValueError(
-                f"the vertices of Wasserstein balls are listed for at most 3 classes, and there are {self.n_classes}. "
-                "Ask for expectations (upper_expectation) or sample instead."
+                f"vertices of Wasserstein balls are listed for at most 3 classes, but there are {self.n_classes}. Use "
+                "upper_expectation or sample."
             )
         g, r, k = self.center[i], float(self.radius[i]), self.n_classes
         # Half-spaces c · λ ≤ d: the signs of F − G, and λ ≥ 0.
@@ -247,7 +247,7 @@ def _greatest_expectation(
 def _corner(
     mass: FloatArray, u: FloatArray, gaps: tuple[float, ...], price: FloatArray
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return cost (n,), expected utility (n,) and where each class goes, (K, n), at prices (n,): two sweeps."""
+    """Return cost (n,), expected utility (n,) and the target of each class, (K, n), at prices (n,), in two sweeps."""
     worth, target = u.copy(), np.repeat(np.arange(len(u))[:, None], u.shape[1], axis=1)
     for sweep, step in ((range(1, len(u)), -1), (range(len(u) - 2, -1, -1), 1)):
         for k in sweep:

@@ -10,7 +10,7 @@ from credalset.simplex import entropy_of_valid
 
 
 def support(lower: FloatArray, upper: FloatArray, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the largest expected utility between the envelopes and where it is taken: best classes filled first."""
+    """Return the largest expected utility between the envelopes and a maximiser: the best classes are filled first."""
     order = np.argsort(-utility, axis=1, kind="stable")
     room = np.take_along_axis(upper - lower, order, axis=1)
     spare = 1.0 - lower.sum(axis=1, keepdims=True)

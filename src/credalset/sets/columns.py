@@ -1,4 +1,4 @@
-"""What a batch of sets answers, as columns of a table: one row per set, names that say what they hold."""
+"""Tables of sets: one row per set, and columns for the questions asked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULT_QUESTIONS = ("prediction", "lower", "upper", "entropy", "labels", "width
 
 
 class _Answers:
-    """Answers that several columns share, each computed at most once."""
+    """Results that several columns share, each computed at most once."""
 
     def __init__(self, sets: CredalSet) -> None:
         self.sets = sets
@@ -54,7 +54,7 @@ class _Answers:
         return dict(zip(("volume", "volume_error"), self.sets.volume(return_error=True), strict=True))
 
 
-#: what can be asked, and the columns that answer it
+#: questions by name, each with a function that returns its columns
 QUESTIONS: dict[str, Callable[[_Answers], dict[str, AnyArray]]] = {
     "prediction": lambda ask: ask.per_class("prediction", ask.sets.score.mean(ask.sets.prediction)),
     "lower": lambda ask: ask.per_class("lower", ask.envelope[0]),
@@ -70,7 +70,7 @@ QUESTIONS: dict[str, Callable[[_Answers], dict[str, AnyArray]]] = {
 
 
 def check_questions(ask: Iterable[str]) -> tuple[str, ...]:
-    """Check the names of questions, in the order they were asked and each once."""
+    """Return the names of questions without repetitions, refusing unknown ones."""
     if isinstance(ask, str):
         ask = [name.strip() for name in ask.split(",") if name.strip()]
     wanted = tuple(dict.fromkeys(ask))
@@ -81,10 +81,9 @@ def check_questions(ask: Iterable[str]) -> tuple[str, ...]:
 
 
 def columns(sets: CredalSet, ask: Iterable[str] = DEFAULT_QUESTIONS) -> dict[str, AnyArray]:
-    """Return the threshold of each set, whether it is empty, and the answers asked for.
+    """Return the threshold of each set, whether it is empty, and the columns of the questions.
 
-    Every column is an array (N,), but for ``labels``: booleans (N, K), the labels that some member makes the most
-    probable one.
+    Every column is an array (N,) except ``labels``, which are booleans (N, K): the e-admissible labels.
 
     Examples
     --------
@@ -101,7 +100,7 @@ def columns(sets: CredalSet, ask: Iterable[str] = DEFAULT_QUESTIONS) -> dict[str
 
 
 def to_frame(sets: CredalSet, items: Any, ask: Iterable[str], kind: str, alpha: float | None) -> Any:
-    """Build a data frame of the answers; see `CredalSet.to_frame`."""
+    """Build a data frame; see `CredalSet.to_frame`."""
     if kind not in ("pandas", "polars", "pyarrow"):
         raise ValueError(f"kind must be 'pandas', 'polars' or 'pyarrow', but is {kind!r}.")
     own = range(len(sets)) if sets.items is None else sets.items
@@ -121,17 +120,17 @@ def to_frame(sets: CredalSet, items: Any, ask: Iterable[str], kind: str, alpha: 
 
 
 def pandas_frame(columns: dict[str, Any], items: Sequence[Any] | None) -> Any:
-    """Return a pandas frame whose rows go by the names of the items, so that others are joined to it by them."""
+    """Return a pandas frame whose index holds the names of the items, so that frames are joined by name."""
     return need("pandas").DataFrame(columns, index=None if items is None else name_array(items))
 
 
 def write_csv(frame: Any, path: str | Path, sep: str = ",", decimal: str = ".", encoding: str = "utf-8") -> None:
-    """Write a pandas frame of answers; CSV has no lists, so labels are joined by ``|``, as on the command line."""
+    """Write a pandas frame; labels are joined by ``|``, as on the command line, because CSV has no lists."""
     for name, value in (("sep", sep), ("decimal", decimal)):
         if not isinstance(value, str) or len(value) != 1:
             raise ValueError(f"{name} must be a single character, such as ';' or ',', but is {value!r}.")
     if sep == decimal:
-        raise ValueError(f"sep and decimal are both {sep!r}, so that numbers would fall apart. Write sep=';'.")
+        raise ValueError(f"sep and decimal must differ, but both are {sep!r}. Pass sep=';'.")
     texts = {"labels": ["|".join(map(str, labels)) for labels in frame["labels"]]} if "labels" in frame else {}
     safe = frame.assign(**texts).map(lambda cell: quote_formula(cell) if isinstance(cell, str) else cell)
     quoting = csv.QUOTE_NONNUMERIC if safe.map(lambda cell: "\r" in str(cell)).any(axis=None) else csv.QUOTE_MINIMAL
@@ -141,7 +140,7 @@ def write_csv(frame: Any, path: str | Path, sep: str = ",", decimal: str = ".", 
 
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:
-    """Write an Arrow table of answers."""
+    """Write an Arrow table."""
     from pyarrow import parquet
 
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +155,7 @@ def label_lists(labels: BoolArray, names: Iterable[Any]) -> list[list[Any]]:
 
 
 def arrow_columns(columns: dict[str, AnyArray], class_names: Sequence[Any]) -> dict[str, pa.Array]:
-    """Turn columns of answers into Arrow arrays; booleans (N, K) become lists of class names."""
+    """Convert columns to Arrow arrays; booleans (N, K) become lists of class names."""
     import pyarrow as pa
 
     names = pa.array([str(name) for name in class_names], pa.string())

@@ -1,15 +1,15 @@
-r"""The largest expectation of a utility over {λ : f(λ) ≤ r} from nothing but values of a convex f, with a certificate.
+r"""The largest expectation of a utility over {λ : f(λ) ≤ r} from values of a convex f, with a certificate.
 
 **Search.** The maximum lies on the boundary f = r. From a boundary point x, a Newton step for the maximum of
 ⟨u, λ⟩ + η Σ log λ_k along the surface f = r, with derivatives from differences of f, leads to points outside, which
-rays from the centre bring back to the boundary; η falls step by step. Steps are relative to the entries of x, so
-classes come as close to zero as they must.
+are projected to the boundary along rays from the centre; η decreases. Steps are relative to the entries of x, so
+probabilities can become arbitrarily small.
 
-**Certificate.** For a convex f the slopes of the chords on both sides of x enclose every subgradient there. Differences
-to both sides hence give a cut, right whatever f does elsewhere, that no member passes. The largest expectation of what
-lies on this side of the cut, within a box that holds the set, is a linear program with one constraint, solved by its
-dual. Where one cut is not enough (f has kinks, or the search went astray), more are made where the linear program over
-all of them ends, until the bound meets a member.
+**Certificate.** For a convex f the slopes of the chords on both sides of x enclose every subgradient there. They give a
+cut that every member satisfies, whatever f does elsewhere. The largest expectation under this cut, within a box around
+the set, is a linear program with one constraint, solved by its dual. Where one cut is not enough (f has kinks, or the
+search failed), further cuts are made at the solution of the linear program over all of them, until the bound meets a
+member.
 
 Slopes refer to moving mass from a reference class, the largest of x, to another. Arrays: centres and utilities (N, K).
 """
@@ -29,20 +29,20 @@ from credalset.sets import box
 if TYPE_CHECKING:
     from credalset.sets.level_set import LevelSet
 
-#: how far a bound may lie beyond the member found with it, relative to the range of the utility
+#: largest difference between a bound and the member found with it, relative to the range of the utility
 TOLERANCE = 1e-5
 MAX_STEPS, MAX_CUTS, MAX_BOXES = 40, 60, 12
 STEP = 1e-3  # of the differences for Newton's step, relative to the entries
 BARRIER_START, BARRIER_FALL, BARRIER_END = 0.03, 0.1, 1e-10
-LENGTHS = np.array([0.95, 0.3, 0.1, 0.01])  # of steps that are tried, relative to where the first class vanishes
+LENGTHS = np.array([0.95, 0.3, 0.1, 0.01])  # of trial steps, relative to the step at which a class vanishes
 ROUNDING = 1e-15  # of a value of f, relative to its magnitude
-INSIDE = 10.0  # how far from a member a cut is made, relative to the shortest chord that makes sense
-SMALLEST_RADIUS = 1e-9  # below which rounding hides the shape of a set: the bounds are those of a larger one
+INSIDE = 10.0  # distance of a cut from a member, relative to the shortest useful chord
+SMALLEST_RADIUS = 1e-9  # of sets whose shape rounding does not hide; smaller sets have the bounds of this radius
 ELEMENTS = 1 << 22  # numbers held at a time
 
 
 class Outline(NamedTuple):
-    """What holds a batch of sets: a box, (N, K) each, and P planes ⟨slopes, λ⟩ ≤ levels, (N, P, K) and (N, P)."""
+    """Outer bounds of a batch of sets: a box, (N, K) each, and P cuts ⟨slopes, λ⟩ ≤ levels, (N, P, K) and (N, P)."""
 
     lower: FloatArray
     upper: FloatArray
@@ -50,14 +50,14 @@ class Outline(NamedTuple):
     levels: FloatArray
 
     def select(self, rows: Any) -> Outline:
-        """Return what holds some of the sets."""
+        """Return the bounds of some of the sets."""
         return Outline(*(array[rows] for array in self))
 
 
 def support(sets: LevelSet, around: Outline, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return certified bounds (N,) on the expectation of utilities (N, K) over members, and members near them."""
     members, scaled, least, span = scaled_search(sets, around.upper > 0, utility)
-    if sets.n_classes == 2:  # a segment, whose ends the rays have found
+    if sets.n_classes == 2:  # a segment, whose ends the rays find exactly
         return (utility * members).sum(axis=1), members
     slopes, levels = make_cuts(sets, members, around, around.upper - around.lower, np.random.default_rng(0))
     around = around._replace(
@@ -71,7 +71,7 @@ def support(sets: LevelSet, around: Outline, utility: FloatArray) -> tuple[Float
 def scaled_search(
     sets: LevelSet, allowed: BoolArray, utility: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Search with utilities brought between 0 and 1; return members, these utilities, their origin and their unit."""
+    """Search with utilities scaled to [0, 1]; return members, scaled utilities, their origin and their unit."""
     least = np.where(allowed, utility, np.inf).min(axis=1)
     span = np.where(allowed, utility, -np.inf).max(axis=1) - least
     scaled = np.where(allowed, utility - least[:, None], 0.0) / np.where(span > 0, span, 1.0)[:, None]
@@ -79,7 +79,7 @@ def scaled_search(
 
 
 def outline(sets: LevelSet) -> Outline:
-    """Enclose each set in a box and in the cuts at the members with least and with most of each class."""
+    """Bound each set by a box and by cuts at the members with the least and the most of each class."""
     n, k = sets.center.shape
     allowed = allowed_classes(sets)
     every = np.repeat(np.arange(n), 2 * k)
@@ -113,7 +113,7 @@ def _limits(sets: LevelSet) -> FloatArray:
 
 
 def allowed_classes(sets: LevelSet) -> BoolArray:
-    """Tell which classes members can give any probability, (N, K): a little of them leaves the divergence finite."""
+    """Tell which classes can have positive probability, (N, K): a little of them leaves the divergence finite."""
     k = sets.n_classes
     toward = np.concatenate([np.eye(k), 0.5 * np.eye(k) + 0.5 / k])
     probes = sets.center[:, None] + 1e-6 * (toward - sets.center[:, None])
@@ -127,7 +127,7 @@ def search(sets: LevelSet, utility: FloatArray, allowed: BoolArray) -> FloatArra
     result = np.empty((n, k))
     for rows in row_blocks(n, k**3 + 8 * k, ELEMENTS):
         part, best = sets[rows], np.eye(k)[np.where(allowed[rows], utility[rows], -1.0).argmax(axis=1)]
-        result[rows] = best  # where the best corner is a member nothing is better
+        result[rows] = best  # the best corner, if it is a member
         outside = np.flatnonzero(part.divergence(best[:, None])[:, 0] > part.radius)
         if len(outside):
             inner = part[outside]
@@ -170,7 +170,7 @@ def _search(sets: LevelSet, utility: FloatArray, allowed: BoolArray, best: Float
 def _newton_step(
     sets: LevelSet, x: FloatArray, utility: FloatArray, limit: FloatArray, barrier: FloatArray, price: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Step (N, K) along f = limit toward the maximum of ⟨u, λ⟩ + η Σ log λ, and the price of the constraint, (N,)."""
+    """Return a step (N, K) along f = limit toward the maximum of ⟨u, λ⟩ + η Σ log λ, and the multiplier, (N,)."""
     n, k = x.shape
     rows, j = np.arange(n), x.argmax(axis=1)
     moves = x[:, :, None] * (np.eye(k) - np.eye(k)[j][:, None, :])  # row i: as much as x_i has, from class j to class i
@@ -194,7 +194,7 @@ def _newton_step(
 
 
 def _derivatives(sets: LevelSet, x: FloatArray, moves: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Value, first and second derivatives of the divergence along the moves, by differences."""
+    """Return value, first and second derivatives of the divergence along the moves, by differences."""
     n, k = x.shape
     first, second = np.triu_indices(k, 1)
     steps = [np.zeros((n, 1, k)), moves, -moves, moves[:, first] + moves[:, second]]
@@ -208,7 +208,7 @@ def _derivatives(sets: LevelSet, x: FloatArray, moves: FloatArray) -> tuple[Floa
 
 
 def _to_boundary(sets: LevelSet, targets: FloatArray, limit: FloatArray) -> FloatArray:
-    """Return the last points inside on the way from the centres toward targets (N, M, K) and beyond."""
+    """Return the boundary points on the rays from the centres through targets (N, M, K)."""
     origin, step = sets.center[:, None], targets - sets.center[:, None]
     points = np.maximum(origin + replace(sets, radius=limit).ray_length(step)[..., None] * step, 0.0)
     return np.asarray(points / points.sum(axis=-1, keepdims=True))
@@ -217,10 +217,10 @@ def _to_boundary(sets: LevelSet, targets: FloatArray, limit: FloatArray) -> Floa
 def make_cuts(
     sets: LevelSet, x: FloatArray, around: Outline, scale: FloatArray, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Cut next to points (N, K) by chords to both sides, widened by what rounding may do: planes (N, K) and (N,).
+    """Return cuts (N, K) and (N,) from chords near points (N, K), with a margin for rounding.
 
-    The scale (N, K) is about the extent of the sets. The cuts hold wherever and however long the chords are; these lie
-    a little inside, where kinks are rarely met, and lose as much to rounding as to the curvature of f.
+    The scale (N, K) is about the extent of the sets. The cuts are valid for chords of any place and length. The chords
+    lie slightly inside, where kinks are rare, and are so long that rounding and curvature cost equally much.
     """
     n, k = x.shape
     limit = _limits(sets)
@@ -238,7 +238,7 @@ def make_cuts(
     size = np.where(idle, 1.0, size)
     low, high = (here - behind - 2.0 * noise) / size, (ahead - here + 2.0 * noise) / size
     low, high = np.where(idle, 0.0, low), np.where(idle, 0.0, high)
-    # f(λ) ≥ here + Σ_k min(low_k (λ_k − at_k), high_k (λ_k − at_k)): chords over the box replace what is concave.
+    # f(λ) ≥ here + Σ_k min(low_k (λ_k − at_k), high_k (λ_k − at_k)), whose concave part has a chord over the box below.
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     left, right = -half * np.abs(around.lower - at), -half * np.abs(around.upper - at)
     width = around.upper - around.lower
@@ -248,7 +248,7 @@ def make_cuts(
 
 
 def _chords(sets: LevelSet, at: FloatArray, size: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Divergences at points (N, K) and after moves of some size to and from each class: (N, 1), (N, K), (N, K)."""
+    """Return divergences at points (N, K) and after moves to and from each class: (N, 1), (N, K), (N, K)."""
     k = at.shape[1]
     moves = size[:, :, None] * (np.eye(k) - np.eye(k)[at.argmax(axis=1)][:, None, :])
     values = sets.divergence(at[:, None] + np.concatenate([np.zeros((len(at), 1, k)), moves, -moves], axis=1))
@@ -257,7 +257,7 @@ def _chords(sets: LevelSet, at: FloatArray, size: FloatArray) -> tuple[FloatArra
 
 
 def bound(utility: FloatArray, slopes: FloatArray, levels: FloatArray, around: Outline) -> FloatArray:
-    """Largest expectation within the box and short of one plane, (N,): its dual, which is right at any price ≥ 0."""
+    """Return a bound of the expectation within the box and one cut, (N,), by the dual, valid for any multiplier ≥ 0."""
     low, high = np.zeros(len(utility)), np.ones(len(utility))
     best, growing = np.full(len(utility), np.inf), np.ones(len(utility), dtype=bool)
     for _ in range(150):
@@ -275,9 +275,9 @@ def bound(utility: FloatArray, slopes: FloatArray, levels: FloatArray, around: O
 def _meet(
     sets: LevelSet, utility: FloatArray, members: FloatArray, around: Outline, bounds: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Bring bounds and members together by cuts, each made where the linear program over all before it ends."""
+    """Improve bounds and members by cuts, each made at the solution of the linear program over those before."""
     bounds, reached = bounds.copy(), (utility * members).sum(axis=1)
-    wanted = np.where(sets.radius < _limits(sets), 1e3, 1.0) * TOLERANCE  # more is not to be had from a larger set
+    wanted = np.where(sets.radius < _limits(sets), 1e3, 1.0) * TOLERANCE  # bounds of a larger set are less precise
     active = np.flatnonzero(bounds - reached > wanted)
     planes = {i: [*zip(around.slopes[i], around.levels[i], strict=True)] for i in active}
     generator = np.random.default_rng(1)
@@ -303,7 +303,7 @@ def _meet(
 def _program(
     utility: FloatArray, planes: list[tuple[FloatArray, FloatArray]], lower: FloatArray, upper: FloatArray
 ) -> tuple[float, FloatArray]:
-    """Solve max ⟨u, λ⟩ over the box and short of all planes."""
+    """Solve max ⟨u, λ⟩ over the box and all cuts."""
     slopes, levels = (np.array(column) for column in zip(*planes, strict=True))
     size = np.maximum(np.abs(slopes).max(axis=1), 1e-300)
     solution = linprog(

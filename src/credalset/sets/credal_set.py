@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, final
@@ -19,7 +19,7 @@ from credalset.sets.membership import contains, efficiency
 from credalset.sets.queue import Queue, QueueRules, build_queue
 from credalset.sets.results import EntropyBounds, Uncertainty, Volume
 from credalset.simplex import log_base, sample_uniform
-from credalset.votes.names import find_rows, take_names
+from credalset.votes.names import find_rows, plural, take_names
 
 if TYPE_CHECKING:
     from credalset.scores.base import Score
@@ -28,21 +28,24 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class CredalSet:
-    """A batch of N credal sets over K classes: {λ : score(prediction, λ) ≤ threshold}, one per prediction.
+    r"""A batch of N credal sets over K classes, one per prediction.
 
-    Built by `Calibration.predict_set` or by a score's ``region(prediction, threshold)``. Membership is decided by the
-    score; every other question is answered by the geometry. Empty sets answer NaN.
+    $$C = \{ \lambda : f(\text{prediction}, \lambda) \le \text{threshold} \}$$
+
+    Sets are built by `Calibration.predict_set`, whose ``guarantee`` says which distribution they contain with
+    probability 1 − α, or by a score's ``region(prediction, threshold)``, without a guarantee. The score decides
+    membership; the geometry computes everything else. Results for empty sets are NaN.
 
     Attributes
     ----------
     score : Score
         The nonconformity score that defines membership.
-    prediction : ndarray of shape (N, K), or a prediction of its own kind
+    prediction : ndarray of shape (N, K), IntervalPrediction or ScaledPrediction
         What the model predicted: distributions, or Dirichlet concentrations for second-order scores.
     threshold : ndarray of shape (N,)
         Largest score of a member; ``+inf`` makes the set the whole simplex.
     geometry : Geometry
-        The region of the score: its centre, its radius and its answers.
+        The regions of the score: centres, radii and the computations on them.
     classes : tuple or None
         Names of the classes, if they are known.
     items : tuple or None
@@ -99,7 +102,10 @@ class CredalSet:
             rows = np.asarray(rows)
             rows = rows.astype(np.int64) if rows.size == 0 else rows
             if rows.ndim != 1 or rows.dtype.kind not in "biu":
-                raise TypeError("sets are indexed by position: an int, a slice, a list or a mask; names by select().")
+                raise TypeError(
+                    f"sets are indexed by position (an int, a slice, a list or a mask), but got {rows.tolist()!r:.80}. "
+                    "Use select() for names."
+                )
         return dataclasses.replace(
             self,
             prediction=self.prediction[rows],
@@ -128,9 +134,6 @@ class CredalSet:
         """Tell which sets have no member, (N,)."""
         return np.asarray(self.radius < 0)
 
-    def _answer(self, regular: Callable[[Geometry, Any], Any], whole: Any, empty: Any = None) -> list[FloatArray]:
-        return answer(self.geometry, regular, whole, empty)
-
     def contains(self, distribution: Any, broadcast: bool = False) -> BoolArray:
         """Tell which distributions belong to which sets.
 
@@ -138,8 +141,10 @@ class CredalSet:
         ----------
         distribution : array or Annotations
             Distributions or annotation counts. (N, K): one candidate per set, matched by name where both have names;
-            the answer is (N,). (M, K) with ``broadcast=True``: every candidate against every set; (N, M, K): M
-            candidates for each set; the answer is (N, M).
+            the result is (N,). (M, K) with ``broadcast=True``: every candidate against every set; (N, M, K): M
+            candidates for each set; the result is (N, M).
+        broadcast : bool
+            Whether to compare every candidate with every set.
 
         Examples
         --------
@@ -183,18 +188,18 @@ class CredalSet:
         >>> lower.round(2), upper.round(2)
         (array([[0.55, 0.05, 0.  ]]), array([[0.85, 0.35, 0.25]]))
         """
-        lower, upper = self._answer(lambda geometry, _: geometry.envelope(), (0.0, 1.0))
+        lower, upper = answer(self.geometry, lambda geometry, _: geometry.envelope(), (0.0, 1.0))
         return lower, upper
 
     def width(self) -> FloatArray:
-        """Return ½ Σ (upper − lower) over the classes of each set, (N,); 0 for a point."""
+        r"""Return $\tfrac12 \sum_k (\text{upper}_k - \text{lower}_k)$ for each set, (N,); 0 for a single point."""
         lower, upper = self.envelope()
         return np.asarray(0.5 * (upper - lower).sum(axis=1))
 
     def support(self, utility: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return the largest expected utility over each set, (N,), and a member that attains it, (N, K).
+        r"""Return $\max_{\lambda \in C} \sum_k u_k \lambda_k$ for each set, (N,), and a member that attains it, (N, K).
 
-        The utility of each class, (K,) or (N, K), is shared or per set.
+        The utility of each class is an array (K,) for all sets or (N, K), one row per set.
 
         Examples
         --------
@@ -208,13 +213,13 @@ class CredalSet:
         if u.shape not in {(k,), (n, k)}:
             raise ValueError(f"utility must have shape ({k},) or ({n}, {k}), but has shape {u.shape}.")
         if not np.isfinite(u).all():
-            raise ValueError("utility contains NaN or infinity.")
+            raise ValueError("utility contains NaN or infinity. Pass finite numbers.")
         # In units of its size, a power of two: differences and squares stay within the range of doubles.
         size = float(2.0 ** (np.frexp(np.abs(u).max(initial=0.0))[1] - 1.0))
         u = np.ascontiguousarray(np.broadcast_to(u / size, (n, k)))
         best = np.eye(k)[u.argmax(axis=1)][np.isposinf(self.radius)]
         whole = ((best * u[np.isposinf(self.radius)]).sum(axis=1), best)
-        value, member = self._answer(lambda geometry, rows: geometry.support(u[rows]), whole)
+        value, member = answer(self.geometry, lambda geometry, rows: geometry.support(u[rows]), whole)
         return size * value, member
 
     def upper_expectation(self, utility: ArrayLike) -> FloatArray:
@@ -229,8 +234,10 @@ class CredalSet:
         """Return the smallest and the largest Shannon entropy of the members of each set.
 
         The base is None for nats, ``"K"`` to normalise to [0, 1], or a number. The result unpacks as ``lower, upper``,
-        each (N,). Where a bound is not known exactly it is certified from outside, and ``lower_gap`` and ``upper_gap``
-        say how far the best member found is from it.
+        each (N,). Bounds that are not exact are certified: no member lies beyond them, and ``lower_gap`` and
+        ``upper_gap`` are the distances to the best members found. Both are exact for ``tv``, ``kl``, ``inner``, ``so``,
+        ``density`` and ``hellinger``; ``brier``, ``ws`` and ``intervals`` (beyond four classes) have brackets of the
+        smallest entropy; a score with a formula only has brackets of both.
 
         Examples
         --------
@@ -240,16 +247,17 @@ class CredalSet:
         (array([0.455]), array([0.865]))
         """
         unit, most = log_base(base, self.n_classes), log_base("K", self.n_classes)
-        bounds = self._answer(lambda geometry, _: geometry.entropies(), (0.0, 0.0, most, 0.0))
+        bounds = answer(self.geometry, lambda geometry, _: geometry.entropies(), (0.0, 0.0, most, 0.0))
         lower, lower_gap, upper, upper_gap = (bound / unit for bound in bounds)
         exact = not ((lower_gap > 0).any() or (upper_gap > 0).any())
         method = "exact" if exact else "bracket"
         return EntropyBounds(lower, upper, lower_gap, upper_gap, method, self.items)
 
     def uncertainty(self, base: float | str | None = "K") -> Uncertainty:
-        """Split the uncertainty of each set: total is the largest entropy, aleatoric the smallest, epistemic the rest.
+        """Split the uncertainty of each set into an aleatoric and an epistemic part.
 
-        ``base`` is the unit, as in `entropy_bounds`; `Uncertainty` has the gaps where these are bounds.
+        The total is the largest entropy of a member, the aleatoric part the smallest, and the epistemic part their
+        difference. ``base`` is as in `entropy_bounds`; the gaps of `Uncertainty` are not zero where these are bounds.
         """
         bounds = self.entropy_bounds(base)
         lower, upper = bounds
@@ -266,15 +274,16 @@ class CredalSet:
             value, error, method[0] = geometry.log_volume(generator, rays)
             return value, error
 
-        value, error = self._answer(regular, (0.0, 0.0), (-np.inf, 0.0))
+        value, error = answer(self.geometry, regular, (0.0, 0.0), (-np.inf, 0.0))
         return Volume(value, error, method[0], self.items)
 
     def volume(self, return_error: bool = False, random_state: RandomState = 0, n_rays: int = 1024) -> Any:
         """Return the volume of each set as a fraction of the simplex, (N,).
 
-        Exact where a formula is known, otherwise an estimate by ``n_rays`` rays per set (`credalset.sets.volume`), the
-        same every time unless ``random_state`` says otherwise. With ``return_error`` the result is a `Volume`, which
-        unpacks as ``value, standard_error`` and whose ``method`` says ``"exact"`` or ``"estimate"``.
+        The volume is exact for two classes, for ``inner``, ``so`` and ``density``, for ``tv`` up to twelve classes and
+        for ``kl``, ``ws`` and ``brier`` with three; for ``intervals`` unless rounding prevents it. Otherwise it is
+        estimated with ``n_rays`` rays per set (`credalset.sets.volume`). With ``return_error`` the result is a
+        `Volume`, which unpacks as ``value, standard_error`` and whose ``method`` is ``"exact"`` or ``"estimate"``.
 
         Examples
         --------
@@ -288,7 +297,7 @@ class CredalSet:
         return Volume(value, value * log.standard_error, log.method, self.items) if return_error else value
 
     def vertices(self, i: int) -> FloatArray:
-        """Return the corners of set ``i``, (V, K), for polytopes (TV, Wasserstein, inner product, intervals)."""
+        """Return the corners of set ``i``, (V, K), for polytopes (``tv``, ``ws``, ``inner``, ``intervals``)."""
         one = self[int(i)]
         if one.is_empty()[0]:
             return np.empty((0, self.n_classes))
@@ -301,7 +310,7 @@ class CredalSet:
         def whole(rows: int) -> FloatArray:
             return sample_uniform(rows * count, self.n_classes, generator).reshape(rows, count, -1)
 
-        return self._answer(lambda geometry, _: [geometry.sample(count, generator)], [whole])[0]
+        return answer(self.geometry, lambda geometry, _: [geometry.sample(count, generator)], [whole])[0]
 
     def decide(self, rule: str = "e-admissible", utility: ArrayLike | None = None) -> BoolArray:
         """Tell which actions survive under each set, (N, A) booleans; none under an empty set.
@@ -311,8 +320,8 @@ class CredalSet:
         rule : {"e-admissible", "maximal", "interval-dominance", "gamma-maximin", "gamma-maximax"}
             See `credalset.sets.decisions`.
         utility : array of shape (A, K), optional
-            Utility of each action in each class. By default one action per class, worth 1 when right: the result
-            then says which labels could be the most probable one.
+            Utility of each action in each class. By default there is one action per class with utility 1 for the
+            correct class: the e-admissible labels are then those that are the most probable one for some member.
 
         Examples
         --------
@@ -340,9 +349,9 @@ class CredalSet:
         actions: Iterable[Any] | None = None,
         items: Iterable[Hashable] | None = None,
     ) -> Queue:
-        """Tell what to do with each item: annotate again, escalate, accept as ambiguous, or nothing.
+        """Sort the items into four actions: re-annotate, escalate, ambiguous and settled.
 
-        ``rules`` say when an item is ambiguous and when it is unknown, ``utility`` (A, K) is as in `decide`,
+        ``rules`` define when an item is ambiguous and when it is unknown, ``utility`` (A, K) is as in `decide`,
         ``actions`` are the names of its A rows, and ``items`` those of the N items.
 
         Examples
@@ -362,7 +371,7 @@ class CredalSet:
         alpha: float | None = None,
         kind: Literal["pandas", "polars", "pyarrow"] = "pandas",
     ) -> Any:
-        """Return a data frame with one row per set: names, thresholds and the answers asked for.
+        """Return a data frame with one row per set: names, thresholds and the columns in ``ask``.
 
         Parameters
         ----------
@@ -370,10 +379,10 @@ class CredalSet:
             Names of the items, such as ``votes.items``; by default those of the sets, or 0, 1, 2, ….
         ask : iterable of str
             ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"`` (both bounds, normalised
-            to [0, 1]), ``"labels"`` (those that can be the most probable one, and their number), ``"width"``,
+            to [0, 1]), ``"labels"`` (the e-admissible ones, and their number), ``"width"``,
             ``"volume"`` (with its standard error), ``"aleatoric"``, ``"epistemic"`` and ``"total"``.
         alpha : float, optional
-            The level at which the sets were predicted, to be kept as a column.
+            The level at which the sets were predicted, added as a column.
         kind : {"pandas", "polars", "pyarrow"}
             Which data frame to build.
 
@@ -391,14 +400,14 @@ class CredalSet:
     def to_csv(
         self, path: str | Path, sep: str = ",", decimal: str = ".", encoding: str = "utf-8", **frame: Any
     ) -> None:
-        """Write the table of `to_frame`, whose arguments it takes too; labels are joined by ``|``.
+        """Write the table of `to_frame`, with labels joined by ``|``; ``frame`` are the arguments of `to_frame`.
 
-        Excel wants ``encoding="utf-8-sig"`` for letters such as ä, and in German ``sep=";", decimal=","``.
+        Excel needs ``encoding="utf-8-sig"`` for letters such as ä, and ``sep=";", decimal=","`` in German.
         """
         write_csv(self.to_frame(**frame), path, sep, decimal, encoding)
 
     def to_parquet(self, path: str | Path, **frame: Any) -> None:
-        """Write the table of `to_frame`, whose arguments it takes too."""
+        """Write the table of `to_frame`; ``frame`` are the arguments of `to_frame`."""
         write_parquet(self.to_frame(**frame, kind="pyarrow"), path)
 
     def save(self, path: str | Path) -> None:
@@ -424,12 +433,11 @@ class CredalSet:
         sets: CredalSet = score.region(prediction, threshold)
         for name, names, size in (("classes", classes, sets.n_classes), ("items", items, len(sets))):
             if names is not None and len(names) != size:
-                raise ValueError(f"{name} has {len(names)} names for {size}.")
+                raise ValueError(f"{name} must hold {size} names, but holds {len(names)}.")
         return dataclasses.replace(sets, classes=classes, items=items)
 
     def __repr__(self) -> str:
-        shape = self.geometry.shape if len(self) == 1 else f"{self.geometry.shape}s"
-        text = f"CredalSet: {len(self)} {shape} over {self.n_classes} classes"
+        text = f"CredalSet: {plural(len(self), self.geometry.shape)} over {self.n_classes} classes"
         if len(self) == 0:
             return f"{text} (score {self.score.name})"
         low, high = float(self.threshold.min()), float(self.threshold.max())

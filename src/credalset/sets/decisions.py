@@ -1,4 +1,4 @@
-"""Decisions under a credal set: which actions survive, by the classical rules of imprecise probability.
+"""Decisions under a credal set by the classical rules of imprecise probability.
 
 With u_a the utility of action a in each class and E̲, E̅ the lower and upper expectation over the set:
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
 
 RULES = ("e-admissible", "maximal", "interval-dominance", "gamma-maximin", "gamma-maximax")
-#: most expectations that one call asks for
+#: largest number of expectations that one call computes
 MAX_EXPECTATIONS = 20_000
 
 
 def as_utility(utility: Any, n_classes: int) -> FloatArray:
-    """Check a utility matrix (actions × classes), and take out its origin and unit, on which no rule depends."""
+    """Check a utility matrix (actions × classes) and scale it to [0, 1], which changes no decision."""
     array = as_numbers(utility, "utility")
     if array.ndim != 2 or array.shape[1] != n_classes or len(array) == 0:
         raise ValueError(
@@ -38,7 +38,7 @@ def as_utility(utility: Any, n_classes: int) -> FloatArray:
             f"but has shape {array.shape}."
         )
     if not np.isfinite(array).all():
-        raise ValueError("utility contains NaN or infinity.")
+        raise ValueError("utility contains NaN or infinity. Pass finite numbers.")
     matrix = array / (np.abs(array).max() or 1.0)  # so that no difference overflows
     matrix = matrix - matrix.min()
     return np.asarray(matrix / (matrix.max() or 1.0))
@@ -50,7 +50,7 @@ def decide(sets: CredalSet, rule: str, utility: Any) -> BoolArray:
         raise ValueError(f"rule must be one of {', '.join(RULES)}, but is {rule!r}.")
     matrix = None if utility is None else as_utility(utility, sets.n_classes)
     if matrix is not None and np.array_equal(matrix, np.eye(sets.n_classes)):
-        matrix = None  # one action per class, worth 1 when right
+        matrix = None  # one action per class, with utility 1 for the correct class
     kept = np.zeros((len(sets), sets.n_classes if matrix is None else len(matrix)), dtype=bool)
     rows = np.flatnonzero(~sets.is_empty())
     if len(rows):
@@ -60,7 +60,10 @@ def decide(sets: CredalSet, rule: str, utility: Any) -> BoolArray:
 
 def _survivors(sets: CredalSet, rule: str, matrix: FloatArray | None) -> BoolArray:
     if rule == "e-admissible":
-        return possible_modes(sets) if matrix is None else _e_admissible(sets, matrix)
+        if matrix is None:
+            return possible_modes(sets)
+        candidates = _maximal(sets, matrix)  # the necessary condition leaves few cases
+        return best_somewhere(lambda rows, u: sets[rows].support(u), matrix, candidates, _tie(sets))
     if rule == "maximal":
         return _maximal(sets, matrix)
     if matrix is None:
@@ -77,16 +80,16 @@ def _survivors(sets: CredalSet, rule: str, matrix: FloatArray | None) -> BoolArr
 
 
 def _tie(sets: CredalSet) -> float:
-    """Expectations closer than this count as equal: rounding, and what the geometry leaves open."""
+    """Return the difference below which expectations count as equal: rounding, and the geometry's tolerance."""
     return TIE + sets.geometry.tolerance
 
 
 def possible_modes(sets: CredalSet) -> BoolArray:
-    """Tell which classes are a most probable one for some member, (N, K)."""
+    """Tell which classes are the most probable one, alone or tied, for some member, (N, K)."""
     (nearest,) = answer(sets.geometry, lambda geometry, _: [geometry.mode_radius()], [-np.inf])
     reach = sets.radius[:, None]
-    # Relative, with an absolute part at the level of rounding: divergences are quadratic near zero, and a larger
-    # slack would let classes in that are short of the top by its square root.
+    # Relative, with an absolute part at the level of rounding: divergences are quadratic near zero, so a larger
+    # slack would admit classes whose probability is too small by its square root.
     slack = np.where(np.isfinite(reach), TIE * np.abs(reach) + 4e-16, 0.0)
     return np.asarray(nearest <= reach + slack)
 
@@ -94,8 +97,8 @@ def possible_modes(sets: CredalSet) -> BoolArray:
 def _maximal(sets: CredalSet, matrix: FloatArray | None) -> BoolArray:
     """Compare actions in pairs.
 
-    Labels that can be the mode are maximal, labels below the lower probability of another are not. A member that is
-    best for an action rules out as rivals all actions that are worth no more there.
+    Labels that can be the mode are maximal; labels whose upper probability is below the lower probability of another
+    are not. An action needs no comparison with those that are not better for the member that is best for it.
     """
     tie, n_asked = _tie(sets), 0
     if matrix is None:
@@ -119,8 +122,3 @@ def _maximal(sets: CredalSet, matrix: FloatArray | None) -> BoolArray:
             if len(asked):
                 kept[asked, a] = sets[asked].upper_expectation(matrix[a] - matrix[b]) >= -tie
     return kept
-
-
-def _e_admissible(sets: CredalSet, matrix: FloatArray) -> BoolArray:
-    candidates = _maximal(sets, matrix)  # the necessary condition leaves little to decide
-    return best_somewhere(lambda rows, u: sets[rows].support(u), matrix, candidates, _tie(sets))

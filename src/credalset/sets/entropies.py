@@ -1,8 +1,8 @@
 """Certified brackets of the smallest and the largest entropy of any convex region, from its support function.
 
-No distribution between the envelopes has less entropy than the increments of the least concave majorant of the largest
-partial sums (majorisation), and none has more than the most even one. Frank–Wolfe steps raise the entropy of a member
-and bound what is left; members at the peaks of the likeliest classes, moved downhill, come close to the smallest.
+The envelopes bound the smallest entropy by majorisation, and the largest by that of the most even distribution between
+them. Frank–Wolfe steps raise the entropy of a member and improve the upper bound. Members at the peaks of the likeliest
+classes, moved along the gradient, come close to the smallest entropy.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from credalset.simplex import entropy_of_valid
 if TYPE_CHECKING:
     from credalset.sets.geometry import Entropies, Geometry
 
-CLIMBS, DESCENTS, PEAKS = 40, 4, 3  # steps up, steps down, and how many of the likeliest classes to start down from
+CLIMBS, DESCENTS, PEAKS = 40, 4, 3  # steps up, steps down, and the number of classes whose peaks are starts
 CLOSE = 1e-9  # nats below which a bracket is tight enough
-FLOOR = 1e-10  # of probabilities whose logarithm is a slope
+FLOOR = 1e-10  # of probabilities in gradients
 TINY = np.finfo(float).tiny
 
 
@@ -44,8 +44,8 @@ def bracket(geometry: Geometry) -> Entropies:
 def climb(geometry: Geometry, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return a bound on the largest entropy, and the entropy of a member that comes close to it, (N,) each.
 
-    Steps go toward the member v that looks best from λ, or move weight to it from the worst of those that λ is made
-    of (Lacoste-Julien and Jaggi, 2015). The tangent plane of the entropy at λ bounds what is left.
+    Steps go toward the member v that maximises the tangent plane at λ, or move weight to v from the worst member of
+    which λ is a mixture (Lacoste-Julien and Jaggi, 2015). The tangent plane bounds the entropy from above.
     """
     n, k = geometry.center.shape
     uniform = np.full((n, k), 1.0 / k)
@@ -92,7 +92,7 @@ def _line_search(point: FloatArray, step: FloatArray) -> FloatArray:
 
 
 def descend(geometry: Geometry) -> FloatArray:
-    """Return the entropy of the best of a few members, (N,): from peaks of the likeliest classes follow the slope.
+    """Return the entropy of the best of a few members, (N,), found from peaks of the likeliest classes.
 
     Entropy is concave, so the minimiser of its linearisation over the region never has more entropy.
     """

@@ -1,8 +1,8 @@
-r"""What a region is asked: six functions, four of which have defaults.
+r"""The interface of a region: six functions, four of which have defaults.
 
-A geometry is a batch of regions {λ : divergence(λ) ≤ radius} around centres. A score that knows its region writes a
-frozen dataclass with `divergence` and `support`, and replaces the defaults where it has closed forms. Only regular
-regions are asked: `credalset.sets.CredalSet` answers for empty sets and for whole simplices itself.
+A geometry is a batch of regions {λ : divergence(λ) ≤ radius} around centres. A score with a known region defines a
+frozen dataclass with `divergence` and `support`, and overrides the defaults where it has closed forms. A geometry
+handles regular regions only; `credalset.sets.CredalSet` handles empty sets and whole simplices.
 
 The defaults need `divergence` and `support` only: envelopes by 2K support functions, entropies by certified brackets
 (`credalset.sets.entropies`), possible modes by separating planes (`credalset.sets.modes`), volumes by rays from the
@@ -28,7 +28,7 @@ ROW_TYPES = (np.ndarray, PredictionBatch)
 class Entropies(NamedTuple):
     """Smallest and largest entropy of each region in nats, (N,) each, with gaps.
 
-    No member has less than ``lower`` or more than ``upper``; some member has at most ``lower + lower_gap``, and some
+    No member has less than ``lower`` or more than ``upper``; some member has at most ``lower + lower_gap``, and another
     at least ``upper - upper_gap``. Gaps are zero where the value is exact.
     """
 
@@ -47,21 +47,20 @@ class Entropies(NamedTuple):
 class Geometry(ABC):
     """A batch of N regions over K classes.
 
-    Subclasses are frozen dataclasses. Fields that are arrays (or predictions) hold one row per region and are selected
-    together; what the regions share is a number, a tuple or a score.
+    Subclasses are frozen dataclasses. Fields that are arrays (or predictions) have one row per region and are selected
+    together; fields that all regions share are numbers, tuples or scores.
 
     Attributes
     ----------
     center : ndarray of shape (N, K)
-        A point that rays start from; a member where the region is convex.
+        The point from which rays start.
     radius : ndarray of shape (N,)
-        Largest divergence of a member. A score returns a negative radius for an empty region and ``+inf`` for the whole
-        simplex.
+        Largest divergence of a member; negative for an empty region, ``+inf`` for the whole simplex.
     """
 
-    #: what one such region is called
+    #: name of such a region in texts
     shape: ClassVar[str] = "region"
-    #: how far a value of `support` may exceed what its member attains, relative to the range of the utility
+    #: largest difference between a value of `support` and its member's, relative to the range of the utility
     tolerance: ClassVar[float] = 0.0
 
     center: FloatArray
@@ -79,7 +78,7 @@ class Geometry(ABC):
         """
 
     def attain(self, utility: FloatArray) -> FloatArray:
-        """Return members (N, K) that attain `support`, or come close where certifying it takes longer."""
+        """Return members (N, K) that attain `support`, or come close if this is faster than a certificate."""
         return self.support(utility)[1]
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
@@ -108,16 +107,16 @@ class Geometry(ABC):
     def mode_radius(self) -> FloatArray:
         """Return the smallest divergence at which each class is a most probable one, (N, K).
 
-        The default knows only the side of ``radius`` on which it lies: it is ``+inf`` for classes that are certainly
-        below another one in every member, and ``radius`` for the others.
+        The default only compares it with ``radius``: the result is ``+inf`` for classes that are the mode of no member,
+        and ``radius`` for the others.
         """
         from credalset.sets.modes import separate
 
         return separate(self)
 
     def vertices(self, i: int) -> FloatArray:
-        """Return the corners of region i, (V, K); only polytopes have them."""
-        raise TypeError(f"a {self.shape} has a curved boundary and no vertices; use sample or the envelopes.")
+        """Return the corners of region i, (V, K), for polytopes."""
+        raise TypeError(f"vertices are not defined for a {self.shape}, which is no polytope. Use sample or envelope.")
 
     def sample(self, n: int, generator: np.random.Generator) -> FloatArray:
         """Draw n members of each region uniformly, (N, n, K)."""
@@ -126,7 +125,7 @@ class Geometry(ABC):
         return sample(self, n, generator)
 
     def ray_length(self, directions: FloatArray) -> FloatArray:
-        """Return how far rays from the centres along directions (N, M, K) stay in region and simplex, (N, M)."""
+        """Return the lengths of rays from the centres along directions (N, M, K) in region and simplex, (N, M)."""
         from credalset.sets.volume import ray_length
 
         return ray_length(self, directions)
@@ -152,7 +151,7 @@ def answer(
     whole: Sequence[Any],
     empty: Sequence[float] | None = None,
 ) -> list[FloatArray]:
-    """Ask a geometry about its regular regions, and answer for whole simplices and empty regions (NaN by default).
+    """Compute results for the regular regions, and fill in those of whole simplices and of empty regions.
 
     Parameters
     ----------
@@ -161,8 +160,8 @@ def answer(
     regular : callable
         Maps a geometry of regular regions and their rows to arrays with one row per region.
     whole, empty : sequence
-        For each of these arrays what the other regions get: a number, an array, or, for whole simplices, a function of
-        their number.
+        For each of these arrays the result for the other regions: a number, an array or, for whole simplices, a
+        function of their number; NaN for empty regions by default.
     """
     is_empty, is_whole = geometry.radius < 0, np.isposinf(geometry.radius)
     rows = np.flatnonzero(~(is_empty | is_whole))

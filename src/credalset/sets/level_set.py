@@ -1,4 +1,4 @@
-"""The region of a score that says no more than its formula."""
+"""The region of a score that defines only a formula."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class LevelSet(Geometry):
     """{λ : f(prediction, λ) ≤ threshold} for a formula f that is convex in λ.
 
-    The centre is the best fit, the divergence how much worse a distribution fits, and ``radius`` how much worse members
-    may fit. Expectations and envelopes come from cuts that no member passes, at most ``tolerance`` of the range of the
-    utilities beyond what a member attains (`credalset.sets.convex_support`); everything else is a default. A score
-    with a geometry of its own answers faster and more exactly.
+    The centre is the best fit c, the divergence f(prediction, λ) − f(prediction, c), and the radius the threshold minus
+    f(prediction, c). Expectations and envelopes are certified by cuts, up to ``tolerance`` relative to the range of the
+    utilities (`credalset.sets.convex_support`); everything else is a default. A score that defines its own geometry is
+    faster and more precise.
     """
 
     shape: ClassVar[str] = "level set"
@@ -33,7 +33,7 @@ class LevelSet(Geometry):
 
     score: Score
     prediction: Prediction
-    origin: IntArray  # row in the batch that was built, under which ``known`` keeps what was worked out
+    origin: IntArray  # row in the batch that was built: the key in ``known``
     known: dict[int, convex_support.Outline] = field(default_factory=dict)
 
     @classmethod
@@ -51,11 +51,11 @@ class LevelSet(Geometry):
 
     @property
     def magnitude(self) -> FloatArray:
-        """Size of the numbers that a divergence is the difference of, at least 1, (N,)."""
+        """Size of the scores whose difference is a divergence, at least 1, (N,)."""
         return np.asarray(1.0 + np.abs(self._lowest))
 
     def divergence(self, points: FloatArray) -> FloatArray:
-        """How much worse points (N, M, K) fit than the best fit."""
+        """Return f(prediction, λ) − f(prediction, center) for points (N, M, K)."""
 
         def one_block(rows: slice) -> FloatArray:
             return self.score.evaluate_pairs(self.prediction[rows], points[rows]) - self._lowest[rows, None]
@@ -63,20 +63,20 @@ class LevelSet(Geometry):
         return np.asarray(gather_blocks(one_block, len(self), points.shape[1], PAIRS_PER_BLOCK))
 
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Largest expected utility, certified, and members that come close."""
+        """Return certified upper bounds of the largest expectations, and members that come close."""
         return convex_support.support(self, self._outline(), utility)
 
     def attain(self, utility: FloatArray) -> FloatArray:
-        """Members where the search ends, without a certificate."""
+        """Return the members found by the search, without a certificate."""
         return convex_support.scaled_search(self, self._outline().upper > 0, utility)[0]
 
     def envelope(self) -> tuple[FloatArray, FloatArray]:
-        """The box that holds each set."""
+        """Return the bounds of the box around each set."""
         around = self._outline()
         return np.clip(around.lower, 0.0, 1.0), np.clip(around.upper, 0.0, 1.0)
 
     def _outline(self) -> convex_support.Outline:
-        """What holds the sets, worked out once for each: selections of a batch share what is known."""
+        """Return boxes and cuts around the sets, computed once for each; selections of a batch share them."""
         missing = np.array([i for i, row in enumerate(self.origin) if int(row) not in self.known], dtype=np.int64)
         if len(missing):
             found = convex_support.outline(self[missing])

@@ -1,4 +1,4 @@
-"""Which distributions belong to which sets: the score decides, a bounded number of pairs at a time."""
+"""Which distributions belong to which sets, computed from the score in blocks of pairs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def contains(sets: CredalSet, distribution: Any, broadcast: bool) -> BoolArray:
         array = as_numbers(distribution, "distribution")
         n, m, k = array.shape
         if n != len(sets):
-            raise ValueError(f"distribution of shape {array.shape} must have one block for each of {len(sets)} sets.")
+            raise ValueError(f"distribution must have one block per set ({len(sets)}), but has shape {array.shape}.")
         return contains_pairs(sets, _read(sets, array.reshape(n * m, k), None).reshape(n, m, -1))
     candidates = _read(sets, distribution, None if broadcast else sets.items)
     if broadcast:

@@ -1,10 +1,10 @@
-r"""Which actions are best for some member of a convex region, from its support function alone.
+r"""Which actions are best for some member of a convex region, computed from its support function.
 
 Action a is best for a member if $\max_\lambda \min_b \langle u_a - u_b, \lambda\rangle \ge 0$, a game between the
-region and mixtures w of the other actions. A mixture for which $\max_\lambda \langle u_a - \sum_b w_b u_b,
-\lambda\rangle < 0$ rules a out; a member, or a mean of members, for which a is best settles the contrary.
-Multiplicative weights decide most cases for all regions at once; a linear program over the members found decides the
-rest. What nothing rules out stays.
+region and mixtures w of the other actions. A mixture with $\max_\lambda \langle u_a - \sum_b w_b u_b, \lambda\rangle
+< 0$ excludes a; a member, or a mean of members, for which a is best proves the contrary. Multiplicative weights decide
+most cases for all regions at once; a linear program over the members found decides the others. Actions that nothing
+excludes are kept.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 #: from rows and utilities (R, K) to the largest expectations (R,) and members (R, K)
 Support = Callable[[IntArray, FloatArray], tuple[FloatArray, FloatArray]]
 
-# Ties are common (symmetric predictions, sets that touch a decision boundary) and belong to the closed side.
+# Ties are common (symmetric predictions, sets that touch a decision boundary); tied actions are kept.
 TIE = 1e-10
 ROUNDS = 24  # of multiplicative weights
 PROGRAMS = 60  # linear programs per undecided case
-RATE = 4.0
+RATE = 4.0  # of multiplicative weights
 
 
 def separate(geometry: Geometry) -> FloatArray:
@@ -51,9 +51,9 @@ def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, 
     matrix : ndarray of shape (A, K)
         Utility of each action in each class, between 0 and 1.
     candidates : ndarray of shape (N, A)
-        Actions that may be best; the others are not asked about.
+        Actions that may be best; the others are skipped.
     tie : float
-        By how much an action may fall short and still count as best.
+        Difference to the best action below which an action counts as best.
     """
     kept = candidates.copy()
     rows, action = np.nonzero(candidates)
@@ -65,7 +65,7 @@ def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, 
     mean = np.zeros((n_pairs, matrix.shape[1]))
     active = np.arange(n_pairs)
     for turn in range(ROUNDS):
-        # Optimistic: the last payoff counts twice, as if it came again.
+        # Optimistic: the last payoff counts twice, as a forecast of the next one.
         logs = np.where(
             own[active], -np.inf, RATE * (regret[active] + last[active]) / np.maximum(scale[active], 1e-300)
         )
@@ -90,20 +90,20 @@ def best_somewhere(support: Support, matrix: FloatArray, candidates: BoolArray, 
 
 
 def _regret(points: FloatArray, matrix: FloatArray, action: IntArray) -> FloatArray:
-    """Return by how much each action is worth more than the chosen one at the points, (R, A)."""
+    """Return the expected utility of each action at the points minus that of the chosen action, (R, A)."""
     values = points @ matrix.T
     return np.asarray(values - np.take_along_axis(values, action[:, None], axis=1))
 
 
 def _play(support: Support, row: IntArray, advantage: FloatArray, start: FloatArray, tie: float) -> bool:
-    """Tell by cutting planes whether some member makes no row of ``advantage`` negative."""
+    """Tell by cutting planes whether some member has no expectation of ``advantage`` below −tie."""
     members = [start]
     centre = np.full(len(advantage), 1.0 / len(advantage))
     for _ in range(PROGRAMS):
         weights, found = worst_mixture(np.array(members) @ advantage.T)
         if found >= -tie:
             return True
-        centre = 0.5 * (centre + weights)  # the program's own solution jumps about, and slows convergence down
+        centre = 0.5 * (centre + weights)  # the solutions oscillate, and their average converges faster
         value, member = support(row, (centre @ advantage)[None])
         if value[0] < -tie:
             return False
@@ -124,6 +124,6 @@ def worst_mixture(table: FloatArray) -> tuple[FloatArray, float]:
         method="highs",
     )
     if solution.x is None:
-        raise RuntimeError(f"the linear program of a decision could not be solved: {solution.message}")
+        raise RuntimeError(f"the linear program of a decision was not solved: {solution.message}")
     weights = np.maximum(solution.x[:-1], 0.0)
     return weights / weights.sum(), float(solution.x[-1])

@@ -1,7 +1,7 @@
-"""The boundary of a set over three classes, as polygons as precise as they are asked for.
+"""Boundaries of sets over three classes, as polygons within a given tolerance.
 
-Sets are asked for their furthest members in directions that are added where the boundary bends, so a polytope is its
-vertices, and corners that the edge of the simplex cuts stay sharp.
+The corners are the members furthest in given directions. Directions are added where the boundary bends, so the polygon
+of a polytope has its vertices, and corners at the edge of the simplex stay sharp.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from credalset._typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
 
-#: where classes 0, 1 and 2 lie in the plane
+#: positions of classes 0, 1 and 2 in the plane
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 ROUNDS = 14
 TOLERANCE = 2e-5  # largest distance of the boundary from a chord, relative to the size of the set
-START = 12  # directions in which `outlines` begins
+START = 12  # directions at the start
 
 
 def to_plane(points: FloatArray) -> FloatArray:
@@ -37,7 +37,7 @@ def to_plane(points: FloatArray) -> FloatArray:
 def outline(one: CredalSet) -> list[FloatArray]:
     """Return the boundary of a batch of one set as closed loops of distributions (M, 3).
 
-    No loop for an empty set, one loop for every other: sets are convex.
+    An empty set has no loop, every other set has one, as sets are convex.
 
     Examples
     --------
@@ -55,12 +55,11 @@ def outline(one: CredalSet) -> list[FloatArray]:
 
 
 def outlines(sets: CredalSet, tolerance: float = 1e-3) -> list[list[FloatArray]]:
-    """Return the boundaries of many sets, each a list of loops as in `outline`, within a tolerance of the exact ones.
+    """Return the boundaries of many sets, each a list of loops as in `outline`, within a tolerance.
 
-    Sets are asked for their furthest members in more and more directions, all sets at once. Every corner of a
-    polygon lies on the boundary, and between two corners the boundary stays within the triangle of the chord and the
-    two support lines; a chord whose triangle is higher than the tolerance (in sides of the triangle) gets a corner in
-    its own direction (the sandwich algorithm: Rote 1992, Computing 48).
+    Every corner of a polygon is on the boundary. Between two corners, the boundary is inside the triangle of the chord
+    and the two support lines. A chord whose triangle is higher than the tolerance (in units of the sides of the
+    simplex) gets a further corner (the sandwich algorithm: Rote 1992, Computing 48).
 
     Examples
     --------
@@ -91,13 +90,13 @@ def outlines(sets: CredalSet, tolerance: float = 1e-3) -> list[list[FloatArray]]
 
 
 def _furthest(sets: CredalSet, row: IntArray, angle: FloatArray) -> FloatArray:
-    """Members of sets that lie furthest in directions of the plane, (M, 3)."""
+    """Return the members furthest in directions of the plane, (M, 3)."""
     direction = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     return sets[row].support(direction @ CORNERS.T)[1]
 
 
 def _open_chords(row: IntArray, angle: FloatArray, point: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
-    """Sets and outward directions of the chords that the boundary may leave by more than the tolerance."""
+    """Return sets and outward directions of the chords that are further from the boundary than the tolerance."""
     start = np.flatnonzero(np.diff(row, prepend=-1))
     following = np.arange(1, len(row) + 1)
     following[np.append(start[1:], len(row)) - 1] = start  # the last corner of a set is followed by its first
@@ -113,7 +112,7 @@ def _open_chords(row: IntArray, angle: FloatArray, point: FloatArray, tolerance:
 
 
 def area(loops: list[FloatArray]) -> float:
-    """Area inside loops, as a fraction of the triangle."""
+    """Return the area inside loops, as a fraction of the simplex."""
     total = 0.0
     for loop in loops:
         x, y = to_plane(loop).T

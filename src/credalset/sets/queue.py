@@ -1,8 +1,8 @@
-"""Which items need a person, and what for: the review queue, by rules that are stated and can be changed.
+"""The review queue: which items need another look, and why.
 
-Three things make an item hard, and they call for different work. *Undecided*: several labels are the best one for some
-member of the set. *Ambiguous*: even the clearest member is mixed, so annotators will disagree however many are asked.
-*Unknown*: members range from clear to mixed, so more votes would tell. An item that is not undecided is settled.
+Items are settled if a single label is best for every member of the set. An undecided item is *ambiguous* if even the
+member of smallest entropy is mixed: annotators will disagree however many are asked. It is *unknown* if members range
+from clear to mixed: more votes will tell.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArr
 from credalset._validation import as_finite
 from credalset.sets.columns import pandas_frame, write_csv
 from credalset.sets.results import EntropyBounds
+from credalset.votes.names import plural
 
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
 
-#: what to do with an item, in the order of the queue
+#: actions, in the order of the queue
 ACTIONS = ("re-annotate", "escalate", "ambiguous", "settled")
 
 REASONS = {
     "settled": "One {choice} is best for every distribution in the set.",
-    "ambiguous": "Annotators disagree and the model knows it: even the clearest distribution in the set is mixed.",
-    "re-annotate": "The model does not know: the set holds clear and mixed distributions, and more votes would tell.",
-    "escalate": "Some of both: neither clear enough to settle nor unknown enough for more votes. A person decides.",
-    "empty": "The set is empty: at this level no distribution fits the prediction. A person should look.",
+    "ambiguous": "Annotators will disagree: even the clearest distribution in the set is mixed.",
+    "re-annotate": "The set holds clear and mixed distributions: more votes will tell them apart.",
+    "escalate": "The set is neither clear enough to settle nor wide enough to ask for more votes: an expert decides.",
+    "empty": "The set is empty: no distribution fits the prediction at this level. An expert should check the item.",
 }
 
 
 @dataclass(frozen=True)
 class QueueRules:
-    """When an item is ambiguous and when it is unknown. Entropies are normalised: 0 is clear, 1 is evenly mixed.
+    """Rules of the review queue. Entropies are normalised: 0 is a single label, 1 the uniform distribution.
 
-    The first rule that fits decides:
+    The first rule that applies decides:
 
     1. *settled*: exactly one label (or action, with a utility) survives the decision rule.
     2. *escalate*: the set is empty.
@@ -51,7 +52,7 @@ class QueueRules:
     ambiguous, unknown : float
         Thresholds of the aleatoric and the epistemic part, from 0 to 1.
     decision : str
-        Rule of `CredalSet.decide` that says which labels survive.
+        Rule of `CredalSet.decide` that selects the possible labels.
 
     Examples
     --------
@@ -72,7 +73,7 @@ class QueueRules:
             object.__setattr__(self, name, as_finite(getattr(self, name), name, minimum=0.0))
 
     def describe(self, choice: str = "label") -> dict[str, str]:
-        """Return the rules in words, by action; ``choice`` names what is decided between."""
+        """Return the rules in words, by action; ``choice`` is "label" or "action"."""
         several = f"several {choice}s possible ({self.decision})"
         clear = f"{several}, aleatoric at most {self.ambiguous:g}, epistemic"
         return {
@@ -85,16 +86,16 @@ class QueueRules:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Queue:
-    """What to do with each item and why. Made by `CredalSet.queue`; arrays are in the order of the sets.
+    """The action for each item, with a reason. Built by `CredalSet.queue`; arrays are in the order of the sets.
 
     Attributes
     ----------
     action : ndarray of N str
         ``"re-annotate"``, ``"escalate"``, ``"ambiguous"`` or ``"settled"``.
     reason : ndarray of N str
-        Why, in a sentence.
+        The reason, in a sentence.
     possible : ndarray of shape (N, A)
-        The labels (or actions) that are best for some member.
+        The labels (or actions) that survive the decision rule.
     entropies : EntropyBounds
         Smallest and largest entropy of each set, normalised; NaN for an empty set.
     choices : tuple of str
@@ -124,7 +125,7 @@ class Queue:
         return len(self.action)
 
     def __getitem__(self, key: Any) -> Queue:
-        """Return the items of an action, in the order of work, or those in some rows; the result is a queue again."""
+        """Return the items of an action, in the order of the queue, or of some rows; the result is a queue again."""
         rows = self.order(key) if isinstance(key, str) else np.atleast_1d(np.arange(len(self))[key])
         bounds = {name: getattr(self.entropies, name)[rows] for name in ("lower", "upper", "lower_gap", "upper_gap")}
         taken = {name: getattr(self, name)[rows] for name in ("action", "reason", "possible")}
@@ -138,7 +139,7 @@ class Queue:
 
     @property
     def epistemic(self) -> FloatArray:
-        """The largest entropy of each set less the smallest, (N,)."""
+        """The largest minus the smallest entropy of each set, (N,)."""
         return self.entropies.upper - self.entropies.lower
 
     def counts(self) -> dict[str, int]:
@@ -146,10 +147,10 @@ class Queue:
         return {action: int((self.action == action).sum()) for action in ACTIONS}
 
     def order(self, action: str | None = None) -> IntArray:
-        """Return rows in the order of work, of one action or of all.
+        """Return the rows of one action, or of all, in the order of the queue.
 
-        Those to annotate again come by falling epistemic part, ambiguous ones by falling aleatoric part, the others
-        by falling sum; of equal ones, those with more labels possible come first, and empty sets before all.
+        Items to annotate again are sorted by decreasing epistemic part, ambiguous items by decreasing aleatoric part,
+        the others by decreasing total. Empty sets come first; ties are broken by the number of possible labels.
         """
         if action is not None and action not in ACTIONS:
             raise ValueError(f"action must be one of {', '.join(ACTIONS)}, but is {action!r}.")
@@ -162,11 +163,11 @@ class Queue:
         return np.concatenate(rows)
 
     def labels(self, row: int) -> tuple[str, ...]:
-        """Return the names of what is possible for an item."""
+        """Return the names of the possible labels or actions of an item."""
         return tuple(name for name, kept in zip(self.choices, self.possible[row], strict=True) if kept)
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return columns in the order of work; `to_frame` makes a frame of them."""
+        """Return columns in the order of the queue."""
         rows = self.order()
         return {
             "item": [self.items[i] for i in rows],
@@ -188,7 +189,7 @@ class Queue:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {action}" for action, count in self.counts().items())
-        return f"Queue: {len(self)} items, {counts}"
+        return f"Queue: {plural(len(self), 'item')}, {counts}"
 
 
 def build_queue(
@@ -206,9 +207,9 @@ def build_queue(
     sets : CredalSet
         N sets.
     rules : QueueRules, optional
-        When an item is ambiguous and when it is unknown.
+        Definitions of ambiguous and unknown items.
     utility : array of shape (A, K), optional
-        As in `CredalSet.decide`: an item is settled if one action is best whatever the member.
+        As in `CredalSet.decide`: an item is settled if one action is best for every member.
     actions : iterable of A names, optional
         Names of the actions of a utility. Without a utility, the choices are the classes.
     items : iterable of N names, optional

@@ -1,4 +1,4 @@
-"""Results that unpack as plain pairs and carry what a careful reader wants to know besides."""
+"""Results of questions to sets: arrays with gaps or errors, the method, and the names of the items."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 from credalset._display import number_text, table_text
 from credalset._typing import FloatArray
 from credalset.exceptions import need
+from credalset.votes.names import plural
 
 MOST_ROWS = 10  # sets that a result prints
 
 
 class PerSet:
-    """Numbers of each set, arrays (N,), which print as a short table and make a frame."""
+    """Results per set, arrays (N,), that print as a short table and convert to a frame."""
 
     #: the columns of the table
     _columns: ClassVar[tuple[str, ...]] = ()
@@ -25,7 +26,7 @@ class PerSet:
     items: tuple[Any, ...] | None = None
 
     def to_frame(self) -> Any:
-        """Return the numbers as a pandas frame, whose index names the items where they are known."""
+        """Return the results as a pandas frame; its index holds the names of the items where they are known."""
         columns = {name: getattr(self, name) for name in self._columns}
         return need("pandas").DataFrame(columns, index=None if self.items is None else list(self.items))
 
@@ -42,11 +43,11 @@ class PerSet:
             rows.append(["mean", *(number_text(float(some.mean()) if len(some) else None, 3) for some in known)])
         table = table_text(["item", *self._columns], rows, left=1)
         hidden = f", the first {MOST_ROWS} below" if n > MOST_ROWS else ""
-        return f"{type(self).__name__} of {n} set{'' if n == 1 else 's'} ({self.method}){hidden}\n{table}"
+        return f"{type(self).__name__} of {plural(n, 'set')} ({self.method}){hidden}\n{table}"
 
 
 class Pair(PerSet):
-    """Numbers of each set that unpack as the first two columns."""
+    """Results per set that unpack as the first two columns."""
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self[0], self[1]))
@@ -65,12 +66,12 @@ class EntropyBounds(Pair):
     Attributes
     ----------
     lower, upper : ndarray of shape (N,)
-        The bounds, both certified: no member has less entropy than ``lower`` or more than ``upper``.
+        Certified bounds: no member has less entropy than ``lower`` or more than ``upper``.
     lower_gap, upper_gap : ndarray of shape (N,)
-        Zero where the bound is attained; otherwise how far the best member found stays away from it. The true bounds
-        lie in [lower, lower + lower_gap] and [upper − upper_gap, upper].
+        Zero where the bound is attained; otherwise the difference between the bound and the best member found. The
+        smallest and largest entropies lie in [lower, lower + lower_gap] and [upper − upper_gap, upper].
     method : {"exact", "bracket"}
-        ``"exact"``: every gap is zero. ``"bracket"``: some are not.
+        ``"exact"`` if every gap is zero, otherwise ``"bracket"``.
     """
 
     _columns = ("lower", "upper", "lower_gap", "upper_gap")
@@ -92,12 +93,12 @@ class Uncertainty(PerSet):
     total, aleatoric, epistemic : ndarray of shape (N,)
         ``total`` and ``epistemic`` are never too small, ``aleatoric`` is never too large.
     total_gap, aleatoric_gap : ndarray of shape (N,)
-        How far they may be off: the true values lie in [total − total_gap, total],
+        Widths of the brackets: the true values lie in [total − total_gap, total],
         [aleatoric, aleatoric + aleatoric_gap] and [epistemic − epistemic_gap, epistemic].
     method : {"exact", "bracket"}
         As in `EntropyBounds`.
-    items : ndarray of shape (N,) or None
-        Names of the items, when they are known.
+    items : tuple or None
+        Names of the items, if they are known.
 
     Examples
     --------
@@ -123,7 +124,7 @@ class Uncertainty(PerSet):
 
     @property
     def epistemic_gap(self) -> FloatArray:
-        """How much smaller than ``epistemic`` the epistemic part may be, (N,): the two other gaps together."""
+        """Width of the bracket of the epistemic part, (N,): the sum of the two other gaps."""
         return self.total_gap + self.aleatoric_gap
 
 
@@ -134,7 +135,7 @@ class Volume(Pair):
     Attributes
     ----------
     value, standard_error : ndarray of shape (N,)
-        The error is zero where the volume is exact.
+        The standard error is zero where the volume is exact.
     method : str
         ``"exact"`` or ``"estimate"``.
     """

@@ -1,6 +1,6 @@
 """Roots of many scalar equations at once: bisection, and Newton steps in a bracket.
 
-One equation per element; what has converged no longer moves, so that an answer never depends on its neighbours.
+Equations that have converged no longer move, so a root does not depend on the other equations of the batch.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ import numpy as np
 
 from credalset._typing import BoolArray, FloatArray, IntArray
 
-ROUNDING = 4e-16  # relative width of a bracket that holds no more doubles worth telling apart
+ROUNDING = 4e-16  # relative width of a bracket at the level of rounding
 
 
 def among(rows: IntArray | BoolArray, *arrays: Any) -> Any:
-    """Return some of the rows of several arrays whose last axis is that of rows."""
+    """Select along the last axis of several arrays."""
     return tuple(array[..., rows] for array in arrays)
 
 
 def bisect(
     beyond: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, steps: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Halve brackets ``steps`` times: the root lies below every point that is ``beyond`` it.
+    """Halve brackets of roots ``steps`` times.
 
     Parameters
     ----------
     beyond : callable
-        Tells which points lie beyond the root.
+        Tells which points lie above the root.
     low, high : ndarray
-        Ends of the brackets, which may cover the root by an end.
+        Ends of the brackets; a root may be at an end.
     steps : int
         Number of halvings.
 
@@ -56,7 +56,7 @@ def newton(
     tolerance: FloatArray,
     steps: int = 200,
 ) -> FloatArray:
-    """Solve curve(x) = 0 by Newton steps that a shrinking bracket keeps safe.
+    """Solve curve(x) = 0 by Newton steps within a shrinking bracket.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ def newton(
         Maps x (n,) and the ``data`` of the same n equations to values, rising in x, and slopes. Where a value is not
         finite, or a slope not positive, the bracket is halved instead.
     data : sequence of arrays of shape (…, n)
-        What the equations depend on, equations last; those of equations that are done are left out.
+        Parameters of the equations; the last axis is that of the equations.
     low, high, start : ndarray of shape (n,)
-        Brackets, ``high`` may be infinite, and first guesses.
+        Brackets (``high`` may be infinite) and first guesses.
     tolerance : ndarray of shape (n,)
-        Size of the last step; convergence is quadratic, so that the error left is about its square.
+        Size of the last step; convergence is quadratic, so the remaining error is about its square.
     steps : int
         Upper limit on the number of evaluations.
 

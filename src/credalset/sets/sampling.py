@@ -1,9 +1,9 @@
-"""Uniform draws from regions: rejection where it is quick, weighted rays and hit-and-run elsewhere.
+"""Uniform draws from regions: rejection for large regions, weighted rays and hit-and-run for others.
 
-Two classes: a segment. Beyond, a region that fills a few per cent of the simplex is met by rejection, which is exact.
-Any other is met by the rays of its volume estimate
-(`credalset.sets.volume`): a ray chosen by its weight and cut at U^{1/(K−1)} of its length ends in a uniform point.
-Where weights are uneven, hit-and-run steps follow, which leave the uniform law as it is.
+With two classes, a region is a segment. Beyond, a region that covers a few per cent of the simplex is sampled by
+rejection, which is exact. Other regions use the rays of the volume estimate (`credalset.sets.volume`): a ray chosen by
+its weight and cut at U^{1/(K−1)} of its length ends in a uniform point. Where weights are uneven, hit-and-run steps
+follow, which preserve the uniform distribution.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from credalset.sets.geometry import Geometry
 
 PILOT_POINTS = 256
-WIDE = 0.03  # share of the simplex from which rejection is quicker than rays
+WIDE = 0.03  # share of the simplex from which rejection is faster than rays
 PROPOSALS, MAX_ROUNDS = 16, 100  # of rejection, per draw
 RAYS_PER_DRAW, MIN_RAYS = 8, 256
-EFFECTIVE = 64.0  # rays, or one for each draw, below which a chain goes on
+EFFECTIVE = 64.0  # effective number of rays below which hit-and-run follows; at least one per draw
 STEPS = 4  # of the chain, per class
 ELEMENTS = 1 << 21  # numbers held at a time
 
@@ -67,9 +67,9 @@ def _inside(geometry: Geometry, points: FloatArray) -> BoolArray:
 
 
 def accept(result: FloatArray, propose: Callable[[IntArray], tuple[FloatArray, BoolArray]], rows: IntArray) -> IntArray:
-    """Fill rows of a result (N, n, K) with accepted proposals, and return those that are full in time.
+    """Fill rows of a result (N, n, K) with accepted proposals, and return the rows that are full.
 
-    ``propose`` draws points for the rows still open, (R, M, K), and tells which of them are accepted, (R, M).
+    ``propose`` draws points for incomplete rows, (R, M, K), and returns which of them are accepted, (R, M).
     """
     n, filled = result.shape[1], np.zeros(len(result), dtype=np.int64)
     for _ in range(MAX_ROUNDS):
@@ -84,7 +84,7 @@ def accept(result: FloatArray, propose: Callable[[IntArray], tuple[FloatArray, B
 
 
 def choose_by_weight(weights: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
-    """Choose n columns of each row of weights (N, M), systematically: one of share w is taken ⌊nw⌋ or ⌈nw⌉ times."""
+    """Choose n columns of each row of weights (N, M), systematically: a share w is chosen ⌊nw⌋ or ⌈nw⌉ times."""
     total = np.cumsum(weights, axis=1)
     total /= total[:, -1:]
     ticks = np.floor(n * total + generator.random((len(weights), 1)))
@@ -93,7 +93,7 @@ def choose_by_weight(weights: FloatArray, n: int, generator: np.random.Generator
 
 
 def _by_rays(geometry: Geometry, n: int, generator: np.random.Generator) -> FloatArray:
-    """Choose rays by weight and cut them; go on by hit-and-run where weights are uneven, or no ray has any length."""
+    """Choose rays by weight and cut them; continue by hit-and-run where weights are uneven or all zero."""
     k = geometry.n_classes
     rays = weighted_rays(geometry, max(RAYS_PER_DRAW * n, MIN_RAYS), generator)
     top = rays.log_weights.max(axis=1, keepdims=True)
@@ -103,7 +103,7 @@ def _by_rays(geometry: Geometry, n: int, generator: np.random.Generator) -> Floa
     chosen = generator.permuted(choose_by_weight(weights, n, generator), axis=1)  # copies lie side by side
     length = np.take_along_axis(rays.reach, chosen, axis=1) * generator.random(chosen.shape) ** (1.0 / (k - 1))
     step = length[..., None] * np.take_along_axis(rays.directions, chosen[..., None], axis=1)
-    # A point closer to the edge than rounding can tell is drawn in a little, and the centre is a member for certain.
+    # A point that rounding moves outside is moved toward the centre, which is a member.
     points = np.repeat(geometry.center[:, None, :], n, axis=1)
     for share in (0.9, 0.999, 1.0 - 1e-9, 1.0):
         moved = np.maximum(geometry.center[:, None, :] + share * step, 0.0)
@@ -116,9 +116,9 @@ def _by_rays(geometry: Geometry, n: int, generator: np.random.Generator) -> Floa
 
 
 def _hit_and_run(geometry: Geometry, state: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Move every point to a uniform point of a random chord, some steps per class.
+    """Move every point to a uniform point of a random chord, several times per class.
 
-    Directions are noise in the shape of the envelope, which keeps to the classes that the region allows.
+    Directions are Gaussian with the widths of the envelope as scales, so classes that the region excludes stay at zero.
     """
     lower, upper = geometry.envelope()
     scale = (upper - lower)[:, None, :]
@@ -135,7 +135,7 @@ def _hit_and_run(geometry: Geometry, state: FloatArray, generator: np.random.Gen
 
 
 def _chord(geometry: Geometry, state: FloatArray, direction: FloatArray) -> FloatArray:
-    """Distance from each state to the edge of its region along a direction, (N, n)."""
+    """Return the distance from each state to the edge of its region along a direction, (N, n)."""
 
     def outside(t: FloatArray) -> BoolArray:
         points = np.maximum(state + t[..., None] * direction, 0.0)

@@ -1,4 +1,4 @@
-r"""Volumes by rays from the centre: an unbiased estimate with a standard error, for any star-shaped region.
+r"""Volumes by rays from the centre: unbiased estimates with standard errors, for any star-shaped region.
 
 Write d = K − 1. In polar coordinates about the centre g, a region that is star-shaped about g has the volume
 $\int \rho(u)^d / d \, du$ over directions u, with ρ(u) the length of the ray inside the region. Directions are drawn by
@@ -7,9 +7,9 @@ with T(u) the distance to the edge of the simplex, hence
 
 $$V = E\Bigl[ \int_0^\rho t^{d-1} dt \Big/ \int_0^T q(g + t u) t^{d-1} dt \Bigr].$$
 
-Any q gives an unbiased estimate; one that resembles the region gives a good one. Here q = Dirichlet(1 + κ g), which
-respects the edge of the simplex where g has small entries, and κ is chosen per region with draws that are then thrown
-away. With κ = 0 the ratio is (ρ / T)^d ≤ 1.
+The estimate is unbiased for any q, and its variance is small if q resembles the region. Here q = Dirichlet(1 + κ g),
+which respects the edge of the simplex where g has small entries, and κ is chosen per region with separate draws. With
+κ = 0 the ratio is (ρ / T)^d ≤ 1.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from scipy.special import gammaln, logsumexp
 
 from credalset._parallel import row_blocks
 from credalset._typing import BoolArray, FloatArray
-from credalset.sets.roots import among, bisect, newton
+from credalset.sets.roots import bisect, newton
 
 if TYPE_CHECKING:
     from credalset.sets.geometry import Geometry
 
 PILOT_RAYS = 64
 RAY_STEPS = 18
-UNIFORM_FROM = 0.25  # share of the simplex from which uniform rays, whose terms are at most one, do well
-DROP = 32.0  # logarithm of what an integrand may fall to before it no longer counts
-LARGEST_SHARPNESS = 1e8  # beyond, the normaliser of the Dirichlet cancels away digits that no error accounts for
-HONEST = 0.25  # relative standard error beyond which a few rays make up the estimate and its error is not known
+UNIFORM_FROM = 0.25  # share of the simplex from which uniform rays are used, whose terms are at most one
+DROP = 32.0  # fall of the log integrand beyond which it is negligible
+LARGEST_SHARPNESS = 1e8  # beyond, the normaliser of the Dirichlet loses digits
+LARGEST_ERROR = 0.25  # relative standard error beyond which a few rays dominate and the error is unreliable
 ELEMENTS = 1 << 21  # numbers held at a time
 
 
@@ -86,8 +86,8 @@ def ray_length(geometry: Geometry, directions: FloatArray) -> FloatArray:
 def estimate(geometry: Geometry, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
     """Return the logarithm of each region's share of the simplex, its standard error, and how it was found.
 
-    Two classes are exact. Weights that spread much have heavy tails, which the spread of a sample understates: the
-    error is raised by what was found missing on balls of known volume, and ``+inf`` where it is not known at all.
+    Two classes are exact. Weights with a large spread have heavy tails, which a sample understates: the standard error
+    is enlarged by a factor found on balls of known volume, and is ``+inf`` where it is unreliable.
     """
     n, k = geometry.center.shape
     if k == 2:
@@ -100,7 +100,7 @@ def estimate(geometry: Geometry, generator: np.random.Generator, n_rays: int) ->
         rows = proper[block]
         rays = weighted_rays(geometry[rows], n_rays, generator)
         value[rows], error[rows] = log_mean(rays.log_weights)
-    return value, np.where(error > HONEST, np.inf, error * (1.0 + 8.0 * error)), "estimate"
+    return value, np.where(error > LARGEST_ERROR, np.inf, error * (1.0 + 8.0 * error)), "estimate"
 
 
 def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -113,14 +113,14 @@ def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def weighted_rays(geometry: Geometry, n_rays: int, generator: np.random.Generator) -> Rays:
-    """Draw rays whose weights estimate the volume: uniform ones for regions that fill much of the simplex."""
+    """Draw rays whose weights estimate the volume, uniformly for regions that cover much of the simplex."""
     pilot = draw_rays(geometry, np.zeros(len(geometry)), PILOT_RAYS, generator)
     large = log_mean(pilot.log_weights)[0] > np.log(UNIFORM_FROM)
     return draw_rays(geometry, np.where(large, 0.0, choose_sharpness(geometry, generator)), n_rays, generator)
 
 
 def choose_sharpness(geometry: Geometry, generator: np.random.Generator) -> FloatArray:
-    """Pick κ per region so that half the Dirichlet draws lie within 0.7 of the radius, (N,); zero for large regions."""
+    """Return κ such that half the Dirichlet draws lie within 0.7 of the radius, (N,); zero for large regions."""
     goal = 0.7 * geometry.radius
 
     def is_narrow(log_sharpness: FloatArray) -> BoolArray:
@@ -144,7 +144,7 @@ def draw_rays(geometry: Geometry, sharpness: FloatArray, n_rays: int, generator:
     """Draw rays toward Dirichlet points; each ray's weight is its unbiased estimate of the share of the simplex."""
     center, k = geometry.center[:, None, :], geometry.n_classes
     toward = _dirichlet(geometry.center, sharpness, n_rays, generator) - center
-    # The entries sum to zero; the one of the largest class is the least precise, and follows from the others.
+    # The entries sum to zero: that of the largest class, which is the least precise, follows from the others.
     rows, top = np.arange(len(geometry)), geometry.center.argmax(axis=1)
     toward[rows, :, top] = 0.0
     toward[rows, :, top] = -toward.sum(axis=-1)
@@ -167,7 +167,7 @@ def draw_rays(geometry: Geometry, sharpness: FloatArray, n_rays: int, generator:
 
 
 def smooth_quadrature(n: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss–Legendre on [−1, 1] through a smooth step, which tames fractional powers at both ends."""
+    """Return nodes and weights on [−1, 1]: Gauss–Legendre after a substitution for fractional powers at the ends."""
     nodes, weights = np.polynomial.legendre.leggauss(n)
     u = 0.5 * (1.0 + nodes)
     return 2.0 * u**3 * (10.0 - 15.0 * u + 6.0 * u**2) - 1.0, weights * 30.0 * (u * (1.0 - u)) ** 2
@@ -177,10 +177,10 @@ NODES, WEIGHTS = smooth_quadrature(48)
 
 
 def _log_integral(directions: FloatArray, edge: FloatArray, center: FloatArray, excess: FloatArray) -> FloatArray:
-    """Log of ∫₀^edge ∏ x_k(t)^{excess_k} t^{K−2} dt for each ray, with x(t) = centre + t·direction, (N, M).
+    """Return log ∫₀^edge ∏ x_k(t)^{excess_k} t^{K−2} dt for each ray, with x(t) = centre + t·direction, (N, M).
 
-    The logarithm of the integrand is concave: find its peak, go as far as it has fallen by `DROP` on both sides, and
-    integrate there by Gauss–Legendre. Inside, classes come first.
+    The logarithm of the integrand is concave. It is integrated by Gauss–Legendre around its peak, as far as it has
+    fallen by `DROP` on both sides. Inside, classes come first.
     """
     n, m, k = directions.shape
     rows = np.flatnonzero(edge.ravel() > 0)
@@ -222,17 +222,11 @@ def _window_end(
     level: FloatArray,
     end: FloatArray,
 ) -> FloatArray:
-    """Step away from the peak, further each time, until the integrand is below the level or the end is reached."""
-    result, rows = end.copy(), np.arange(len(end))
+    """Step away from the peak with growing steps until the integrand is below the level or the end is reached."""
+    share = np.minimum(width / np.abs(end - peak), 1.0)
     for _ in range(200):
-        t = peak + np.where(end > peak, width, -width)
-        is_open = np.abs(t - peak) < np.abs(end - peak)
-        rows, t, peak, width, level, end = among(is_open, rows, t, peak, width, level, end)
-        data = among(is_open, *data)
-        low = log_integrand(t, *data) < level
-        result[rows[low]] = t[low]
-        rows, peak, width, level, end = among(~low, rows, peak, 1.3 * width, level, end)
-        data = among(~low, *data)
-        if not len(rows):
+        is_open = (log_integrand(peak + share * (end - peak), *data) >= level) & (share < 1.0)
+        if not is_open.any():
             break
-    return result
+        share = np.where(is_open, np.minimum(1.3 * share, 1.0), share)
+    return peak + share * (end - peak)

@@ -1,8 +1,8 @@
-r"""How much annotators agree, beyond chance, with intervals over items.
+r"""Agreement of annotators beyond chance, with confidence intervals over items.
 
 Item i has $m_i$ votes, $c_{ik}$ of them for class k. A pair of votes on one item agrees if both are for the same class.
 
-- Percent agreement: the chance that two votes on an item agree, averaged over the items with at least two votes,
+- Percent agreement: the probability that two votes on an item agree, averaged over the items with at least two votes,
   $p_a = \operatorname{mean}_i \sum_k c_{ik}(c_{ik} - 1) / (m_i (m_i - 1))$.
 - Fleiss' κ and Gwet's AC1: $(p_a - p_e) / (1 - p_e)$, where chance is $\sum_k \pi_k^2$ for κ and
   $\sum_k \pi_k (1 - \pi_k) / (K - 1)$ for AC1, with $\pi_k$ the mean share of class k over the items with a vote.
@@ -11,7 +11,7 @@ Item i has $m_i$ votes, $c_{ik}$ of them for class k. A pair of votes on one ite
   every pair on an item counted with $1 / (m_i - 1)$. Nominal: any two classes differ by 1. Ordinal: by the squared
   number of votes between them.
 
-An item with one vote says nothing about agreement, but counts in $\pi$. K is the number of classes, used or not.
+An item with one vote contributes to $\pi$ only. K is the number of classes, including those without votes.
 
 References
 ----------
@@ -35,6 +35,7 @@ from credalset._display import Estimate, Rows, number_text, table_text
 from credalset._typing import FloatArray, IntArray, RandomState
 from credalset._validation import as_generator, as_probability
 from credalset.exceptions import need
+from credalset.votes.names import plural
 
 if TYPE_CHECKING:
     from credalset.votes.annotations import Annotations
@@ -53,17 +54,17 @@ BLOCK = 1 << 22  # numbers in a block of resamples: 32 MB of doubles
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """How much annotators agree; prints as a table. A statistic that is not defined is NaN: κ of one class only.
+    """Agreement of annotators; prints as a table. Undefined statistics, such as κ of a single class, are NaN.
 
     Attributes
     ----------
     percent, kappa, alpha, ac1 : Estimate
         Percent agreement, Fleiss' κ, Krippendorff's α (nominal) and Gwet's AC1; floats with ``low`` and ``high``.
     alpha_ordinal : Estimate or None
-        Krippendorff's α for ordinal classes, where the votes have a scale.
+        Krippendorff's α for ordinal classes, if the votes have a scale.
     classes : Rows, a list of dict that prints as a table
-        Per class: its ``share`` of all votes; ``agreement``, the chance that a second vote is for the class if the
-        first is; ``kappa`` and ``alpha`` of the class against all others.
+        Per class: its ``share`` of all votes; ``agreement``, the probability that a second vote is for the class given
+        that the first is; ``kappa`` and ``alpha`` of the class against all others.
     n_items, n_votes, n_paired : int
         Items, votes, and items with at least two votes.
     level : float
@@ -108,7 +109,7 @@ class Agreement:
 
     @cached_property
     def workers(self) -> Rows | None:
-        """Per annotator: ``votes`` on items with others, ``agreement`` with these, and ``kappa``; None if unknown."""
+        """Per annotator: ``votes`` on shared items, ``agreement`` with the others, and ``kappa``; None if unknown."""
         return None if self._measure_workers is None else self._measure_workers()
 
     @property
@@ -117,7 +118,7 @@ class Agreement:
         return {name: getattr(self, name) for name in TITLES if getattr(self, name) is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: a statistic is its value, low and high; one that is undefined is None."""
+        """Return plain values for JSON: value, low and high of each statistic, None for undefined values."""
         tables = {"classes": self.classes, "workers": self.workers}
         plain = {name: None if rows is None else [_plain(row) for row in rows] for name, rows in tables.items()}
         sizes = {name: getattr(self, name) for name in ("level", "n_items", "n_votes", "n_paired")}
@@ -132,7 +133,8 @@ class Agreement:
         interval = f"{100 * self.level:g}% interval"
         overall = [[TITLES[name], *_with_bounds(value)] for name, value in self.overall.items()]
         parts = [
-            f"Agreement: {self.n_items} items, {self.n_votes} votes, {self.n_paired} items with at least two",
+            f"Agreement: {plural(self.n_items, 'item')}, {plural(self.n_votes, 'vote')}, "
+            f"{plural(self.n_paired, 'item')} with at least two",
             table_text(["", "value", interval], overall, left=1),
             _table("class", self.classes[:MAX_CLASSES], interval, len(self.classes) - MAX_CLASSES),
         ]
@@ -180,7 +182,7 @@ def measure_agreement(votes: Annotations, level: float, n_resamples: int, random
         raise ValueError(f"n_resamples must be a whole number of at least 0, but is {n_resamples!r}.")
     counts, sizes = votes.counts, votes.n_votes
     if not (sizes >= 2).any():
-        raise ValueError("agreement needs at least one item with two votes, but no item has more than one.")
+        raise ValueError("votes must have at least one item with two votes, but no item has more than one.")
     for_items, for_workers = as_generator(random_state).spawn(2)
     # With few votes per item there are few patterns of counts, however many items.
     patterns, frequency = np.unique(counts[sizes > 0], axis=0, return_counts=True)
@@ -223,9 +225,9 @@ def statistics(counts: IntArray, weight: FloatArray, order: IntArray | None) -> 
     c, n_classes = counts.astype(np.float64), counts.shape[1]
     m = c.sum(axis=1)
     paired = m >= 2
-    more = np.where(paired, m - 1, 1.0)  # votes that each vote of an item meets
-    same = np.where(paired, ((c * c).sum(axis=1) - m) / more, 0.0)  # agreeing votes, each with 1 / (m - 1)
-    apart = np.where(paired[:, None], c * (m[:, None] - c) / more[:, None], 0.0)  # votes for k that meet others
+    more = np.where(paired, m - 1, 1.0)  # other votes on the item
+    same = np.where(paired, ((c * c).sum(axis=1) - m) / more, 0.0)  # agreeing pairs, each with 1 / (m - 1)
+    apart = np.where(paired[:, None], c * (m[:, None] - c) / more[:, None], 0.0)  # pairs of k and another class
     with np.errstate(divide="ignore", invalid="ignore"):
         pairs = weight @ paired
         share = (weight @ (c / m[:, None])) / weight.sum(axis=1, keepdims=True)
@@ -259,16 +261,16 @@ def _ordinal_alpha(c: FloatArray, weight: FloatArray, votes: FloatArray) -> Floa
     squares = m * (rank**2 @ c.T) - (rank @ c.T) ** 2  # over pairs of votes on an item, (B, U)
     observed = (weight * np.where(m >= 2, 2 * squares / np.where(m >= 2, m - 1, 1.0), 0.0)).sum(axis=1)
     expected = 2 * (total * (votes * rank**2).sum(axis=1) - (votes * rank).sum(axis=1) ** 2)
-    varied = (votes > 0).sum(axis=1) > 1  # votes for one class only do not differ, whatever rounding says
+    varied = (votes > 0).sum(axis=1) > 1  # α is undefined for votes for a single class
     return np.where(varied, 1 - (total - 1) * observed / expected, np.nan)
 
 
 def per_worker(votes: Annotations, level: float, n_resamples: int, seed: int) -> Rows:
     """Compare each annotator with the others on the same items.
 
-    Agreement is the share of the others' votes that are the annotator's, averaged over the annotator's items, which are
-    what the interval resamples. κ corrects it for chance: for how often the annotator's own use of the classes would
-    meet the votes of all.
+    Agreement is the share of the others' votes that equal the annotator's, averaged over the annotator's items, which
+    the interval resamples. κ corrects it for chance, that is for the agreement of the annotator's distribution of
+    classes with that of all votes.
     """
     assert votes.ballots is not None
     m = votes.n_votes

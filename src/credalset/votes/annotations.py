@@ -1,9 +1,9 @@
-"""Votes in, label distributions out."""
+"""Annotation counts and label distributions."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -14,7 +14,7 @@ from credalset._validation import as_counts, check_choice
 from credalset.exceptions import need
 from credalset.votes.agreement import Agreement, measure_agreement
 from credalset.votes.counting import Ballots, LabelOptions, Options, count_votes, find_classes, texts
-from credalset.votes.names import Names, as_names, class_names, find_rows, item_names, join_names, take_names
+from credalset.votes.names import Names, as_names, class_names, find_rows, item_names, join_names, plural, take_names
 from credalset.votes.tables import long_table, melt, records_table
 
 __all__ = ["Annotations"]
@@ -26,25 +26,25 @@ class Annotations:
 
     With $c_{ik}$ votes for class k on item i, the label distribution of the item is the share of votes
     $\lambda_{ik} = c_{ik} / \sum_j c_{ij}$. Build instances with `from_table`, `from_wide`, `from_records`,
-    `from_counts` or `read`. Every source becomes a long table with a row per vote, which `from_table` counts. Votes
-    that are dropped or overruled are counted: in one warning, and in `notes`.
+    `from_counts` or `read`. Every source becomes a long table with a row per vote, which `from_table` counts. One
+    warning and `notes` report how many votes were dropped or overruled.
 
     Attributes
     ----------
     counts : ndarray of shape (n, K)
         Votes per item and class; read-only.
     classes, items : tuple or None
-        Names of the columns and of the rows; None where nobody named them.
+        Names of the columns and of the rows, None if they have none.
     workers : tuple or None
         Names of the annotators in order of first appearance, None if they are not known.
     scale : tuple of K numbers or None
         Positions of the classes on an ordinal scale, for ``Wasserstein(positions=votes.scale)``; None without a scale.
     notes : tuple of str
-        What was dropped, overruled or renamed, with counts.
+        Numbers of votes that were dropped, overruled or renamed, with reasons.
     origin : str or None
-        The file that was read, and as what.
+        The file that was read, and its kind.
     ballots : Ballots or None
-        Who voted for what, None if only counts are known; `table` spells it out.
+        The single votes, None if only counts are known; `table` returns them with names.
 
     Examples
     --------
@@ -92,8 +92,8 @@ class Annotations:
         """Count the votes of a long table with one row per vote (the crowd-kit convention).
 
         Rows without a task or a label (None, NaN, empty text) are dropped. A worker's later vote on a task overrules
-        the earlier one: by time, if there is such a column, else by the order of the rows. Rows without a worker count
-        as votes of different workers. All of this is counted in `notes`, and in one warning.
+        the earlier one, by the time column if there is one, otherwise by the order of the rows. Rows without a worker
+        count as votes of different workers. `notes` and one warning report these votes.
 
         Parameters
         ----------
@@ -105,19 +105,20 @@ class Annotations:
         classes : iterable, optional
             Labels in column order. By default the categories of a categorical column, else the labels found, sorted.
         scale : iterable, mapping or bool, optional
-            Labels in the order of an ordinal scale; or their positions, ``{"low": 0, "high": 1}``; True: the classes
-            are levels in their order. By default so for ordered categories. Levels that are numbers stand at these
-            numbers, others at 0, 1, 2, …
+            Labels in the order of an ordinal scale; or their positions, ``{"low": 0, "high": 1}``; or True if the
+            classes are in the order of the scale, which is the default for ordered categories. Positions are the
+            levels themselves if these are numbers, otherwise 0, 1, 2, …
         rename : mapping, optional
-            New names of labels by old ones; labels that get the same name are merged.
+            New names of labels by old names; labels with the same new name are merged.
         tidy : bool
-            Read labels in lower case with single spaces, before they are renamed; spelled as in ``classes``.
+            Whether to convert labels to lower case with single spaces before they are renamed; labels in ``classes``
+            keep their spelling.
         empty : iterable
-            Further values that mark a row without a label, such as "?" or -1.
+            Further values that mean no label, such as "?" or -1.
         unknown : {"error", "drop"}
-            Votes for none of the classes, or for several at once: raise, or drop and count them.
+            Whether to raise for votes for unknown classes, or for several classes, or to drop and report them.
         dayfirst : bool, optional
-            How to read dates that are not ISO 8601: 02.01.2025 is in January if True, in February if False.
+            Order of dates that are not ISO 8601: 02.01.2025 is in January if True, in February if False.
 
         Examples
         --------
@@ -131,8 +132,7 @@ class Annotations:
         """
         options = Options(classes, scale, rename, tidy, empty, unknown, dayfirst)
         names = {"task": task, "worker": worker, "label": label, "time": time}
-        counted = count_votes(long_table(table, names), options)
-        return cls(**{each.name: getattr(counted, each.name) for each in fields(counted)})
+        return cls(**count_votes(long_table(table, names), options))
 
     @classmethod
     def from_wide(
@@ -152,8 +152,8 @@ class Annotations:
         table : pandas, polars or pyarrow table, mapping of columns, 2-d array or list of rows
             The columns are the annotators.
         task : column name, optional
-            The column that names the items. By default one called task, item or id; else the index of a pandas frame.
-            Items without names keep their positions, also those without votes.
+            The column that names the items. By default one called task, item or id, otherwise the index of a pandas
+            frame. Without names, all rows are kept, also those without votes.
         worker : iterable of column names, optional
             The annotators. By default every other column.
         **options
@@ -170,7 +170,7 @@ class Annotations:
 
     @classmethod
     def from_records(cls, records: Any, **options: Unpack[LabelOptions]) -> Self:
-        """Count votes that come as plain Python: a list of votes, or labels or counts by item.
+        """Count votes in plain Python objects: a list of votes, or labels or counts by item.
 
         Parameters
         ----------
@@ -199,14 +199,14 @@ class Annotations:
         items: Iterable[Hashable] | None = None,
         scale: Any = None,
     ) -> Self:
-        """Wrap a matrix of counts (n, K). Items without votes stay, as rows of zeros.
+        """Build annotations from a matrix of counts (n, K). Items without votes are rows of zeros.
 
         Parameters
         ----------
         counts : array-like or data frame of shape (n, K)
             Whole numbers. The columns of a data frame name the classes, the index of a pandas frame the items.
         classes, items : iterable, optional
-            Names of columns and rows, where the table has none.
+            Names of columns and rows, if the table has none.
         scale : iterable, mapping or bool, optional
             An ordinal scale, as in `from_table`.
 
@@ -221,7 +221,7 @@ class Annotations:
             names[name] = names[name] if given is None else as_names(given)
             found = names[name] or ()
             if found and (len(found) != size or len(set(found)) < size):
-                raise ValueError(f"{name} must hold {size} different names, but is {join_names(found)}.")
+                raise ValueError(f"{name} must hold {size} different names, but holds {join_names(found)}.")
         positions = None
         if scale is not None and scale is not False:
             levels = names["classes"] or tuple(range(matrix.shape[1]))
@@ -246,8 +246,8 @@ class Annotations:
     ) -> Self:
         r"""Read the votes in a table or in an export of an annotation tool.
 
-        Tasks, workers and labels are the texts that stand in the file: "1.1" is not "1.10", "007" keeps its zeros, "NA"
-        is a name. Only an empty cell is missing.
+        Tasks, workers and labels are read as texts: "1.1" is not "1.10", "007" keeps its zeros, and "NA" is a name.
+        Only an empty cell is missing.
 
         Parameters
         ----------
@@ -257,10 +257,10 @@ class Annotations:
             "label-studio", "label-studio-min", "doccano", "argilla", "lists", "prodigy", "lewidi", "crowd-kit", "long"
             or "wide". An export is recognised by its structure; other tables are long unless ``kind="wide"``.
         task, worker, label, time : str, optional
-            Columns of a table, or fields of a record ("data.uid"); ``label`` is also the question of an export that has
-            several. A wide table takes a list of columns as ``worker``.
+            Columns of a table, or fields of a record ("data.uid"); ``label`` is also the name of the question in an
+            export with several. For a wide table, ``worker`` is a list of columns.
         encoding, delimiter : str, optional
-            Of text files; found from the file by default.
+            Encoding and delimiter of text files; detected by default.
         **options
             ``classes``, ``scale``, ``rename``, ``tidy``, ``empty``, ``unknown`` and ``dayfirst``, as in `from_table`.
 
@@ -281,14 +281,14 @@ class Annotations:
 
     @property
     def distributions(self) -> FloatArray:
-        """Share of votes per item and class, float64 of shape (n, K); refuses items without votes."""
+        """Shares of votes per item and class, (n, K); raises ``ValueError`` if an item has no votes."""
         totals = self.counts.sum(axis=1)
         empty = np.flatnonzero(totals == 0)
         if len(empty):
             which = empty[:3] if self.items is None else [self.items[row] for row in empty[:3]]
             raise ValueError(
-                f"{len(empty)} items have no votes (first: {join_names(which)}) and so no label distribution. Leave "
-                "them out: votes.drop_empty()."
+                f"votes holds {plural(len(empty), 'item')} without votes (first: {join_names(which)}), which have no "
+                "label distribution. Use votes.drop_empty()."
             )
         shares: FloatArray = self.counts / totals[:, None]
         return shares
@@ -311,9 +311,9 @@ class Annotations:
 
     @property
     def table(self) -> dict[str, list[Any]]:
-        """The votes that count as a long table: columns task, worker, label and time, the last where it is known."""
+        """The votes as a long table with columns task, worker, label and, if known, time."""
         if self.ballots is None:
-            raise ValueError("votes made from counts have no long table: who voted for what is not known.")
+            raise ValueError("votes built from counts have no long table. Use from_table, from_wide or read.")
         names = (self.items or range(len(self)), (*(self.workers or ()), None), self.classes or range(self.n_classes))
         codes = self.ballots.codes.T.tolist()
         columns = [[known[code] for code in column] for known, column in zip(names, codes, strict=True)]
@@ -321,7 +321,7 @@ class Annotations:
         return found if self.ballots.times is None else found | {"time": self.ballots.times.tolist()}
 
     def agreement(self, *, level: float = 0.95, n_resamples: int = 1000, random_state: RandomState = 0) -> Agreement:
-        """Measure how much the annotators agree: overall, per class and, where they are known, per annotator.
+        """Measure the agreement of annotators: overall, per class and, if they are known, per annotator.
 
         Parameters
         ----------
@@ -342,13 +342,13 @@ class Annotations:
         return self[self.counts.any(axis=1)]
 
     def select(self, items: Iterable[Hashable]) -> Annotations:
-        """Take items by name, in the order given; all must be there. ``votes[...]`` takes them by position."""
+        """Select items by name, in the order given; unknown names raise. ``votes[...]`` selects by position."""
         return self[find_rows(items, self.items)]
 
     def align(self, items: Iterable[Hashable]) -> Annotations:
-        """Put the votes into the order of the items given: ``votes.align(X.index).counts`` has the rows of X.
+        """Reorder the votes as the items given: ``votes.align(X.index).counts`` has the rows of X.
 
-        Items without votes become rows of zeros, votes on other items are dropped; both are counted in `notes`.
+        Items without votes become rows of zeros, votes on other items are dropped; `notes` reports both.
 
         Examples
         --------
@@ -362,16 +362,16 @@ class Annotations:
             both = f"the items are {join_names(wanted, 3)}, and the votes are on {join_names(self.items or (), 3)}"
             raise ValueError(f"items has no item with votes: {both}. Name the items alike.")
         found = self.select(name for name in wanted if name in known)
-        notes = [f"{(~there).sum()} items without votes"] * (not there.all())
+        notes = [f"{plural(int((~there).sum()), 'item')} without votes"] * (not there.all())
         others = len(known - set(wanted))
-        notes += [f"votes on {others} other items dropped"] * bool(others)
+        notes += [f"votes on {plural(others, 'other item')} dropped"] * bool(others)
         counts = np.zeros((len(wanted), self.n_classes), dtype=np.int64)
         counts[there] = found.counts
         ballots = None if found.ballots is None else found.ballots.renumber(np.flatnonzero(there))
         return replace(found, counts=counts, items=wanted, notes=(*self.notes, *notes), ballots=ballots)
 
     def reorder(self, classes: Iterable[Hashable]) -> Annotations:
-        """Put the columns into the order of the classes given; further classes get columns of zeros.
+        """Reorder the columns as the classes given; further classes get columns of zeros.
 
         Examples
         --------
@@ -422,15 +422,13 @@ class Annotations:
         return len(self.counts)
 
     def __getitem__(self, key: Any) -> Annotations:
-        """Take items by position: an int, a slice, a boolean mask or an array of ints."""
+        """Select items by position: an int, a slice, a boolean mask or an array of ints."""
         if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:  # as scikit-learn takes rows of arrays
             key = key[0]
         if not isinstance(key, slice):
             key = np.asarray(key) if np.size(key) else np.zeros(0, dtype=np.int64)
             if key.dtype.kind not in "biu":
-                raise TypeError(
-                    f"votes are indexed by position, but got {key!r}. Take items by name: votes.select(...)."
-                )
+                raise TypeError(f"votes are indexed by position, but got {key!r}. Use votes.select(...) for names.")
         rows: IntArray = np.atleast_1d(np.arange(len(self))[key])
         ballots = None if self.ballots is None else self.ballots.take(rows, len(self))
         return replace(self, counts=self.counts[rows], items=take_names(self.items, rows), ballots=ballots)
@@ -447,7 +445,7 @@ class Annotations:
         kind = "classes" if self.scale is None else "levels"
         names = join_names(self.classes or range(self.n_classes), 6)
         per_item = self.n_votes
-        text = f"{len(self)} items, {self.n_classes} {kind}: {names}; {per_item.sum()} votes"
+        text = f"{plural(len(self), 'item')}, {self.n_classes} {kind}: {names}; {plural(int(per_item.sum()), 'vote')}"
         if len(per_item):
             low, high = per_item.min(), per_item.max()
             text += f", {low} per item" if low == high else f", {low} to {high} per item"

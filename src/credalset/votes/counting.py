@@ -1,4 +1,4 @@
-"""Count a long table: labels spelled out, repeated votes settled, everything dropped or overruled counted."""
+"""Counting the votes of a long table: spelling of labels, repeated votes, and notes on dropped votes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.exceptions import warn
-from credalset.votes.names import Names, as_names, join_names
+from credalset.votes.names import Names, as_names, join_names, plural
 from credalset.votes.tables import LongTable, is_missing
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -23,7 +23,7 @@ DATE = re.compile(rf"{DAY}(?:{CLOCK})?\s*([ap]m)?", re.IGNORECASE)
 
 
 class Several(tuple[Any, ...]):
-    """Several labels in one vote, which is for none of the classes."""
+    """Several labels in one vote, which counts for no class."""
 
 
 class LabelOptions(TypedDict, total=False):
@@ -40,7 +40,7 @@ class LabelOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller says about labels and times; see `Annotations.from_table`."""
+    """Validated options on labels and times; see `Annotations.from_table`."""
 
     classes: Any = None
     scale: Any = None
@@ -68,7 +68,7 @@ class Options:
 
     @property
     def levels(self) -> Names | None:
-        """The labels in the order of the scale, where it names them."""
+        """The labels in the order of the scale, if it names them."""
         if isinstance(self.scale, Mapping):
             return tuple(sorted(self.scale, key=self.scale.__getitem__))
         return self.scale if isinstance(self.scale, tuple) else None
@@ -76,7 +76,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Ballots:
-    """Who voted for what: rows (item, worker, class) of positions, sorted by item; worker −1 is unknown."""
+    """Single votes: rows (item, worker, class) of positions, sorted by item; worker −1 is unknown."""
 
     codes: IntArray  # (votes, 3)
     times: AnyArray | None = None
@@ -98,24 +98,11 @@ class Ballots:
         return replace(self, codes=np.column_stack([self.codes[:, :2], columns[self.codes[:, 2]]]))
 
 
-@dataclass(frozen=True)
-class Counted:
-    """Votes counted; the fields of `Annotations`."""
-
-    counts: IntArray
-    classes: Names
-    items: Names | None
-    workers: Names | None
-    scale: tuple[float, ...] | None
-    notes: tuple[str, ...]
-    ballots: Ballots
-
-
-def count_votes(table: LongTable, options: Options) -> Counted:
-    """Count the votes of a long table and warn, once, of what was dropped or overruled."""
+def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
+    """Return the fields of `Annotations` from a long table, with one warning of dropped and overruled votes."""
     dropped, notes = Counter(table.dropped), []
     labels, declared, merged = spell(table.label, table.classes, options)
-    notes += [f"{_votes(merged)} renamed or tidied"] * bool(merged)
+    notes += [f"{plural(merged, 'vote')} renamed or tidied"] * bool(merged)
     classes, scale = find_classes(labels, declared, table.ordered, options)
     task = np.array([not is_missing(value) for value in table.task], dtype=bool)
     label = np.array([value is not None for value in labels], dtype=bool)
@@ -133,32 +120,30 @@ def count_votes(table: LongTable, options: Options) -> Counted:
     items, item = _items(table, rows)
     workers, worker = (None, np.full(len(rows), -1)) if table.worker is None else _encode(table.worker, rows)
     unnamed = int((worker < 0).sum()) if workers is not None else 0
-    notes += [f"{_votes(unnamed)} without a worker, counted as votes of different workers"] * bool(unnamed)
+    notes += [f"{plural(unnamed, 'vote')} without a worker, counted as votes of different workers"] * bool(unnamed)
     kept = settle(item, worker, table.time, rows, options.dayfirst)
     overruled = len(rows) - len(kept)
     kept = kept[np.argsort(item[kept], kind="stable")]
     codes = np.stack([item, worker, column[rows]], axis=1)[kept]
     lost = 0 if table.items is not None and not table.has_names else _n_items(table) - len(items)
     if lost:
-        notes.append(f"{lost} item{'' if lost == 1 else 's'} without votes left out")
-    sentences = [f"{_votes(number)} dropped: {reason}" for reason, number in dropped.items() if number]
+        notes.append(f"{plural(lost, 'item')} without votes left out")
+    sentences = [f"{plural(number, 'vote')} dropped: {reason}" for reason, number in dropped.items() if number]
     how = "by time" if table.time is not None else "by the order of the rows"
-    sentences += [f"{_votes(overruled)} overruled by the worker's later vote on the same task, {how}"] * bool(overruled)
+    if overruled:
+        sentences.append(f"{plural(overruled, 'vote')} overruled by the worker's later vote on the same task, {how}")
     if sentences:
-        warn(f"not every vote counts: {'; '.join(sentences)}.")
+        warn(f"some votes were not counted: {'; '.join(sentences)}.")
     shape = (len(items), len(classes))
     counts = np.bincount(codes[:, 0] * shape[1] + codes[:, 2], minlength=shape[0] * shape[1]).reshape(shape)
     times = None if table.time is None else np.array([*table.time, None], dtype=object)[rows[kept]]
     named = items if table.has_names else None
-    return Counted(counts, classes, named, workers, scale, (*notes, *sentences), Ballots(codes, times))
-
-
-def _votes(number: int) -> str:
-    return f"{number} vote{'' if number == 1 else 's'}"
+    found = {"counts": counts, "classes": classes, "items": named, "workers": workers, "scale": scale}
+    return found | {"notes": (*notes, *sentences), "ballots": Ballots(codes, times)}
 
 
 def texts(names: Any) -> Any:
-    """Return the names of classes or levels as the texts that stand in a file."""
+    """Return the names of classes or levels as texts, as in a file."""
     if names is None or isinstance(names, bool | str):
         return names
     return {str(k): v for k, v in names.items()} if isinstance(names, Mapping) else tuple(map(str, as_names(names)))
@@ -169,7 +154,7 @@ def _n_items(table: LongTable) -> int:
 
 
 def _items(table: LongTable, rows: IntArray) -> tuple[Names, IntArray]:
-    """Return the items and the item of each vote: those with votes, or every row of a table without names."""
+    """Return the items and the item of each vote: items with votes, or every row of a table without names."""
     if table.has_names:
         names, codes = _encode(table.task, rows)
         if table.items is None:
@@ -182,13 +167,15 @@ def _items(table: LongTable, rows: IntArray) -> tuple[Names, IntArray]:
 
 
 def _encode(values: Sequence[Any], rows: IntArray) -> tuple[Names, IntArray]:
-    """Return distinct values in order of first appearance, and the position of each row's; −1 where one is missing."""
+    """Return distinct values in order of first appearance, and the position of each row's value, −1 if missing."""
     position: dict[Any, int] = {}
     taken = [values[row] for row in rows]
     try:
         codes = [-1 if is_missing(value) else position.setdefault(value, len(position)) for value in taken]
     except TypeError as error:
-        raise TypeError(f"table names tasks or workers by values that cannot be compared ({error}).") from None
+        raise TypeError(
+            f"table holds tasks or workers that are not hashable ({error}). Use texts or numbers."
+        ) from None
     return tuple(position), np.array(codes, dtype=np.int64)
 
 
@@ -196,19 +183,19 @@ def _unknown(names: list[Any]) -> ValueError:
     several = [name for name in names if isinstance(name, Several)]
     if several:
         return ValueError(
-            f"label holds several labels for one vote in {len(several)} rows (first: {list(several[0])}). A vote is "
-            "for one class: set unknown to 'drop' to leave these rows out."
+            f"label holds several labels in {plural(len(several), 'vote')} (first: {list(several[0])}). Set unknown to "
+            "'drop' to leave these votes out."
         )
     return ValueError(
-        f"label holds {len(names)} votes for {join_names(dict.fromkeys(names))}, which are not among the classes. "
+        f"label holds {plural(len(names), 'vote')} for {join_names(dict.fromkeys(names))}, not among the classes. "
         "Spell them alike with tidy or rename, extend classes (or scale), or set unknown to 'drop'."
     )
 
 
 def spell(labels: Sequence[Any], declared: Names | None, options: Options) -> tuple[list[Any], Names | None, int]:
-    """Return labels without empty marks, tidied and renamed, None where there is none; declared ones; how many changed.
+    """Return tidied and renamed labels (None if empty), the declared labels likewise, and the number of changes.
 
-    Tidy texts are in lower case with single spaces; then ``rename`` applies, where 5 and "5" are one old name.
+    Tidy texts are in lower case with single spaces. ``rename`` applies afterwards; it does not distinguish 5 and "5".
     """
     blank = {mark for value in options.empty for mark in (value, str(value))}
     tidy = _tidied if options.tidy else lambda value: value
@@ -229,18 +216,18 @@ def spell(labels: Sequence[Any], declared: Names | None, options: Options) -> tu
     try:
         new = {label: spelled(label) for label in dict.fromkeys(singles)}
     except TypeError as error:
-        raise TypeError(f"label holds values that are not names ({error}). Use numbers or texts.") from None
+        raise TypeError(f"label holds values that are not hashable ({error}). Use numbers or texts.") from None
     allowed = None if declared is None else tuple(dict.fromkeys(x for x in map(spelled, declared) if x is not None))
     idle = [old for old in options.rename or {} if str(tidy(old)) not in used]
     if idle:
-        raise ValueError(f"rename names {join_names(idle)}, but the labels are {join_names(new, 12)}.")
+        raise ValueError(f"rename has {join_names(idle)}, but the labels are {join_names(new, 12)}. Correct the names.")
     found = [new[label] for label in singles]
     changed = {old for old, name in new.items() if name is not None and name != old}
     return found, allowed, sum(label in changed for label in singles) if changed else 0
 
 
 def _single(label: Any) -> Any:
-    """Return the only label of a list; an empty list is no label, a longer one is for no class."""
+    """Return the only label of a list, None for an empty list, `Several` for a longer one."""
     chosen = [value for value in (label.tolist() if isinstance(label, np.ndarray) else label) if not is_missing(value)]
     return (chosen[0] if len(chosen) == 1 else Several(chosen)) if chosen else None
 
@@ -261,7 +248,7 @@ def find_classes(
         found = (*(declared or ()), *sort_labels(others))
         found = sort_labels(found) if declared and all(map(_is_number, found)) else found
         if len(found) < 2:
-            raise ValueError(f"classes must be at least two, but the only label is {join_names(found)}. Name them all.")
+            raise ValueError(f"classes must be at least two, but the labels found are {join_names(found)}. Name all.")
     if levels is None and (scale is False or not (scale or ordered)):
         return found, None
     if isinstance(scale, Mapping):
@@ -270,7 +257,7 @@ def find_classes(
 
 
 def sort_labels(labels: Iterable[Any]) -> Names:
-    """Sort labels; texts that are all numbers as numbers, labels of several types by their texts, texts last.
+    """Sort labels: texts that are all numbers as numbers, labels of several types as texts, with texts last.
 
     Examples
     --------
@@ -287,7 +274,7 @@ def sort_labels(labels: Iterable[Any]) -> Names:
 
 
 def positions_of(levels: Names) -> tuple[float, ...]:
-    """Return the positions of the levels of a scale: their numbers, if they are numbers, else 0, 1, ….
+    """Return the positions of the levels of a scale: their values if all are numbers, otherwise 0, 1, ….
 
     Examples
     --------
@@ -298,7 +285,7 @@ def positions_of(levels: Names) -> tuple[float, ...]:
         return tuple(map(float, range(len(levels))))
     numbers = tuple(float(level) for level in levels)
     if any(b <= a for a, b in pairwise(numbers)):
-        raise ValueError(f"scale must be in increasing order, but is {join_names(levels, 8)}.")
+        raise ValueError(f"scale must be in increasing order, but is {join_names(levels, 8)}. Sort the levels.")
     return numbers
 
 
@@ -311,7 +298,7 @@ def _is_number(name: Any) -> bool:
 def settle(
     item: IntArray, worker: IntArray, time: Sequence[Any] | None, rows: IntArray, dayfirst: bool | None
 ) -> IntArray:
-    """Return which votes count: of several by one worker on one item the latest, or the last without times."""
+    """Return the votes that count: for each worker and item the latest one, or the last row without times."""
     pairs = np.where(worker < 0, -1 - np.arange(len(rows)), item * (worker.max(initial=0) + 1) + worker)
     _, inverse, number = np.unique(pairs, return_inverse=True, return_counts=True)
     repeated = np.flatnonzero(number[inverse.reshape(-1)] > 1)
@@ -326,9 +313,9 @@ def settle(
 
 
 def as_seconds(times: Iterable[Any], dayfirst: bool | None = None) -> FloatArray:
-    """Return times as numbers that grow with them: numbers, dates, ISO 8601 texts; other texts as ``dayfirst`` says.
+    """Return times as increasing numbers, from numbers, dates and ISO 8601 texts; other dates need ``dayfirst``.
 
-    A missing time is before all others.
+    Missing times come before all others.
 
     Examples
     --------
@@ -351,9 +338,9 @@ def _seconds(value: Any, dayfirst: bool | None) -> float:
         return float(moment)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
-            f"time holds {value!r}, and some workers have several votes on one task, of which the latest counts. Times "
-            "are numbers, dates or ISO 8601 texts; for dates such as 02.01.2025 set dayfirst to say what comes first. "
-            "To go by the order of the rows, leave the column out of the table."
+            f"time holds {value!r}, which is no number, date or ISO 8601 text, and is needed to find the latest of "
+            "several votes by a worker. Set dayfirst for dates such as 02.01.2025, or remove the column to use the "
+            "order of the rows."
         ) from None
 
 

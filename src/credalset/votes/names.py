@@ -1,7 +1,7 @@
-"""Names of items and classes: matched where both sides have them, else positions count.
+"""Names of items and classes: matched by name where both sides have names, otherwise by position.
 
-``items`` and ``classes`` are tuples of names, or None. Public functions read names here, once; after that plain arrays
-travel. A pandas index that is a default ``RangeIndex``, and columns called 0, …, K − 1, are not names.
+``items`` and ``classes`` are tuples of names, or None. Public functions read names here once and pass on plain arrays.
+A default ``RangeIndex`` of pandas, and columns called 0, …, K − 1, are not names.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ class Labels:
         )
 
     def votes(self, name: str, user: str) -> FloatArray:
-        """Return the counts, refusing distributions: they do not tell how many votes they stand for."""
+        """Return the counts, refusing distributions without numbers of votes."""
         if self.counts is None:
             raise ValueError(
-                f"{user} needs annotation counts, but {name} holds distributions, which do not tell the number of "
-                "votes. Pass the counts (whole numbers), or Annotations made from votes."
+                f"{user} needs annotation counts, but {name} holds distributions. Pass the counts (whole numbers), or "
+                "Annotations."
             )
         return self.counts
 
     def require_scale_order(self, name: str = "labels") -> None:
-        """Refuse columns that are not in the order of their ordinal scale, for scores that use the order."""
+        """Refuse columns that are not in the order of their ordinal scale."""
         if self.scale is not None and any(b <= a for a, b in pairwise(self.scale)):
             scale = sorted(
                 zip(self.scale, self.classes or range(self.n_classes), strict=True), key=lambda pair: pair[0]
@@ -103,23 +103,23 @@ def read_labels(
     like: str = "prediction",
     by_position: bool = True,
 ) -> Labels:
-    """Read distributions, annotation counts or ``Annotations``, in the order of known items and classes.
+    """Read distributions, annotation counts or ``Annotations``, in the order of given items and classes.
 
-    Matched by name where both sides have names, else by position; labels of further items are not used. A matrix of
-    whole numbers holds counts; anything else must sum to one row by row.
+    Rows and columns are matched by name where both sides have names, otherwise by position; labels of further items are
+    not used. A matrix of whole numbers holds counts; the rows of any other must sum to one.
 
     Parameters
     ----------
     labels : array of shape (n, K), data frame, Annotations or Labels
         The labels. ``Labels`` are not validated again.
     items, classes : iterable, optional
-        Names, in the order that rows and columns are put into.
+        Names in the order of the result.
     n_classes : int, optional
-        Number of classes, where no names are known.
+        Number of classes, if names are unknown.
     name, like : str
-        What messages call the labels, and what the names belong to.
+        Names of the labels, and of the argument with these items and classes, in messages.
     by_position : bool
-        Whether labels with item names may be matched by position where ``items`` is None.
+        Whether labels with item names may be matched by position if ``items`` is None.
 
     Examples
     --------
@@ -142,8 +142,8 @@ def read_labels(
     found = found if wanted is None else replace(found, classes=wanted)
     if items is None and found.items is not None and not by_position:
         raise ValueError(
-            f"{name} has names of items (first: {join_names(found.items, 2)}) and {like} has none, so they cannot be "
-            f"matched. Pass {like} as a frame with these names as index, or {name} as an array in the order of {like}: "
+            f"{name} has names of items (first: {join_names(found.items, 2)}), but {like} has none. Pass {like} as a "
+            f"frame with these names as index, or {name} as an array in the order of {like}: "
             "votes.align(X.index).counts."
         )
     keys = None if items is None else as_names(items)
@@ -157,11 +157,11 @@ def read_labels(
 
 
 def warn_of_numbers(names: Names | None, what: str, name: str, like: str) -> None:
-    """Warn of names that are numbers in another order than the other side, which is matched by position."""
+    """Warn of names 0, 1, … in another order that are matched by position, because the other side has no names."""
     if names is not None and not _is_unnamed(names) and set(names) == set(range(len(names))):
         warn(
-            f"the {what} of {name} and {like} are matched by position: one of them numbers them 0, 1, … in another "
-            "order, the other has no names. Name both to match by name, or pass arrays."
+            f"the {what} of {name} and {like} are matched by position, as only one of them has names; its names are "
+            "0, 1, … in another order. Name both to match by name, or pass arrays."
         )
 
 
@@ -177,7 +177,7 @@ def _read(value: Any, name: str) -> Labels:
 
 
 def item_names(value: Any) -> Names | None:
-    """Return the names of the items of a frame, a series, ``Annotations``, sets or labels; None if there are none.
+    """Return the names of the items of a frame, a series, ``Annotations``, sets or labels, or None.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def item_names(value: Any) -> Names | None:
 
 
 def class_names(value: Any, name: str = "labels") -> Names | None:
-    """Return the names of the columns of a frame or table, of ``Annotations``, sets or labels; None if there are none.
+    """Return the names of the columns of a frame or table, ``Annotations``, sets or labels, or None.
 
     Examples
     --------
@@ -211,25 +211,25 @@ def class_names(value: Any, name: str = "labels") -> Names | None:
         return None
     names = as_names(columns)
     if len(set(names)) < len(names):
-        raise ValueError(f"{name} names a class twice: {join_names(names, 8)}. Give each class a name of its own.")
+        raise ValueError(f"{name} names a class twice: {join_names(names, 8)}. Use different names.")
     return None if _is_unnamed(names) else names
 
 
 def _is_unnamed(names: Names) -> bool:
-    """Whether names are 0, …, K − 1, as columns are called that nobody has named."""
+    """Tell whether names are the default 0, …, K − 1."""
     return names == tuple(range(len(names)))
 
 
 def _names_for(own: Names | None, wanted: Names | None) -> Names | None:
-    """Return the names to match, None if they are unnamed; numbers are names for the same numbers in any order."""
+    """Return the names to match, None for 0, …, K − 1 unless ``own`` holds the same numbers in any order."""
     return None if wanted is None or (_is_unnamed(wanted) and set(own or ()) != set(wanted)) else wanted
 
 
 def match_names(own: Names | None, wanted: Names | None, what: str, name: str, like: str) -> IntArray | None:
-    """Return the positions of ``wanted`` in ``own``; None where positions count as they are.
+    """Return the positions of ``wanted`` in ``own``; None if the order is the same or one side has no names.
 
-    Items of ``own`` that are not wanted are left out, as in a lookup; classes and features must be the same. Raises
-    ``ValueError`` for names that are missing, and for names that repeat in different orders.
+    Items of ``own`` that are not wanted are left out; classes and features must be the same. Raises ``ValueError`` for
+    missing names, and for repeated names in different orders.
     """
     if own is None or wanted is None or own == wanted:
         return None
@@ -245,14 +245,14 @@ def match_names(own: Names | None, wanted: Names | None, what: str, name: str, l
         )
     if len(own) != len(position) or len(wanted) != len(known):
         raise ValueError(
-            f"{name} and {like} have the same {what} in different orders, and names that repeat. Bring both into one "
-            "order, or give each a name of its own."
+            f"{name} and {like} have the same {what} in different orders, and repeated names. Use the same order, or "
+            "different names."
         )
     return np.array([position[key] for key in wanted], dtype=np.int64)
 
 
 def order_columns(value: Any, classes: Names | None, name: str = "prediction", like: str = "labels") -> Any:
-    """Put the columns of predictions into the order of the classes, where both have names.
+    """Reorder the columns of predictions as the classes, if both have names.
 
     Examples
     --------
@@ -302,19 +302,19 @@ def find_rows(wanted: Any, items: Names | None, name: str = "items") -> IntArray
     array([2, 0])
     """
     if items is None:
-        raise ValueError(f"{name} are given by name, but there are no names of items here. Use positions instead.")
+        raise ValueError(f"{name} are given by name, but the items here have no names. Use positions.")
     if isinstance(wanted, str) or not isinstance(wanted, Iterable):
         raise TypeError(f"{name} must be a list of names, but is {wanted!r}.")
     position: dict[Any, int] = {}
     for number, key in enumerate(items):
         if position.setdefault(key, number) != number:
-            raise ValueError(f"the item {key!r} occurs twice here, so names do not tell items apart. Use positions.")
+            raise ValueError(f"the item {key!r} occurs twice here. Use positions.")
     keys = as_names(wanted)
     unknown = [key for key in keys if key not in position]
     if unknown:
         raise ValueError(
-            f"{name} has {len(unknown)} of {len(keys)} names that are not known (first: {join_names(unknown)}; known: "
-            f"{join_names(items, 3)}). Names count as they are: '7' is neither 7 nor '07'."
+            f"{name} has {len(unknown)} of {len(keys)} names that are unknown (first: {join_names(unknown)}; known: "
+            f"{join_names(items, 3)}). Pass names of the same type and spelling: '7' is neither 7 nor '07'."
         )
     return np.array([position[key] for key in keys], dtype=np.int64)
 
@@ -335,6 +335,11 @@ def name_array(names: Any) -> AnyArray:
     """Return names as an array of objects, which holds them unchanged."""
     plain = as_names(names)
     return np.fromiter(plain, dtype=object, count=len(plain))
+
+
+def plural(number: int, noun: str) -> str:
+    """Write a number of things: "1 item", "2 items"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def join_names(names: Iterable[Any], limit: int = 5) -> str:

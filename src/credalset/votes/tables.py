@@ -1,7 +1,7 @@
-"""Every source of votes as one long table: a row per vote with task, worker, label and, where known, time.
+"""Conversion of all sources of votes to a long table: a row per vote with task, worker, label and, if known, time.
 
-Columns are named by the caller (``task=``, ``worker=``, ``label=``, ``time=``) or found by the names in `SYNONYMS`;
-case, spaces and underscores do not matter, and the first name of the list that the table has is taken.
+Columns are named by the caller (``task``, ``worker``, ``label``, ``time``) or found by the names in `SYNONYMS`,
+ignoring case, spaces and underscores; the first name of the list that the table has is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from credalset.votes.names import Names, as_names, join_names
 
-#: names of columns that are found without being named
+#: names of columns that are found by default
 SYNONYMS = {
     "task": ("task", "task id", "item", "item id", "hit id", "id"),
     "worker": ("worker", "worker id", "annotator", "annotator id", "rater", "rater id", "performer", "user", "user id"),
@@ -32,19 +32,19 @@ class LongTable:
     Attributes
     ----------
     task, label : list
-        What was voted on, and the vote.
+        Item and label of each vote.
     worker, time : list or None
-        Who voted and when, None if that is not known.
+        Annotator and time of each vote, None if unknown.
     classes : tuple or None
-        Labels that could be chosen, in their order, where the source declares them.
+        Labels that could be chosen, in their order, if the source declares them.
     ordered : bool
         Whether the labels are levels of an ordinal scale.
     items : tuple or None
-        All items, where the source has a row for each.
+        All items, if the source has a row for each.
     has_names : bool
-        Whether the tasks are names of items; otherwise they are row numbers.
+        Whether the tasks are names of items or row numbers.
     dropped : Counter
-        Votes that the source holds and that do not count, by reason.
+        Numbers of votes in the source that are not counted, by reason.
     """
 
     task: list[Any] = field(default_factory=list)
@@ -68,7 +68,7 @@ class LongTable:
 
 
 def find_columns(available: Sequence[Hashable], given: Mapping[str, Hashable | None]) -> dict[str, Hashable]:
-    """Return which column is the task, worker, label and time; the last three may be missing, the label not.
+    """Return the columns of task, worker, label and time; worker and time may be missing.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def records_table(records: Mapping[Hashable, Any]) -> LongTable:
 def as_list(column: Any) -> list[Any]:
     """Return a column of any library as a list of Python values; masked and missing values become None.
 
-    Whole numbers that a missing value beside them has turned into floats are whole numbers again.
+    Whole numbers that were converted to floats because of missing values become whole numbers again.
 
     Examples
     --------
@@ -237,14 +237,14 @@ def as_list(column: Any) -> list[Any]:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT, ``pandas.NA`` or an empty text."""
+    """Tell whether a value is None, NaN, NaT, ``pandas.NA`` or an empty text."""
     if value is None or value is np.ma.masked:
         return True
     if isinstance(value, str):
         return not value
     try:
         return bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA does not say; lists and arrays are several labels
+    except (TypeError, ValueError):  # raised by pandas.NA, lists and arrays
         return type(value).__name__ == "NAType"
 
 

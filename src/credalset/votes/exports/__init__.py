@@ -1,7 +1,7 @@
-"""Exports of annotation tools: one module per tool, each turns records into votes.
+"""Exports of annotation tools: one module per tool, which converts records to votes.
 
-A module has ``recognise(records)``, which tells by the structure of the first records whether they are its own, and
-``votes(export)``, which yields (task, worker, label) or (task, worker, label, time).
+A module has ``recognise(records)``, which tells from the structure of the first records whether they are of its tool,
+and ``votes(export)``, which yields (task, worker, label) or (task, worker, label, time).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from credalset.votes.exports.export import read_records, text_of
 from credalset.votes.names import SCALE
 from credalset.votes.tables import LongTable, long_table, melt
 
-#: modules by kind, in the order in which they are asked
+#: modules by kind, in the order in which they are tried
 TOOLS: dict[str, Any] = {
     "label-studio": label_studio,
     "label-studio-min": label_studio_min,

@@ -1,4 +1,4 @@
-"""The records of a file, and what the tools' readers share."""
+"""The records of a file, with helpers for the modules of the tools."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Record = dict[str, Any]
 
 @dataclass
 class Export:
-    """The records of a file or several, the names that the caller gave, and what a reader finds out on the way."""
+    """The records of one or several files, the columns given by the caller, and the findings of a reader."""
 
     name: str
     files: list[tuple[str, list[Record]]]  # name without suffix, records
     given: dict[str, Any]
     folder: Path | None = None
-    features: dict[str, Any] = field(default_factory=dict)  # what the Hugging Face library noted about columns
+    features: dict[str, Any] = field(default_factory=dict)  # metadata of columns by the Hugging Face library
     dropped: Counter[str] = field(default_factory=Counter)
     how: list[str] = field(default_factory=list)
     classes: dict[Any, None] = field(default_factory=dict)  # labels that could be chosen
@@ -32,7 +32,7 @@ class Export:
     def records(self, *usual: str) -> Iterator[tuple[str, Any, Record]]:
         """Yield the name of the file, the item and the fields of every record.
 
-        The item is named by the field that was asked for as its task, by the first usual one, or by its number.
+        The item is named by the field given as its task, by the first usual one, or by its number.
         """
         number = 0
         for stem, records in self.files:
@@ -48,14 +48,14 @@ class Export:
                 number += 1
 
     def field(self, record: Record, role: str, *usual: str) -> Any:
-        """Return the field that was asked for in a role, else the first of the usual ones that is there."""
+        """Return the field given for a role, otherwise the first usual one that the record has."""
         wanted = self.given[role]
         if wanted is not None:
             return dig(record, wanted)
         return next((record[name] for name in usual if record.get(name) is not None), None)
 
     def worker(self, record: Record, *usual: str) -> Any:
-        """Return who voted: a name, or the id of an object; None if that is not known."""
+        """Return the annotator: a name, or the id of an object; None if unknown."""
         who = self.field(record, "worker", *usual)
         if isinstance(who, dict):
             who = next((who[key] for key in ("id", "email", "username") if who.get(key) is not None), None)
@@ -73,12 +73,12 @@ class Export:
         return True
 
     def declare(self, labels: Iterable[Any]) -> None:
-        """Note labels that could be chosen, whether anybody did or not."""
+        """Add labels that could be chosen, whether or not a vote is for them."""
         self.classes.update(dict.fromkeys(map(text_of, labels)))
 
 
 def dig(record: Any, path: str) -> Any:
-    """Return the field of a record under a name, or under names joined by dots; None if there is none.
+    """Return a field of a record by name, or by names joined by dots; None if it is missing.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def dig(record: Any, path: str) -> Any:
 
 
 def text_of(value: Any) -> Any:
-    """Return a value as the text that stands in the file; None where it is empty, a list of texts for a list."""
+    """Return a value as the text in the file, None if it is empty, a list of texts for a list."""
     if isinstance(value, str) or is_missing(value):
         return value if isinstance(value, str) and value else None
     if isinstance(value, bool):

@@ -41,7 +41,7 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
 
 
 def why_not(annotation: Record, seen: set[Any]) -> str:
-    """Say why an annotation is not a vote, if it is not."""
+    """Return the reason why an annotation is not a vote, empty if it is one."""
     if annotation.get("was_cancelled") or annotation.get("skipped"):
         return "cancelled"
     if annotation.get("ground_truth"):

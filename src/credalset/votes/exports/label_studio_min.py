@@ -19,7 +19,7 @@ def recognise(records: list[Record]) -> bool:
 
 
 def votes(export: Export) -> Iterator[tuple[Any, ...]]:
-    """Yield a vote per row. Cancelled annotations are not in such a file; ground truth cannot be told apart in it."""
+    """Yield a vote per row. Such files have no cancelled annotations, and do not mark ground truth."""
     records = [record for _, found in export.files for record in found]
     label = export.given["label"] or _question(export, records)
     export.how.append(f"answers from {label!r}")
@@ -44,7 +44,7 @@ def _question(export: Export, records: list[Record]) -> str:
 
 
 def answer(value: Any, export: Export) -> Any:
-    """Return a choice, a rating, or a list of choices; None for what is neither."""
+    """Return a choice, a rating, or a list of choices; None for other values."""
     if isinstance(value, str) and value[:1] in ("[", "{"):
         try:
             value = json.loads(value, parse_int=str, parse_float=str)

@@ -19,7 +19,7 @@ def recognise(records: list[Record]) -> bool:
 
 
 def votes(export: Export) -> Iterator[tuple[Any, ...]]:
-    """Yield a vote per annotation; the levels of the soft label stay, whether anybody chose them or not."""
+    """Yield a vote per annotation; all levels of the soft label are classes, also those without votes."""
     levels: set[str] = set()
     for _, task, item in export.records("id"):
         soft = item["soft_label"] if isinstance(item.get("soft_label"), dict) else {}
@@ -28,7 +28,7 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
         levels.update(known)
         several = any(isinstance(share, dict) for share in soft.values())
         for worker, label in _annotations(item, task, export):
-            chosen = None if label in (None, "", "nan") else label  # "nan" is how these files write no annotation
+            chosen = None if label in (None, "", "nan") else label  # "nan" means no annotation in these files
             if chosen is not None and several:
                 yield task, worker, [one.strip() for one in chosen.split(",")]
                 continue

@@ -43,7 +43,7 @@ def votes(export: Export) -> Iterator[tuple[Any, ...]]:
         if len(who) != len(chosen):
             raise FileFormatError(f"{export.name}: item {task!r} has {len(chosen)} labels and {len(who)} annotators.")
         for one, value in zip(who, chosen, strict=True):
-            # Codes are 0, 1, …; −1 is no label in that library.
+            # Codes are 0, 1, …; −1 means no label in the Hugging Face library.
             yield task, one, value if names is None or value is None else names[int(value)] if int(value) >= 0 else None
 
 
@@ -54,7 +54,7 @@ def _list(value: Any, name: str, export: Export) -> list[Any]:
 
 
 def _class_names(export: Export, column: str) -> list[str] | None:
-    """Return the names behind codes, where the Hugging Face library noted them."""
+    """Return the names of codes from the metadata of the Hugging Face library, if there are any."""
     feature = export.features.get(column)
     while isinstance(feature, dict) and "names" not in feature:
         feature = feature.get("feature")

@@ -67,7 +67,7 @@ def choose_columns(
     taken: Collection[str | None] = (),
     columns: Sequence[str] | None = None,
     classes: Sequence[Any] | None = None,
-    texts: bool | str = False,
+    texts: bool | str | None = False,
 ) -> Reading:
     """Return the columns that hold predictions, features or texts.
 
@@ -82,7 +82,7 @@ def choose_columns(
     classes : sequence, optional
         Classes of a calibration: their columns are read in their order. Without, all columns that are not taken.
     texts : bool or str
-        Whether the model reads texts, and the name of their column where that is known.
+        Whether the model reads texts, and the name of their column where that is known; None if all are features.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def choose_columns(
         start = (fitting or starts)[0]
         found = lists if len(lists) == 1 and not fitting else [start + label for label in wanted]
     else:
-        start = starts[-1] if len(starts) <= 2 else ""
+        start = starts[-1] if len(starts) <= 2 and texts is not None else ""
         found = lists if len(lists) == 1 else [name for name in free if name.startswith(start)]
     missing = [name for name in found if name not in known]
     if missing or not found:
@@ -286,14 +286,14 @@ def read_items(
             raise ValueError(f"{role} names the column {name!r}, which {path} does not have; it has {has}.")
     taken = [id, *(column for role, column in extra.items() if role != "texts")]
     try:
-        reading = choose_columns(table.schema, taken, columns, classes, texts or False)
+        reading = choose_columns(table.schema, taken, columns, classes, texts)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     data, notes = list(table.batches), []
     if data and columns is None and classes is None and not reading.texts:
-        reading = _without_words(Batch(data[0], (), path), reading, may_be_texts=texts is None)
-        unread = [name for name in table.schema.names if name not in {*taken, *reading.columns, *extra.values()}]
-        notes = [f"columns that were not read: {join_names(unread)}."] if unread else []
+        free, reading = reading.columns, _without_words(Batch(data[0], (), path), reading, may_be_texts=texts is None)
+        words = [name for name in free if name not in reading.columns]
+        notes = [f"columns of words were left out: {join_names(words)}."] if words else []
     needed = [id, *reading.columns, *(column for role, column in extra.items() if role in ("groups", "weights"))]
     starts = list(accumulate((each.num_rows for each in data), initial=0))
     batches = [Batch(each, needed, path, first, strict) for each, first in zip(data, starts, strict=False)]

@@ -51,11 +51,10 @@ class File(NamedTuple):
     @property
     def stem(self) -> str:
         """Name without folder and suffixes."""
-        stem = PurePath(self.name).name
-        for _ in range(2):
-            known = PurePath(stem).suffix.lower() in {**FORMATS, **COMPRESSIONS}
-            stem = PurePath(stem).stem if known else stem
-        return stem
+        stem = PurePath(self.name)
+        while stem.suffix.lower() in {**FORMATS, **COMPRESSIONS}:
+            stem = stem.with_suffix("")
+        return stem.name
 
 
 def find_files(path: str | Path) -> list[File]:
@@ -79,8 +78,12 @@ def find_files(path: str | Path) -> list[File]:
 
 def _is_data(file: Path) -> bool:
     is_hidden = any(part.startswith((".", "_")) for part in file.parts)
-    suffixes = [suffix for suffix in (s.lower() for s in file.suffixes) if suffix not in COMPRESSIONS]
-    return not is_hidden and file.name.lower() not in NOT_DATA and suffixes[-1:] != [] and suffixes[-1] in FORMATS
+    return not is_hidden and file.name.lower() not in NOT_DATA and _format_of_name(file) is not None
+
+
+def _format_of_name(path: PurePath) -> str | None:
+    suffixes = [suffix for suffix in map(str.lower, path.suffixes) if suffix not in COMPRESSIONS]
+    return FORMATS.get(suffixes[-1]) if suffixes else None
 
 
 def _members(path: str) -> list[File]:
@@ -177,8 +180,7 @@ def format_of(path: str, head: bytes | None = None) -> str:
     >>> format_of("votes.csv.gz"), format_of("-", b'{"task": 1}')
     ('csv', 'jsonl')
     """
-    suffixes = [suffix for suffix in map(str.lower, PurePath(path).suffixes) if suffix not in COMPRESSIONS]
-    format = FORMATS.get(suffixes[-1]) if suffixes else None
+    format = _format_of_name(PurePath(path))
     if head is None and format not in WRITTEN:
         raise ValueError(f"{path}: the format of its name is not known. Name the file .csv, .tsv, .jsonl or .parquet.")
     if format is None and head is not None:

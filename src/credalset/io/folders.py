@@ -24,7 +24,7 @@ from credalset.exceptions import FileFormatError, warn
 
 FORMAT, FORMAT_VERSION = "credalset", 2
 MANIFEST, ARRAYS = "manifest.json", "arrays.npz"
-MAX_MANIFEST = 1 << 20  # bytes; JSON takes up to forty times as much once it is parsed
+MAX_MANIFEST = 1 << 19  # bytes; JSON takes up to forty times as much once it is parsed
 MAX_FILE = 1 << 31  # bytes
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 NUMBERS = "biuf"  # kinds of arrays
@@ -65,7 +65,7 @@ def write_object(
     manifest |= {"versions": _versions({"numpy", *packages}), "object": tree}
     manifest |= {"files": {name: _entry(data) for name, data in sorted(files.items())}}
     manifest["sha256"] = manifest_digest(manifest)
-    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    text = json.dumps(manifest, allow_nan=False, ensure_ascii=False).encode()
     if len(text) > MAX_MANIFEST:
         raise ValueError(
             f"names and parameters take {len(text)} bytes of JSON, but at most {MAX_MANIFEST} can be saved. Name items "
@@ -96,7 +96,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     foreign = f"was not written by credalset: it has no {MANIFEST} of ours."
     require(path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_MANIFEST, foreign)
     with refusing(f"has a damaged {MANIFEST}"):
-        manifest: Any = json.loads(path.read_text(encoding="utf-8"), parse_float=_finite, parse_constant=_finite)
+        manifest: Any = json.loads(path.read_text(encoding="utf-8"))
         require(isinstance(manifest, dict) and manifest.get("format") == FORMAT, foreign)
         version = manifest.get("format_version")
         advice = "Upgrade credalset." if type(version) is int and version > FORMAT_VERSION else "Save it again."
@@ -109,17 +109,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:
-    """Return the SHA-256 of a manifest's contents, whatever its line breaks and order, without its own entry."""
+    """Return the SHA-256 of a manifest's contents, whatever its line breaks and order, without its own entry.
+
+    NaN and infinity, which JSON does not have, raise ValueError.
+    """
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     text = json.dumps(rest, sort_keys=True, allow_nan=False, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
-    return number
 
 
 def _read_checked(folder: Path, name: str, entry: Any) -> bytes:

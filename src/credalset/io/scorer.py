@@ -15,6 +15,7 @@ from scipy.special import softmax
 from credalset._validation import as_probability
 from credalset.exceptions import CredalSetWarning, need, warn
 from credalset.io.match import Batch, Reading, choose_columns
+from credalset.io.store import load
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.votes.names import join_names
 
@@ -136,8 +137,6 @@ class Scorer:
         """The calibration or classifier; loaded from its path at first use."""
         if not isinstance(self.model, Path):
             return self.model
-        from credalset.io.store import load
-
         return replace(self, model=load(self.model, trusted=self.trusted)).model
 
     @property
@@ -188,13 +187,10 @@ class Scorer:
         roles = (self.id, self.groups, self.weights, self.votes)
         needed = [*reading.columns, *(name for name in roles if name is not None)]
         kept = Batch(batch, needed, "the batch", strict=self.strict)
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {} if self.votes is None else {"votes": kept.numbers([self.votes])}
+        options |= {} if self.weights is None else {"weights": kept.numbers([self.weights])[:, 0]}
         if self.groups is not None:
             options["groups"] = as_calibrated(kept.texts(self.groups), self.calibration)
-        if self.weights is not None:
-            options["weights"] = kept.numbers([self.weights])[:, 0]
-        if self.votes is not None:
-            options["votes"] = kept.numbers([self.votes])
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
             sets = self._model.predict_set(self._input(kept, reading), alpha=self.alpha, **options)
         carried = [kept.column(name) for name in self._names(batch.schema)]

@@ -45,6 +45,7 @@ def main() -> None:
             phone = browser.new_page(**PHONE, color_scheme=scheme)
             phone.goto(path.as_uri())
             phone.locator("#table tbody tr").nth(2).click()
+            phone.locator("main").evaluate("main => main.style.visibility = 'hidden'")  # shines through at the rim
             phone.locator("dialog").screenshot(path=IMAGES / f"report-item{ending}.png")
         browser.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 from joblib import parallel_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import BaggingClassifier, StackingClassifier
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -90,19 +91,46 @@ def test_unnamed_labels_go_by_position(make: Any) -> None:
     assert (cross_val_score(model, DATA.X, series, cv=3) > -1.0).all(), "subsets of a default index name nothing"
 
 
-@pytest.mark.parametrize(
-    "outer",
-    [
-        BaggingClassifier(SoftLabelClassifier(), 2, random_state=0),
-        CalibratedClassifierCV(SoftLabelClassifier(), cv=2),
-        StackingClassifier([("soft", SoftLabelClassifier())], cv=2),
-    ],
-    ids=lambda outer: type(outer).__name__,
-)
-def test_meta_estimators_get_what_the_votes_in_order_give(outer: Any) -> None:
-    """With votes aligned first, as the message advises, meta-estimators that index rows cannot misalign them."""
+DROP_THE_INDEX = [
+    BaggingClassifier(SoftLabelClassifier(), 2, random_state=0),
+    StackingClassifier([("soft", SoftLabelClassifier())], cv=2),
+    VotingClassifier([("soft", SoftLabelClassifier())], voting="soft"),
+    VotingClassifier(
+        [("one", SoftLabelClassifier()), ("two", ConformalCredalClassifier(LogisticRegression()))], n_jobs=2
+    ),
+]
+KEEP_THE_INDEX = [
+    CalibratedClassifierCV(SoftLabelClassifier(), cv=2),
+    CalibratedClassifierCV(ConformalCredalClassifier(LogisticRegression()), cv=2),
+    GridSearchCV(SoftLabelClassifier(), {}, cv=2, error_score="raise"),
+]
+SERIES = pd.Series(DATA.counts.argmax(axis=1), index=ITEMS)
+
+
+@pytest.mark.parametrize("outer", [*DROP_THE_INDEX, *KEEP_THE_INDEX], ids=lambda outer: type(outer).__name__)
+def test_meta_estimators_cannot_misalign_votes(outer: Any) -> None:
+    """Votes and frames of counts in another order are refused, by scikit-learn or by us; aligned labels are right."""
+    for votes in (SHUFFLED, SHUFFLED.to_frame()):
+        with parallel_config("threading"), pytest.raises((ValueError, NotImplementedError)):
+            clone(outer).fit(X, votes)
     labels = SHUFFLED.align(X.index).counts.argmax(axis=1)
-    assert (outer.fit(X, labels).predict(X) == DATA.counts.argmax(axis=1)).mean() > 0.8
+    with parallel_config("threading"):
+        assert (clone(outer).fit(X, labels).predict(X) == SERIES).mean() > 0.8
+
+
+@pytest.mark.parametrize("outer", KEEP_THE_INDEX, ids=lambda outer: type(outer).__name__)
+def test_series_in_another_order_are_refused(outer: Any) -> None:
+    with pytest.raises(ValueError, match="name different items"):
+        clone(outer).fit(X, SERIES.iloc[ORDER])
+
+
+@pytest.mark.parametrize("outer", DROP_THE_INDEX[:3], ids=lambda outer: type(outer).__name__)
+def test_series_whose_index_scikit_learn_drops(outer: Any) -> None:
+    """Nothing of ours sees their names: the guide says so."""
+    series = SERIES.iloc[ORDER]
+    expected = clone(outer).fit(X, series.to_numpy()).predict(X)
+    assert (clone(outer).fit(X, series).predict(X) == expected).all()
+    assert "drop the index" in Path("docs/learners.md").read_text()
 
 
 def test_parallel_searches_match_names() -> None:

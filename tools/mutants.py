@@ -167,15 +167,15 @@ FAULTS = [
     Fault(
         "labels whose classes come in another order are taken as they are",
         "votes/names.py",
-        "found = found if columns is None else found.reorder(columns)",
-        "found = found",
+        "found if columns is None else found.reorder(columns), classes",
+        "found, classes",
         "tests/votes/test_names.py",
     ),
     Fault(
         "items in another order are matched by position",
         "votes/names.py",
-        "found = found if rows is None else found[rows]",
-        "found = found",
+        "        found = found[rows]",
+        "        pass",
         "tests/votes/test_names.py",
     ),
     Fault(

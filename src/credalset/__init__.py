@@ -12,11 +12,13 @@ CredalSet: 100 total-variation balls over 3 classes, threshold 0.09964 (score tv
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from credalset._version import __version__
 
+TYPE_CHECKING = False  # that of typing, which takes longer to import than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from credalset import datasets, labels, metrics, plotting, predictors, scores, simplex, testing
     from credalset._splits import train_conformalize_test_split
     from credalset.calibration import (

@@ -1,4 +1,4 @@
-"""What the tests of saving and loading share: objects to save, and a forger who knows the format."""
+"""What the tests of faults share: objects to save, a forger who knows the format, a command to interrupt."""
 
 from __future__ import annotations
 
@@ -84,3 +84,17 @@ def put(node: Any, path: tuple[Any, ...], value: Any) -> None:
     for key in path[:-1]:
         node = node[key]
     node[path[-1]] = value
+
+
+#: runs the command, and says when it has begun: until then Ctrl-C ends Python before any code of ours
+BEGIN = """
+import signal
+from credalset.cli import run
+begin = signal.signal
+def tell(*args):
+    begin(*args)
+    signal.signal = begin
+    print("begun", flush=True)
+signal.signal = tell
+run()
+"""

@@ -98,3 +98,12 @@ def test_rows_without_a_value_are_counted_or_refused(tmp_path: Path) -> None:
 def test_bad_tables_name_the_file_and_the_column(text: str, options: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=said):
         read_items(write(tmp_path, text), **options)
+
+
+def test_columns_of_objects_and_what_is_beside_them(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"task": "a", "p": {"no": 0.25, "yes": 0.75}, "age": 9}\n')
+    path = str(tmp_path / "p.jsonl")
+    assert read_items(path, columns=["p"], classes=["yes", "no"]).values.tolist() == [[0.75, 0.25]], "order of classes"
+    assert read_items(path).names == ("no", "yes")
+    features = read_items(write(tmp_path, "task,petal.width,petal.length,age\na,1,2,3\n"), texts=None)
+    assert features.names == ("petal.width", "petal.length", "age"), "features are not left out for a dot in a name"

@@ -9,8 +9,9 @@ import pytest
 from scipy.optimize import linprog
 
 from credalset.scores import Wasserstein
-from credalset.scores.transport import flattest
+from credalset.scores.transport import entropy_of_blocks, flattest, gathered, largest_sums
 from credalset.scores.wasserstein import WassersteinBall
+from credalset.sets.box import majorization_bound
 from credalset.simplex import entropy_of_valid, grid, sample_uniform
 from tests.scores.search import spread_centers
 
@@ -199,3 +200,20 @@ def test_refused_positions(positions: object, error: type[Exception]) -> None:
         Wasserstein(positions)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="positions has 2 entries"):
         Wasserstein((0.0, 1.0)).region([[0.2, 0.3, 0.5]], 0.1)
+
+
+def test_bounds_for_many_classes_agree_with_those_from_all_groups() -> None:
+    rng = np.random.default_rng(0)
+    gaps = tuple(rng.uniform(0.5, 2.0, 19))
+    for concentration in (0.3, 1.0, 100.0):
+        mass = rng.dirichlet(np.full(20, concentration), 200).T
+        radius = rng.uniform(0.01, 3.0, 200)
+        least, found = gathered(mass, radius, gaps)
+        envelope = Wasserstein(np.cumsum([0.0, *gaps])).region(mass.T, radius).envelope()
+        assert (majorization_bound(*envelope, largest_sums(mass, radius, gaps)) <= found + 1e-9).all()
+        assert (entropy_of_blocks(mass, radius, gaps) >= least - 1e-9).all()
+
+
+def test_brackets_of_many_nearly_equal_classes_are_narrow() -> None:
+    centers = np.random.default_rng(0).dirichlet(np.full(60, 100.0), 20)
+    assert Wasserstein().region(centers, 1.0).entropy_bounds(base="K").lower_gap.max() < 0.15

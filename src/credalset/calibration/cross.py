@@ -224,13 +224,11 @@ def cross_conformalize(
         Fold of each item, 0, …, F − 1; at least two folds, of equal size as far as possible, and chosen without looking
         at the items.
     score, classes, weights
-        As in `conformalize`. All scores are supported except ``"intervals"``: cross-conformal sets need balls that
-        enclose them (`Score.enclosing_threshold`).
+        As in `conformalize`, except the score ``"intervals"``, which has no `Score.enclosing_threshold`.
     noise : BoundedNoise or AnnotatorSampling, optional
         Cover the true distribution. `AnnotatorSampling` needs a δ, `BoundedNoise` the rule ``"union"``.
     groups : sequence of n keys, optional
-        Guarantee coverage within each group. ``"predicted"`` is not supported, as the models of the folds may predict
-        different classes.
+        Guarantee coverage within each group. ``"predicted"`` is not supported, as models of folds may differ in it.
 
     Examples
     --------

@@ -18,12 +18,22 @@ def run() -> None:
         if error.name not in {"typer", "rich"}:
             raise
         sys.exit(f"The credalset command needs the package {error.name!r}: pip install 'credalset[cli]'")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        signal.signal(signal.SIGINT, _interrupt)
         code = main()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # only files and connections remain to be closed
     except KeyboardInterrupt:  # a second one, while the first is handled
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         code = INTERRUPTED
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only files and connections remain to be closed
     if code == INTERRUPTED:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a cluster that had only started prints errors as it closes
     sys.exit(code)
+
+
+def _interrupt(*_: object) -> None:
+    """Raise KeyboardInterrupt; what event loops and finalizers that it stops would log is not for the user."""
+    import logging
+
+    logging.disable()
+    sys.unraisablehook = lambda _: None
+    raise KeyboardInterrupt

@@ -24,7 +24,7 @@ from credalset.exceptions import FileFormatError, warn
 
 FORMAT, FORMAT_VERSION = "credalset", 2
 MANIFEST, ARRAYS = "manifest.json", "arrays.npz"
-MAX_MANIFEST = 1 << 20  # bytes; JSON takes up to forty times as much once it is parsed
+MAX_MANIFEST = 1 << 19  # bytes; JSON takes up to forty times as much once it is parsed
 MAX_FILE = 1 << 31  # bytes
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 NUMBERS = "biuf"  # kinds of arrays
@@ -33,14 +33,14 @@ _VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})[0-9A-Za-z.+!_-]{0,60}")
 
 
 def require(condition: Any, sentence: str) -> None:
-    """Refuse a file in which something is not as `save` writes it; `load` puts the path in front of the sentence."""
+    """Raise `FileFormatError` unless a condition holds; `load` puts the path before the sentence."""
     if not condition:
         raise FileFormatError(sentence)
 
 
 @contextmanager
 def refusing(sentence: str) -> Iterator[None]:
-    """Blame the file for whatever its values make a constructor or a check complain about."""
+    """Turn any error that the values of a file cause into `FileFormatError`."""
     try:
         yield
     except (FileFormatError, ImportError, MemoryError):
@@ -65,7 +65,7 @@ def write_object(
     manifest |= {"versions": _versions({"numpy", *packages}), "object": tree}
     manifest |= {"files": {name: _entry(data) for name, data in sorted(files.items())}}
     manifest["sha256"] = manifest_digest(manifest)
-    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    text = json.dumps(manifest, allow_nan=False, ensure_ascii=False).encode()
     if len(text) > MAX_MANIFEST:
         raise ValueError(
             f"names and parameters take {len(text)} bytes of JSON, but at most {MAX_MANIFEST} can be saved. Name items "
@@ -93,10 +93,10 @@ def read_object(folder: Path) -> tuple[Any, dict[str, AnyArray], dict[str, bytes
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest of a saved object, refusing what is damaged, foreign or newer."""
     path = folder / MANIFEST
-    foreign = f"was not written by credalset: it has no {MANIFEST} of ours."
+    foreign = f"was not written by credalset: its {MANIFEST} is missing, too large, or of another program."
     require(path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_MANIFEST, foreign)
     with refusing(f"has a damaged {MANIFEST}"):
-        manifest: Any = json.loads(path.read_text(encoding="utf-8"), parse_float=_finite, parse_constant=_finite)
+        manifest: Any = json.loads(path.read_text(encoding="utf-8"))
         require(isinstance(manifest, dict) and manifest.get("format") == FORMAT, foreign)
         version = manifest.get("format_version")
         advice = "Upgrade credalset." if type(version) is int and version > FORMAT_VERSION else "Save it again."
@@ -109,17 +109,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:
-    """Return the SHA-256 of a manifest's contents, whatever its line breaks and order, without its own entry."""
+    """Return the SHA-256 of a manifest's contents, whatever its line breaks and order, without its own entry.
+
+    NaN and infinity, which JSON does not have, raise ValueError.
+    """
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     text = json.dumps(rest, sort_keys=True, allow_nan=False, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
-    return number
 
 
 def _read_checked(folder: Path, name: str, entry: Any) -> bytes:

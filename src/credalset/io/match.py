@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress
-from types import MappingProxyType
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,13 +16,13 @@ from credalset._typing import AnyArray, FloatArray
 from credalset.exceptions import need, warn
 from credalset.io.tables import Table, is_list, is_text, read_table
 from credalset.votes.names import join_names
+from credalset.votes.tables import SYNONYMS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from credalset.votes import Annotations
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
 LOOKED_AT = 100  # cells that tell whether a column of texts holds numbers
 #: columns of every table that ``predict`` writes, whose predictions begin with ``prediction_``
 WRITTEN, PREDICTION = {"alpha", "threshold", "empty"}, "prediction_"
@@ -52,8 +51,6 @@ class Reading(NamedTuple):
 
 def find_id(names: Sequence[str]) -> str:
     """Return the column that names the items: the first of the usual names of a task that the table has."""
-    from credalset.votes.tables import SYNONYMS
-
     plain = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(names)}
     known = ["".join(filter(str.isalnum, synonym)) for synonym in SYNONYMS["task"]]
     found = [plain[name] for name in known if name in plain]
@@ -70,7 +67,7 @@ def choose_columns(
     taken: Collection[str | None] = (),
     columns: Sequence[str] | None = None,
     classes: Sequence[Any] | None = None,
-    texts: bool | str = False,
+    texts: bool | str | None = False,
 ) -> Reading:
     """Return the columns that hold predictions, features or texts.
 
@@ -81,11 +78,11 @@ def choose_columns(
     taken : names of columns
         Ids, groups, weights and others that are not to be read.
     columns : sequence of str, optional
-        Those that were named; an object with a column per class is named by its own name.
+        The columns, or the object of which each field is a column.
     classes : sequence, optional
         Classes of a calibration: their columns are read in their order. Without, all columns that are not taken.
     texts : bool or str
-        Whether the model reads texts, and the name of their column where that is known.
+        Whether the model reads texts, and the name of their column where that is known; None if all are features.
 
     Examples
     --------
@@ -95,45 +92,41 @@ def choose_columns(
     Reading(columns=['probs.yes', 'probs.no'], labels=('yes', 'no'), texts=False)
     """
     known, free = set(schema.names), [name for name in schema.names if name not in taken]
-    nested = list(dict.fromkeys(name.rpartition(".")[0] + "." for name in free if "." in name))
+    lists = [name for name in free if is_list(schema.field(name).type)]
+    objects = list(dict.fromkeys(name.rpartition(".")[0] + "." for name in free if "." in name))
+    own = ["", *([PREDICTION] if known >= WRITTEN else []), *objects]
+    starts = own if columns is None else [f"{name}." for name in columns]
     wanted, start = [str(label) for label in classes or ()], ""
-    if columns is not None:
-        inside = {name: [each for each in free if each.startswith(f"{name}.")] for name in columns if name not in known}
-        found = [each for name in columns for each in inside.get(name) or [name]]
-        start = f"{columns[0]}." if len(columns) == 1 and inside else ""
-    elif texts:
-        free = [name for name in free if is_text(schema.field(name).type)]
-        found = [texts] if isinstance(texts, str) and texts in known else free
+    if columns is not None and (len(starts) > 1 or starts[0] not in objects):
+        found = list(columns)
+    elif texts and columns is None:
+        words = [name for name in free if is_text(schema.field(name).type)]
+        found = [texts] if isinstance(texts, str) and texts in known else words
         if len(found) != 1:
             held = f"{len(found)} columns hold texts ({join_names(found)})"
             raise ValueError(f"the model reads texts, and {held}. Name the one to read with columns.")
-    else:
-        starts = ["", *([PREDICTION] if known >= WRITTEN else []), *nested]
+    elif wanted:
         fitting = [each for each in starts if known.issuperset(each + label for label in wanted)]
-        lists = [name for name in free if is_list(schema.field(name).type)]
-        if wanted and (fitting or len(lists) != 1):
-            start = fitting[0] if fitting else ""
-            found = [start + label for label in wanted]
-        elif len(lists) == 1:
-            found = lists
-        else:
-            start = PREDICTION if known >= WRITTEN else nested[0] if len(nested) == 1 else ""
-            found = [name for name in free if name.startswith(start)]
+        start = (fitting or starts)[0]
+        found = lists if len(lists) == 1 and not fitting else [start + label for label in wanted]
+    else:
+        start = starts[-1] if len(starts) <= 2 and texts is not None else ""
+        found = lists if len(lists) == 1 else [name for name in free if name.startswith(start)]
     missing = [name for name in found if name not in known]
     if missing or not found:
         raise ValueError(
             f"{len(missing)} of {len(found)} columns to read are missing (first: {join_names(missing, 1)}); the table "
             f"has {join_names(schema.names, 12)}. Rename its columns, or name those to read with columns."
         )
-    is_lists = len(found) == 1 and is_list(schema.field(found[0]).type)
-    return Reading(found, None if is_lists else tuple(name.removeprefix(start) for name in found), bool(texts))
+    labels = None if found == lists else tuple(name.removeprefix(start) for name in found)
+    return Reading(found, labels, bool(texts))
 
 
 # --- batches as names and numbers ---
 
 
 class Batch:
-    """A record batch of which rows without a needed value are left out, or refused if ``strict``."""
+    """A record batch without the rows that lack a needed value; ``strict`` refuses such rows."""
 
     def __init__(self, batch: pa.RecordBatch, needed: Sequence[str], where: str, first: int = 0, strict: bool = False):
         self.position = {name: i for i, name in enumerate(batch.schema.names)}
@@ -158,8 +151,12 @@ class Batch:
         """Return the texts (N,) or numbers (N, number of columns) to read."""
         return np.array(self.texts(reading.columns[0]), object) if reading.texts else self.numbers(reading.columns)
 
+    def extra(self, name: str, role: str) -> AnyArray:
+        """Return weights as numbers, and groups or anything else as texts, (N,)."""
+        return self.numbers([name])[:, 0] if role == "weights" else np.array(self.texts(name), dtype=object)
+
     def texts(self, name: str) -> list[str | None]:
-        """Return names of items, groups or labels: texts as they stand, numbers as they are written; None if empty."""
+        """Return names of items, groups or labels: texts unchanged, numbers as texts, None for empty cells."""
         import pyarrow as pa
 
         column = self.column(name)
@@ -260,17 +257,15 @@ def read_items(
     id: str | None = None,
     columns: Sequence[str] | None = None,
     logits: bool = False,
-    extra: Mapping[str, str] = NOTHING,
+    extra: Mapping[str, str] | None = None,
     classes: Sequence[Any] | None = None,
     texts: bool | str | None = False,
     strict: bool = False,
 ) -> ItemTable:
-    """Read a table of items into memory: predictions per class, features, or texts.
+    """Read a table of items into memory, see `read_table`: predictions per class, features, or texts.
 
     Parameters
     ----------
-    path : str
-        As in `read_table`.
     id : str, optional
         Column that names the items; by default the first that has a usual name of a task.
     columns, classes, texts
@@ -283,62 +278,50 @@ def read_items(
     strict : bool
         Refuse rows without a value that is needed, instead of leaving them out.
     """
-    table = read_table(path)
-    names = table.schema.names
-    notes: list[str] = []
-    id = find_id(names) if id is None else id
-    absent = [(role, name) for role, name in {"id": id, **extra}.items() if name not in names]
-    if absent:
-        has = f"which {path} does not have; it has {join_names(names, 12)}"
-        raise ValueError(f"{absent[0][0]} names the column {absent[0][1]!r}, {has}.")
+    table, extra = read_table(path), extra or {}
+    id = find_id(table.schema.names) if id is None else id
+    for role, name in {"id": id, **extra}.items():
+        if name not in table.schema.names:
+            has = join_names(table.schema.names, 12)
+            raise ValueError(f"{role} names the column {name!r}, which {path} does not have; it has {has}.")
     taken = [id, *(column for role, column in extra.items() if role != "texts")]
     try:
-        reading = choose_columns(table.schema, taken, columns, classes, texts or False)
+        reading = choose_columns(table.schema, taken, columns, classes, texts)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    first = next(table.batches, None)
-    if first is not None and columns is None and classes is None and not reading.texts:
-        reading, notes = _without_words(Batch(first, (), path), reading, may_be_texts=texts is None)
+    data, notes = list(table.batches), []
+    if data and columns is None and classes is None and not reading.texts:
+        free, reading = reading.columns, _without_words(Batch(data[0], (), path), reading, may_be_texts=texts is None)
+        words = [name for name in free if name not in reading.columns]
+        notes = [f"columns of words were left out: {join_names(words)}."] if words else []
     needed = [id, *reading.columns, *(column for role, column in extra.items() if role in ("groups", "weights"))]
-    items: list[str] = []
-    blocks: list[AnyArray] = []
-    kept: dict[str, list[Any]] = {role: [] for role in extra}
-    n_rows = 0
-    for data in () if first is None else chain([first], table.batches):
-        batch = Batch(data, needed, path, n_rows, strict)
-        items += map(str, batch.texts(id))
-        blocks.append(batch.read(reading))
-        for role, name in extra.items():
-            kept[role] += batch.numbers([name])[:, 0].tolist() if role == "weights" else batch.texts(name)
-        n_rows += data.num_rows
+    starts = list(accumulate((each.num_rows for each in data), initial=0))
+    batches = [Batch(each, needed, path, first, strict) for each, first in zip(data, starts, strict=False)]
+    items = tuple(str(item) for batch in batches for item in batch.texts(id))
     if not items:
         raise ValueError(f"{path} has no rows with values in {join_names(needed)}.")
-    notes += [f"{n_rows - len(items)} rows of {path} without a value were left out."] if len(items) < n_rows else []
+    n_empty = starts[-1] - len(items)
+    notes += [f"{n_empty} rows of {path} without a value were left out."] if n_empty else []
     twice = [item for item, n in Counter(items).items() if n > 1]
     if twice:
-        raise ValueError(
-            f"{path} names {len(twice)} items more than once in the column {id!r} (first: {join_names(twice)}). Each "
-            "item needs one row."
-        )
-    values = np.concatenate(blocks)
-    arrays = {role: np.array(column, dtype=None if role == "weights" else object) for role, column in kept.items()}
-    return ItemTable(tuple(items), softmax(values, axis=1) if logits else values, reading.labels, arrays, tuple(notes))
+        which = f"{len(twice)} items more than once in the column {id!r} (first: {join_names(twice)})"
+        raise ValueError(f"{path} names {which}. Each item needs one row.")
+    values = np.concatenate([batch.read(reading) for batch in batches])
+    more = {role: np.concatenate([batch.extra(name, role) for batch in batches]) for role, name in extra.items()}
+    return ItemTable(items, softmax(values, axis=1) if logits else values, reading.labels, more, tuple(notes))
 
 
-def _without_words(batch: Batch, reading: Reading, may_be_texts: bool) -> tuple[Reading, list[str]]:
-    """Leave out columns of texts none of which is a number; if there is nothing else, one may be what is read."""
-    texts = [name for name in reading.columns if is_text(batch.column(name).type)]
-    some = {name: batch.column(name).drop_null()[:LOOKED_AT].to_pylist() for name in texts}
-    words = [name for name in texts if not any(map(is_number, some[name]))]
-    left = [(n, label) for n, label in zip(reading.columns, reading.labels or (), strict=False) if n not in words]
-    if not words:
-        return reading, []
-    if not left and may_be_texts and len(words) == 1:
-        return Reading(words, tuple(words), texts=True), []
-    if not left:
-        raise ValueError(f"no column holds numbers: {join_names(words)} hold words. Name the columns with columns.")
-    chosen = Reading([name for name, _ in left], tuple(label for _, label in left))
-    return chosen, [f"columns of words were left out: {join_names(words)}."]
+def _without_words(batch: Batch, reading: Reading, may_be_texts: bool) -> Reading:
+    """Leave out columns of texts of which none is a number; if no other is left, the only one is what is read."""
+    some = {name: batch.column(name).drop_null()[:LOOKED_AT] for name in reading.columns}
+    words = [n for n, cells in some.items() if is_text(cells.type) and not any(map(is_number, cells.to_pylist()))]
+    if len(words) < len(some):
+        labels = zip(reading.columns, reading.labels or (), strict=False)
+        kept = {name: label for name, label in labels if name not in words}
+        return Reading(list(kept), tuple(kept.values())) if words else reading
+    if may_be_texts and len(words) == 1:
+        return Reading(words, tuple(words), texts=True)
+    raise ValueError(f"no column holds numbers: {join_names(words)} hold words. Name the columns with columns.")
 
 
 # --- votes beside them ---

@@ -15,6 +15,7 @@ from scipy.special import softmax
 from credalset._validation import as_probability
 from credalset.exceptions import CredalSetWarning, need, warn
 from credalset.io.match import Batch, Reading, choose_columns
+from credalset.io.store import load
 from credalset.sets.columns import arrow_columns, check_questions, columns
 from credalset.votes.names import join_names
 
@@ -136,8 +137,6 @@ class Scorer:
         """The calibration or classifier; loaded from its path at first use."""
         if not isinstance(self.model, Path):
             return self.model
-        from credalset.io.store import load
-
         return replace(self, model=load(self.model, trusted=self.trusted)).model
 
     @property
@@ -155,14 +154,14 @@ class Scorer:
         return self._table(None, sets).schema
 
     def for_input(self, schema: pa.Schema) -> Scorer:
-        """Return the same scorer with ids of the type that a table has, after a look at whether its columns will do."""
+        """Return the same scorer with the types of ids that a table has, after checking its columns."""
         import pyarrow as pa
 
         self._reading(schema)
         if self.carried is not None:
             return self
         kinds = [schema.field(name).remove_metadata() for name in self._names(schema)]
-        # Of a column that is empty so far, more cannot be said; words fit in wherever there are any.
+        # The type of an empty column is not known; texts hold any value.
         kinds = [each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in kinds]
         return replace(self, carried=pa.schema(kinds))
 
@@ -183,18 +182,15 @@ class Scorer:
         warn_dropped(n_dropped)
 
     def score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-        """Return the answers for a batch, and how many of its rows were left out as a value is missing."""
+        """Return the answers for a batch, and how many of its rows were left out because a value is missing."""
         reading = self._reading(batch.schema)
         roles = (self.id, self.groups, self.weights, self.votes)
         needed = [*reading.columns, *(name for name in roles if name is not None)]
         kept = Batch(batch, needed, "the batch", strict=self.strict)
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {} if self.votes is None else {"votes": kept.numbers([self.votes])}
+        options |= {} if self.weights is None else {"weights": kept.numbers([self.weights])[:, 0]}
         if self.groups is not None:
             options["groups"] = as_calibrated(kept.texts(self.groups), self.calibration)
-        if self.weights is not None:
-            options["weights"] = kept.numbers([self.weights])[:, 0]
-        if self.votes is not None:
-            options["votes"] = kept.numbers([self.votes])
         with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
             sets = self._model.predict_set(self._input(kept, reading), alpha=self.alpha, **options)
         carried = [kept.column(name) for name in self._names(batch.schema)]

@@ -24,8 +24,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from credalset._typing import AnyArray
+from credalset.calibration.noise import Fit
+from credalset.calibration.thresholds import NOISES
 from credalset.exceptions import FileFormatError
 from credalset.io.folders import NUMBERS, SAFE_NAME, read_object, refusing, require, write_object
+from credalset.scores.registry import find_score
 
 MAX_SIZE = 1_000_000  # classes or features that a file may claim without holding them
 MAX_TEXTS = 40_000_000  # characters of an array of texts
@@ -119,7 +122,7 @@ class Writer:
         if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, str):
-            value.encode()  # half of a surrogate pair is no text
+            value.encode()  # raises for half of a surrogate pair
             return str(value)
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": str(value)}
@@ -168,7 +171,7 @@ class Writer:
 
             return encode_estimator(value, where, self)
         tag, name = "type", next((k.__name__ for k in kind.__mro__ if find_type(k.__name__) is k), "")
-        if isinstance(getattr(kind, "name", None), str) and _find_score(kind.name) is kind:
+        if isinstance(getattr(kind, "name", None), str) and find_score(kind.name) is kind:
             tag, name = "score", kind.name
         elif not name or (find_type(name) is not kind and not is_own_way):
             what = where.strip(".") or "the object"
@@ -227,7 +230,7 @@ class Reader:
         name: Any = node.get("type", node.get("score"))
         fields = node["fields"]
         require(isinstance(name, str) and isinstance(fields, dict), "has no valid description of its parts.")
-        kind = _find_score(name) if "score" in node else find_type(name)
+        kind = find_score(name) if "score" in node else find_type(name)
         missing = "import the module that calls register_score for it" if "score" in node else "upgrade credalset"
         require(kind is not None, f"holds a {name!r}, which is not known here: {missing}, then load again.")
         build, hints = _constructor(kind)
@@ -292,26 +295,17 @@ def find_type(name: str) -> Any:
     """Return the class of the list `TYPES` that has this name, or the noise model, or what one fits; else None."""
     if name in TYPES:
         return getattr(import_module(TYPES[name]), name, None)
-    from credalset.calibration.noise import Fit
-    from credalset.calibration.thresholds import NOISES
-
     models = {model.__name__: model for model in NOISES.values()}
     beside = (getattr(import_module(model.__module__), name, None) for model in models.values())
     fits = (each for each in beside if isinstance(each, type) and issubclass(each, Fit))
     return models.get(name) or next(fits, None)
 
 
-def _find_score(name: str) -> Any:
-    from credalset.scores.registry import find_score
-
-    return find_score(name)
-
-
 def _text_array(names: tuple[str, ...]) -> AnyArray:
-    """Return an array of texts, which takes the room of the longest for each."""
+    """Return an array of texts, each of which takes as much memory as the longest."""
     longest = max(map(len, names), default=0)
     require(longest * len(names) <= MAX_TEXTS, "has names that are too long.")
-    require(all(isinstance(name, str) for name in names), "has names that are no texts.")
+    require(all(isinstance(name, str) for name in names), "has names that are not texts.")
     return np.array(names, dtype=str)
 
 

@@ -132,7 +132,7 @@ def _open_table(
             text = open_text(file, head, stream, encoding)
             table = _read_csv(head, text, "\t" if format == "tsv" else delimiter)
         elif format in ("json", "jsonl"):
-            table = _read_json(file, _documents(file, open_text(file, head, stream, encoding)))
+            table = _read_json(_documents(file, open_text(file, head, stream, encoding)))
         else:
             table = _read_arrow(file, head, stream, format)
         twice = [name for name, n in Counter(table.schema.names).items() if n > 1]
@@ -214,32 +214,24 @@ def _values(file: File, text: io.TextIOWrapper) -> Iterator[Any]:
             except json.JSONDecodeError as error:
                 at = number + rest.count("\n", 0, error.pos)
                 said = f"{file.name} is not valid JSON in line {at} ({error.msg})."
-                raise FileFormatError(f"{said} Export it again, or mend the line.") from None
+                raise FileFormatError(f"{said} Export it again, or correct the line.") from None
             yield document
 
 
-def _read_json(file: File, documents: Iterator[dict[str, Any]]) -> Table:
+def _read_json(documents: Iterator[dict[str, Any]]) -> Table:
     """Read records as columns of texts, or of lists of texts; the first block tells the names."""
     import pyarrow as pa
 
     first = [_flat_record(record) for record in islice(documents, RECORDS)]
-    names = dict.fromkeys(name for record in first for name in record)
-    lists = {name for record in first for name, value in record.items() if isinstance(value, list)}
-    schema = pa.schema([(name, pa.list_(pa.string()) if name in lists else pa.string()) for name in names])
-
-    def batch(records: list[dict[str, Any]]) -> pa.RecordBatch:
-        columns = []
-        for each in schema:
-            values = [record.get(each.name) for record in records]
-            if each.name not in lists and any(isinstance(value, list) for value in values):
-                raise FileFormatError(f"{file.name} has lists in the column {each.name!r} only further down.")
-            columns.append(pa.array(values, each.type))
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    kinds = {name: pa.string() for record in first for name in record}
+    kinds |= {name: pa.list_(pa.string()) for record in first for name in record if isinstance(record[name], list)}
+    schema = pa.schema(kinds)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        yield batch(first)
-        while records := [_flat_record(record) for record in islice(documents, RECORDS)]:
-            yield batch(records)
+        records = first
+        while records:
+            yield pa.RecordBatch.from_pylist(records, schema)
+            records = [_flat_record(record) for record in islice(documents, RECORDS)]
 
     return Table(schema, batches())
 
@@ -289,16 +281,12 @@ def table_writer(path: str | Path, schema: pa.Schema) -> Iterator[Any]:
     """
     import pyarrow as pa
 
-    path = str(path)
-    format = "csv" if path == STDIN else format_of(path)
     if path == STDIN:
-        with _sink(pa.PythonFile(sys.stdout.buffer, mode="w"), schema, format) as write:
+        with _sink(pa.PythonFile(sys.stdout.buffer, mode="w"), schema, "csv") as write:
             yield write
         sys.stdout.buffer.flush()
         return
-    compression = COMPRESSIONS.get(Path(path).suffix.lower())
-    if compression == "xz":
-        raise ValueError(f"{path}: files are not written with xz. Name it .gz, .bz2 or .zst.")
+    format, compression = format_of(str(path)), COMPRESSIONS.get(Path(path).suffix.lower())
     with staged(Path(path)) as staging, pa.OSFile(str(staging), "wb") as raw:
         stream = raw if compression is None else pa.CompressedOutputStream(raw, compression)
         with stream, _sink(stream, schema, format) as write:
@@ -325,7 +313,7 @@ def _sink(stream: Any, schema: pa.Schema, format: str) -> Iterator[Any]:
 
 
 def _json_line(row: dict[str, Any]) -> str:
-    """JSON has no NaN and no infinity: null and a word stand for them."""
+    """Return a row as JSON, which has no NaN and no infinity: they are null and a text."""
     odd = {name: x for name, x in row.items() if isinstance(x, float) and not math.isfinite(x)}
     row |= {name: None if math.isnan(x) else "Infinity" if x > 0 else "-Infinity" for name, x in odd.items()}
     return json.dumps(row, ensure_ascii=False, default=str) + "\n"
@@ -383,13 +371,12 @@ def read_votes(path: str | Path) -> Annotations:
 
     table = read_table(path)
     try:
-        columns: dict[str, list[Any]] = {str(name): [] for name in find_columns(table.schema.names, {}).values()}
+        names = [str(name) for name in find_columns(table.schema.names, {}).values()]
     except ValueError:
         has = join_names(table.schema.names, 12)
         raise ValueError(f"{path} needs columns task and label, but has {has}. Use credalset import first.") from None
     with readable(str(path)):
-        for batch in table.batches:
-            for name, cells in columns.items():
-                cells += batch.column(batch.schema.get_field_index(name)).cast("string").to_pylist()
+        found = need("pyarrow").Table.from_batches(table.batches, table.schema)
+        columns = {name: found[name].cast("string").to_pylist() for name in names}
     levels = json.loads((table.schema.metadata or {}).get(SCALE.encode(), b"null"))
     return replace(Annotations.from_table(columns, scale=levels), origin=f"{Path(path).name}, read as long")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import entr
 
 from credalset._typing import FloatArray, IntArray
 from credalset.simplex import entropy_of_valid
@@ -18,6 +19,7 @@ CLOSE = 1e-8  # nats at which it has converged
 MAX_PRICES = 12  # on distance, for partitions into groups
 MAX_LEVELS = 60  # of the mode's probability, per item
 NUDGE = 1e-10  # between two levels for a slope
+BLOCK_SIZES = (2, 4, 8, 16)  # of classes that are gathered
 
 
 def transport_cost(excess: FloatArray, gaps: FloatArray) -> FloatArray:
@@ -121,6 +123,38 @@ def entropy_toward_top(mass: FloatArray, radius: FloatArray, gaps: tuple[float, 
     ranked[1:] -= np.clip(left[1:] / distance[1:], 0.0, ranked[1:])
     ranked[0] = 1.0 - ranked[1:].sum(axis=0)
     return entropy_of_valid(np.maximum(ranked, 0.0).T)
+
+
+def largest_sums(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:
+    r"""Return upper bounds of the sums of the j largest entries of a member, (n, K − 1).
+
+    For any width w, mass within w of a set J of classes and the radius bound $\sum_{k \in J} \lambda_k$ by
+    $r / w + \sum_{k \in J} \sum_i g_i (1 - |x_i - x_k| / w)_+$, by duality.
+    """
+    at, best = np.r_[0.0, np.cumsum(gaps)], np.full((len(radius), len(mass) - 1), np.inf)
+    for width in min(gaps) * 2.0 ** np.arange(np.ceil(np.log2(at[-1] / min(gaps))) + 1):
+        near = mass.T @ np.maximum(1.0 - np.abs(at - at[:, None]) / width, 0.0)
+        best = np.minimum(best, np.sort(near, axis=1)[:, :0:-1].cumsum(axis=1) + (radius / width)[:, None])
+    return best
+
+
+def entropy_of_blocks(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> FloatArray:
+    """Return the smallest entropy of members in which blocks of neighbouring classes are gathered, (n,).
+
+    For each of some block sizes, blocks are gathered at their medians by decreasing gain in entropy per cost.
+    """
+    entropy = best = entr(mass).sum(axis=0)
+    for size in (size for size in BLOCK_SIZES if size < len(mass)):
+        blocks = np.pad(mass, ((0, -len(mass) % size), (0, 0))).reshape(-1, size, len(radius))
+        before, spaces = blocks.cumsum(axis=1), np.pad(gaps, (0, -len(mass) % size + 1)).reshape(-1, size, 1)
+        cost = (spaces * np.minimum(before, before[:, -1:] - before)).sum(axis=1)
+        gain = entr(blocks).sum(axis=1) - entr(before[:, -1])
+        order = np.argsort(-gain / np.maximum(cost, 1e-300), axis=0)
+        spent = np.take_along_axis(cost, order, axis=0).cumsum(axis=0)
+        best = np.minimum(
+            best, entropy - np.where(spent <= radius, np.take_along_axis(gain, order, axis=0), 0.0).sum(axis=0)
+        )
+    return best
 
 
 def gathered(mass: FloatArray, radius: FloatArray, gaps: tuple[float, ...]) -> tuple[FloatArray, FloatArray]:

@@ -15,10 +15,10 @@ import numpy as np
 
 from credalset._parallel import gather_blocks
 from credalset._typing import FloatArray, IntArray
+from credalset.scores import transport
 from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, bracketed
 from credalset.scores.registry import register_score
-from credalset.scores.transport import distance_to_mode, entropy_toward_top, flattest, gathered, transport_cost
 from credalset.sets.box import majorization_bound
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.volume import edge_distance
@@ -82,7 +82,7 @@ class Wasserstein(Score):
 
     def formula(self, prediction: FloatArray, distribution: FloatArray) -> FloatArray:
         """Return Σ gap_k |F_k − G_k|."""
-        return transport_cost(distribution - prediction, self.gaps(distribution.shape[-1]))
+        return transport.transport_cost(distribution - prediction, self.gaps(distribution.shape[-1]))
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> WassersteinBall:
         """Return Wasserstein balls; a threshold of at least the length of the line gives the whole simplex."""
@@ -108,7 +108,7 @@ class WassersteinBall(Geometry):
 
     def divergence(self, points: FloatArray) -> FloatArray:
         """Return W₁ of points (N, M, K), (N, M)."""
-        return transport_cost(points - self.center[:, None], np.array(self.gaps))
+        return transport.transport_cost(points - self.center[:, None], np.array(self.gaps))
 
     def _rows(self) -> tuple[int, int, int]:
         """Return the arguments of `gather_blocks` for these regions."""
@@ -159,12 +159,15 @@ class WassersteinBall(Geometry):
 
         def one_block(rows: slice) -> tuple[FloatArray, ...]:
             mass, radius = np.ascontiguousarray(self.center[rows].T), self.radius[rows]
-            most, reached = flattest(mass, radius, np.array(self.gaps))
-            least, found = majorization_bound(*self[rows].envelope()), entropy_toward_top(mass, radius, self.gaps)
+            most, reached = transport.flattest(mass, radius, np.array(self.gaps))
+            envelope, found = self[rows].envelope(), transport.entropy_toward_top(mass, radius, self.gaps)
             if len(mass) <= MAX_GROUP_CLASSES:
-                bound, entropy = gathered(mass, radius, self.gaps)
-                least, found = np.maximum(least, bound), np.minimum(found, entropy)
-            return *bracketed(least, found), most, np.maximum(most - reached, 0.0)
+                bound, entropy = transport.gathered(mass, radius, self.gaps)
+                least = np.maximum(majorization_bound(*envelope), bound)
+            else:
+                least = majorization_bound(*envelope, transport.largest_sums(mass, radius, self.gaps))
+                entropy = transport.entropy_of_blocks(mass, radius, self.gaps)
+            return *bracketed(least, np.minimum(found, entropy)), most, np.maximum(most - reached, 0.0)
 
         return Entropies(*gather_blocks(one_block, *self._rows()))
 
@@ -178,14 +181,14 @@ class WassersteinBall(Geometry):
 
         def one_block(rows: slice) -> FloatArray:
             mass, unit = np.ascontiguousarray(self.center[rows].T), self.gaps[0]
-            return unit * distance_to_mode(mass, self.radius[rows] / unit).T
+            return unit * transport.distance_to_mode(mass, self.radius[rows] / unit).T
 
         return gather_blocks(one_block, *self._rows())
 
     def ray_length(self, directions: FloatArray) -> FloatArray:
         """Return the distance to the surface, as f is linear along a ray, or to the edge of the simplex."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            surface = self.radius[:, None] / transport_cost(directions, np.array(self.gaps))
+            surface = self.radius[:, None] / transport.transport_cost(directions, np.array(self.gaps))
         return np.minimum(surface, edge_distance(self.center[:, None], directions))
 
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:

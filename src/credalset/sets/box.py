@@ -22,11 +22,12 @@ def support(lower: FloatArray, upper: FloatArray, utility: FloatArray) -> tuple[
     return (utility * point).sum(axis=1), point
 
 
-def majorization_bound(lower: FloatArray, upper: FloatArray) -> FloatArray:
+def majorization_bound(lower: FloatArray, upper: FloatArray, most: FloatArray | float = 1.0) -> FloatArray:
     """Return a lower bound (N,) on the entropy of every distribution between envelopes (N, K).
 
     The j largest entries of a member add up to at most T_j = min(sum of the j largest uppers, 1 − sum of the K − j
     smallest lowers), which is concave in j. The increments of T majorise every member, and entropy is Schur-concave.
+    Further bounds ``most`` (N, K − 1) that are concave in j improve T.
 
     Examples
     --------
@@ -35,7 +36,7 @@ def majorization_bound(lower: FloatArray, upper: FloatArray) -> FloatArray:
     """
     tops = np.cumsum(np.sort(upper, axis=1)[:, ::-1], axis=1)
     rest = np.cumsum(np.sort(lower, axis=1), axis=1)
-    sums = np.clip(np.minimum(tops[:, :-1], 1.0 - rest[:, -2::-1]), 0.0, 1.0)
+    sums = np.clip(np.minimum(np.minimum(tops[:, :-1], 1.0 - rest[:, -2::-1]), most), 0.0, 1.0)
     return entropy_of_valid(np.diff(np.maximum.accumulate(sums, axis=1), axis=1, prepend=0.0, append=1.0))
 
 

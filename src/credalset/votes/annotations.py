@@ -111,8 +111,7 @@ class Annotations:
         rename : mapping, optional
             New names of labels by old names; labels with the same new name are merged.
         tidy : bool
-            Whether to convert labels to lower case with single spaces before they are renamed; labels in ``classes``
-            keep their spelling.
+            Whether to convert labels (not ``classes``) to lower case with single spaces before they are renamed.
         empty : iterable
             Further values that mean no label, such as "?" or -1.
         unknown : {"error", "drop"}
@@ -257,8 +256,8 @@ class Annotations:
             "label-studio", "label-studio-min", "doccano", "argilla", "lists", "prodigy", "lewidi", "crowd-kit", "long"
             or "wide". An export is recognised by its structure; other tables are long unless ``kind="wide"``.
         task, worker, label, time : str, optional
-            Columns of a table, or fields of a record ("data.uid"); ``label`` is also the name of the question in an
-            export with several. For a wide table, ``worker`` is a list of columns.
+            Columns of a table, or fields of a record ("data.uid"); in an export with several questions, ``label`` is
+            one of them. For a wide table, ``worker`` is a list of columns.
         encoding, delimiter : str, optional
             Encoding and delimiter of text files; detected by default.
         **options
@@ -326,8 +325,7 @@ class Annotations:
         Parameters
         ----------
         level, n_resamples, random_state
-            Confidence level of the intervals (percentiles over resampled items), number of resamples (0: no intervals)
-            and their seed.
+            Confidence level of the bootstrap intervals over items, number of resamples (0: no intervals) and seed.
 
         Examples
         --------

@@ -105,8 +105,8 @@ def read_labels(
 ) -> Labels:
     """Read distributions, annotation counts or ``Annotations``, in the order of given items and classes.
 
-    Rows and columns are matched by name where both sides have names, otherwise by position; labels of further items are
-    not used. A matrix of whole numbers holds counts; the rows of any other must sum to one.
+    Rows and columns are matched by name if both sides have names, otherwise by position; further items are not used. A
+    matrix of whole numbers holds counts; the rows of any other must sum to one.
 
     Parameters
     ----------
@@ -117,9 +117,9 @@ def read_labels(
     n_classes : int, optional
         Number of classes, if names are unknown.
     name, like : str
-        Names of the labels, and of the argument with these items and classes, in messages.
+        The labels, and the argument with these items and classes, in messages.
     by_position : bool
-        Whether labels with item names may be matched by position if ``items`` is None.
+        Whether labels with names match by position if ``items`` is None.
 
     Examples
     --------
@@ -138,8 +138,7 @@ def read_labels(
     found = labels if isinstance(labels, Labels) else _read(labels, name)
     if n_classes is not None and found.n_classes != n_classes:
         raise ValueError(f"{name} has {found.n_classes} classes (columns), but {like} has {n_classes}.")
-    found = found if columns is None else found.reorder(columns)
-    found = found if wanted is None else replace(found, classes=wanted)
+    found = replace(found if columns is None else found.reorder(columns), classes=wanted or found.classes)
     if items is None and found.items is not None and not by_position:
         raise ValueError(
             f"{name} has names of items (first: {join_names(found.items, 2)}), but {like} has none. Pass {like} as a "
@@ -149,8 +148,8 @@ def read_labels(
     keys = None if items is None else as_names(items)
     if (keys is None) != (found.items is None):
         warn_of_numbers(keys or found.items, "items", name, like)
-    rows = match_names(found.items, keys, "items", name, like)
-    found = found if rows is None else found[rows]
+    if (rows := match_names(found.items, keys, "items", name, like)) is not None:
+        found = found[rows]
     if keys is not None and len(keys) != len(found):
         raise ValueError(f"{name} has {len(found)} rows, but {like} has {len(keys)} items. Pass one row per item.")
     return found if keys is None else replace(found, items=keys)

@@ -209,6 +209,18 @@ def test_more_votes_in_hand_than_were_calibrated(files: Path, run: Run) -> None:
     assert not Path("sets.csv").exists()
 
 
+def test_import_names_the_items_and_counts_what_it_changes(run: Run) -> None:
+    Path("export.json").write_text(json.dumps(label_studio(["7", "8"], np.array([[2, 1, 0], [0, 0, 3]]))))
+    assert "'id': '7', '8'" in run("import", "export.json", "-o", "a.csv").err
+    rows = [("x1", "u", "Yes "), ("x1", "v", "no"), ("x1", "v", "yes"), ("x2", "u", None), ("x3", None, "no")]
+    pd.DataFrame(rows, columns=["item", "rater", "label"]).to_csv("votes.csv", index=False)
+    said = run("import", "votes.csv", "-o", "b.csv", "--tidy").err
+    notes = [line for line in said.splitlines() if line.startswith("note: 1 ")]
+    words = ("tidied", "without a worker", "without a label", "overruled", "item without votes")
+    assert all(any(word in line for line in notes) for word in words)
+    assert "'item': 'x1', 'x3'" in said
+
+
 def test_an_ordinal_scale_survives_import(files: Path, run: Run) -> None:
     run("import", "votes.csv", "-o", "votes.parquet", "--scale", "no,perhaps,yes")
     assert cs.Annotations.read("votes.parquet").scale == (0.0, 1.0, 2.0)

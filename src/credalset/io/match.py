@@ -126,7 +126,7 @@ def choose_columns(
 
 
 class Batch:
-    """A record batch of which rows without a needed value are left out, or refused if ``strict``."""
+    """A record batch without the rows that lack a needed value; ``strict`` refuses such rows."""
 
     def __init__(self, batch: pa.RecordBatch, needed: Sequence[str], where: str, first: int = 0, strict: bool = False):
         self.position = {name: i for i, name in enumerate(batch.schema.names)}
@@ -156,7 +156,7 @@ class Batch:
         return self.numbers([name])[:, 0] if role == "weights" else np.array(self.texts(name), dtype=object)
 
     def texts(self, name: str) -> list[str | None]:
-        """Return names of items, groups or labels: texts as they stand, numbers as they are written; None if empty."""
+        """Return names of items, groups or labels: texts unchanged, numbers as texts, None for empty cells."""
         import pyarrow as pa
 
         column = self.column(name)

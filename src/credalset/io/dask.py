@@ -1,4 +1,4 @@
-"""Score folders of Parquet part by part, on one machine or many: what is finished is never done again.
+"""Score folders of Parquet part by part, on one machine or many; finished parts are kept.
 
 The unit of work is a row group. Each becomes one file, written beside its name and renamed, so that a task which runs
 twice, or dies half-way, changes nothing. ``_plan.json`` says first what will be done; ``_parts/`` holds a record of
@@ -54,7 +54,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did: parts and rows in all, parts that were there already, rows left out as a value is missing."""
+    """What a run did: parts and rows in all, parts kept from before, rows left out because a value is missing."""
 
     n_parts: int
     n_rows: int
@@ -119,7 +119,7 @@ def score_parquet(
     finished = here if client is None else _run_on(client, missing, scorer, job)
     for _ in report(finished, len(missing)) if report is not None else finished:
         pass
-    records = [_look_at(part) for part in parts]
+    records = [_read_record(part) for part in parts]
     rows, n_dropped = (sum(record[key] for record in records) for key in ("rows", "dropped"))
     warn_dropped(n_dropped)
     done = {"job": job, "parts": len(parts), "rows": rows, "dropped": n_dropped, "complete": True}
@@ -168,15 +168,15 @@ def score_part(part: Part, scorer: Scorer, job: str) -> Part:
 def _is_finished(part: Part, job: str) -> bool:
     """Tell whether an earlier run of the job finished a part, from the same rows, and nothing happened to it since."""
     try:
-        record = _look_at(part)
+        record = _read_record(part)
         is_whole = record["job"] == job and _digest_of_file(part.target) == record["sha256"]
         return is_whole and record["source"] == _digest_of_row_group(part)
     except (OSError, ValueError, KeyError):
         return False
 
 
-def _look_at(part: Part) -> dict[str, Any]:
-    """Return the record of a part, after a look at whether it is there."""
+def _read_record(part: Part) -> dict[str, Any]:
+    """Return the record of a part, whose file must be there in the recorded size."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         record: dict[str, Any] = _read_json(part.record)
         if part.target.stat().st_size == record["bytes"]:
@@ -279,7 +279,7 @@ def _run_on(client: Any, parts: list[Part], scorer: Scorer, job: str) -> Iterato
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn what Dask raises when a cluster fails into one exception with a sentence."""
+    """Turn the errors of Dask when a cluster fails into `ClusterError`."""
     from distributed import KilledWorker
     from distributed.comm.core import CommClosedError
 
@@ -288,7 +288,7 @@ def _explained() -> Iterator[None]:
         yield
     except KilledWorker as error:
         raise ClusterError(
-            f"workers died again and again over one part ({error.task}), most likely out of memory. Give them more, or "
+            f"workers died repeatedly on one part ({error.task}), most likely out of memory. Give them more, or "
             f"write smaller row groups. {advice}"
         ) from None
     except TimeoutError as error:
@@ -314,7 +314,7 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
         need("cryptography", "Scoring with several workers", extra="dask")
         raise
     options: dict[str, Any] = {"threads_per_worker": 1, "host": "127.0.0.1", "env": {"CREDALSET_NUM_THREADS": "1"}}
-    options |= {"loop": _deaf_loop(), "scheduler_kwargs": {"dashboard": False}, "n_workers": n_workers}
+    options |= {"loop": _loop_without_interrupts(), "scheduler_kwargs": {"dashboard": False}, "n_workers": n_workers}
     options |= {"silence_logs": "CRITICAL"}  # what matters comes as an exception
     options |= {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": None, "security": security}
     settings: dict[str, Any] = {f"distributed.{each}.http.routes": [] for each in ("scheduler", "worker")}  # no pages
@@ -326,8 +326,8 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
         yield client
 
 
-def _deaf_loop() -> Any:
-    """Start an event loop in a thread to which Ctrl-C does not come; processes that it starts inherit that.
+def _loop_without_interrupts() -> Any:
+    """Start an event loop in a thread that ignores Ctrl-C; processes that it starts ignore it, too.
 
     Ctrl-C in a terminal goes to every process. This one ends the others; on their own they would print tracebacks.
     """
@@ -336,7 +336,7 @@ def _deaf_loop() -> Any:
     runner = LoopRunner()
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         return None
-    resource_tracker.ensure_running()  # which would end the deafness of the thread that starts it
+    resource_tracker.ensure_running()  # it would unblock Ctrl-C in the thread that starts it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         runner.start()  # type: ignore[no-untyped-call]

@@ -62,7 +62,7 @@ def encode_estimator(estimator: Any, where: str, writer: Writer) -> dict[str, An
 
 
 def decode_estimator(node: dict[str, Any], reader: Reader) -> Any:
-    """Put an estimator together again."""
+    """Build an estimator from its parts."""
     if set(node) == {"skops"}:
         return _load_skops(reader.take(reader.files, node["skops"]), reader.trusted)
     is_valid = set(node) == {"estimator", "state"} and isinstance(node["state"], dict)
@@ -93,7 +93,7 @@ def _state_of(estimator: Any, is_own: bool) -> dict[str, Any]:
     else:
         state = {key: value for key, value in state.items() if not key.startswith("_") or key == "_tfidf"}
     if not isinstance(state.get("random_state", 0), int | np.integer):
-        state["random_state"] = None  # a generator in place of a seed is forgotten
+        state["random_state"] = None  # only seeds are saved
     if "device" in state:
         state["device"] = str(state["device"])
     if "module_" in state:
@@ -268,13 +268,13 @@ def _look_through(data: bytes) -> list[str]:
         is_own = number and readers.setdefault(node.pop("file", number), number) == number
         require(
             is_own and first.setdefault(number, node) == node and len(first) <= MAX_NODES,
-            "has parts that contradict each other, or too many.",
+            "has an estimator whose parts are too many or contradict each other.",
         )
         found: dict[str, Any] = first[number]
         return found
 
     json.loads(schema, object_hook=see)
-    require(unknown, "has a file of an estimator that holds none.")
+    require(unknown, "has an estimator file without an estimator.")
     return sorted(unknown)
 
 

@@ -102,10 +102,10 @@ def _members(path: str) -> list[File]:
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """Turn what damaged or foreign data raise into a sentence that names the file."""
+    """Turn the errors of damaged or foreign data into `FileFormatError` that names the file."""
     arrow = sys.modules.get("pyarrow")
     errors = () if arrow is None else (arrow.ArrowException,)
-    remedy = "Export it again, or mend the line."
+    remedy = "Export it again, or correct the line."
     try:
         yield
     except (*DAMAGED, *errors, OSError, UnicodeError, RecursionError) as error:
@@ -114,7 +114,7 @@ def readable(name: str) -> Iterator[None]:
         what = str(error).strip().split("\n")[0][:300].rstrip(".") or "it is cut short"
         if isinstance(error, UnicodeError) or "invalid UTF8" in what:
             what = "it is not text in UTF-8"
-            remedy = "Save it so, or read votes with their encoding, such as cp1252."
+            remedy = "Save it as UTF-8, or read votes with their encoding, such as cp1252."
         what = "it is nested too deeply" if isinstance(error, RecursionError) else what
         raise FileFormatError(f"{name} cannot be read: {what}. {remedy}") from None
 
@@ -182,7 +182,7 @@ def format_of(path: str, head: bytes | None = None) -> str:
     """
     format = _format_of_name(PurePath(path))
     if head is None and format not in WRITTEN:
-        raise ValueError(f"{path}: the format of its name is not known. Name the file .csv, .tsv, .jsonl or .parquet.")
+        raise ValueError(f"{path} has a format that is not known. Name the file .csv, .tsv, .jsonl or .parquet.")
     if format is None and head is not None:
         text = head.decode("utf-16" if head.startswith(UTF16) else "utf-8", "replace").lstrip("\ufeff \t\r\n")
         format = next((kind for mark, kind in MARKS.items() if head.startswith(mark)), None)

@@ -33,14 +33,14 @@ _VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})[0-9A-Za-z.+!_-]{0,60}")
 
 
 def require(condition: Any, sentence: str) -> None:
-    """Refuse a file in which something is not as `save` writes it; `load` puts the path in front of the sentence."""
+    """Raise `FileFormatError` unless a condition holds; `load` puts the path before the sentence."""
     if not condition:
         raise FileFormatError(sentence)
 
 
 @contextmanager
 def refusing(sentence: str) -> Iterator[None]:
-    """Blame the file for whatever its values make a constructor or a check complain about."""
+    """Turn any error that the values of a file cause into `FileFormatError`."""
     try:
         yield
     except (FileFormatError, ImportError, MemoryError):
@@ -93,7 +93,7 @@ def read_object(folder: Path) -> tuple[Any, dict[str, AnyArray], dict[str, bytes
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest of a saved object, refusing what is damaged, foreign or newer."""
     path = folder / MANIFEST
-    foreign = f"was not written by credalset: it has no {MANIFEST} of ours."
+    foreign = f"was not written by credalset: its {MANIFEST} is missing, too large, or of another program."
     require(path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_MANIFEST, foreign)
     with refusing(f"has a damaged {MANIFEST}"):
         manifest: Any = json.loads(path.read_text(encoding="utf-8"))

@@ -64,7 +64,7 @@ class Scorer:
     alpha : float
         Miscoverage rate in (0, 1).
     ask : sequence of str
-        Questions, see `CredalSet.to_frame`: prediction, lower, upper, entropy, labels, width, volume.
+        Questions, see `CredalSet.to_frame`: prediction, lower, upper, entropy, labels, width, volume, action.
     id : str or None
         Column that names the items, kept as it is; None if there is none.
     columns : sequence of str, optional
@@ -154,14 +154,14 @@ class Scorer:
         return self._table(None, sets).schema
 
     def for_input(self, schema: pa.Schema) -> Scorer:
-        """Return the same scorer with ids of the type that a table has, after a look at whether its columns will do."""
+        """Return the same scorer with the types of ids that a table has, after checking its columns."""
         import pyarrow as pa
 
         self._reading(schema)
         if self.carried is not None:
             return self
         kinds = [schema.field(name).remove_metadata() for name in self._names(schema)]
-        # Of a column that is empty so far, more cannot be said; words fit in wherever there are any.
+        # The type of an empty column is not known; texts hold any value.
         kinds = [each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in kinds]
         return replace(self, carried=pa.schema(kinds))
 
@@ -182,7 +182,7 @@ class Scorer:
         warn_dropped(n_dropped)
 
     def score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-        """Return the answers for a batch, and how many of its rows were left out as a value is missing."""
+        """Return the answers for a batch, and how many of its rows were left out because a value is missing."""
         reading = self._reading(batch.schema)
         roles = (self.id, self.groups, self.weights, self.votes)
         needed = [*reading.columns, *(name for name in roles if name is not None)]

@@ -122,7 +122,7 @@ class Writer:
         if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, str):
-            value.encode()  # half of a surrogate pair is no text
+            value.encode()  # raises for half of a surrogate pair
             return str(value)
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": str(value)}
@@ -302,10 +302,10 @@ def find_type(name: str) -> Any:
 
 
 def _text_array(names: tuple[str, ...]) -> AnyArray:
-    """Return an array of texts, which takes the room of the longest for each."""
+    """Return an array of texts, each of which takes as much memory as the longest."""
     longest = max(map(len, names), default=0)
     require(longest * len(names) <= MAX_TEXTS, "has names that are too long.")
-    require(all(isinstance(name, str) for name in names), "has names that are no texts.")
+    require(all(isinstance(name, str) for name in names), "has names that are not texts.")
     return np.array(names, dtype=str)
 
 

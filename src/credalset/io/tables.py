@@ -214,7 +214,7 @@ def _values(file: File, text: io.TextIOWrapper) -> Iterator[Any]:
             except json.JSONDecodeError as error:
                 at = number + rest.count("\n", 0, error.pos)
                 said = f"{file.name} is not valid JSON in line {at} ({error.msg})."
-                raise FileFormatError(f"{said} Export it again, or mend the line.") from None
+                raise FileFormatError(f"{said} Export it again, or correct the line.") from None
             yield document
 
 
@@ -313,7 +313,7 @@ def _sink(stream: Any, schema: pa.Schema, format: str) -> Iterator[Any]:
 
 
 def _json_line(row: dict[str, Any]) -> str:
-    """JSON has no NaN and no infinity: null and a word stand for them."""
+    """Return a row as JSON, which has no NaN and no infinity: they are null and a text."""
     odd = {name: x for name, x in row.items() if isinstance(x, float) and not math.isfinite(x)}
     row |= {name: None if math.isnan(x) else "Infinity" if x > 0 else "-Infinity" for name, x in odd.items()}
     return json.dumps(row, ensure_ascii=False, default=str) + "\n"

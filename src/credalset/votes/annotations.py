@@ -38,7 +38,7 @@ class Annotations:
     workers : tuple or None
         Names of the annotators in order of first appearance, None if they are not known.
     scale : tuple of K numbers or None
-        Positions of the classes on an ordinal scale, for ``Wasserstein(positions=votes.scale)``; None without a scale.
+        Positions of the classes on an ordinal scale, which the score "ws" uses; None without a scale.
     notes : tuple of str
         Numbers of votes that were dropped, overruled or renamed, with reasons.
     origin : str or None

@@ -19,7 +19,8 @@ IMAGES = Path(__file__).parent / "img"
 CHROMIUM = os.environ.get("CREDALSET_CHROMIUM") or shutil.which("chromium")
 DESKTOP = {"viewport": {"width": 1200, "height": 790}}
 SCHEMES = {"light": "", "dark": "-dark"}  # by palette: what the names of the pictures end with
-PHONE = {"viewport": {"width": 390, "height": 790}, "device_scale_factor": 1.5, "color_scheme": "dark"}
+WITH_BUTTON = {"width": 1200, "height": 830}  # of the map
+PHONE = {"viewport": {"width": 390, "height": 1200}, "device_scale_factor": 1.5}
 
 
 def main() -> None:
@@ -33,6 +34,7 @@ def main() -> None:
             page = browser.new_page(**DESKTOP, color_scheme=scheme)
             page.goto(path.as_uri())
             page.screenshot(path=IMAGES / f"report{ending}.png")
+            page.set_viewport_size(WITH_BUTTON)
             for name, value in (("aleatoric", "0.5"), ("epistemic", "0.5")):
                 page.fill(f"#{name}-to", value)
             page.fill("#aleatoric-from", "0.3")
@@ -40,10 +42,11 @@ def main() -> None:
             page.mouse.move(5, 5)
             page.wait_for_timeout(800)  # the page scrolls smoothly
             page.screenshot(path=IMAGES / f"report-map{ending}.png")
-        phone = browser.new_page(**PHONE)
-        phone.goto(path.as_uri())
-        phone.locator("#table tbody tr").nth(2).click()
-        phone.screenshot(path=IMAGES / "report-item.png")
+            phone = browser.new_page(**PHONE, color_scheme=scheme)
+            phone.goto(path.as_uri())
+            phone.locator("#table tbody tr").nth(2).click()
+            phone.locator("main").evaluate("main => main.style.visibility = 'hidden'")  # shines through at the rim
+            phone.locator("dialog").screenshot(path=IMAGES / f"report-item{ending}.png")
         browser.close()
 
 

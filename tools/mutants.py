@@ -412,8 +412,8 @@ FAULTS = [
     Fault(
         "fields of a saved object may have any type",
         "io/store.py",
-        "require(fits(value, hint), ",
-        "require(True, ",
+        "if not fits(value, hint):",
+        "if False:",
         "tests/io/test_hostile.py",
     ),
     Fault(

@@ -132,6 +132,8 @@ def test_nothing_is_overwritten_unasked(files: Path, run: Run) -> None:
         (["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--score", "nonsense"], "nonsense"),
         (["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--noise", "nonsense"], "--noise"),
         (["calibrate", "calibration.csv", "votes.csv", "-o", "no/such/folder"], "folder"),
+        (["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--futility", "0.1"], "--lead"),
+        (["calibrate", "calibration.csv", "votes.csv", "-o", "x", "--hold-out", "30"], "--hold-out"),
         (["check", "nowhere", "test.csv", "votes.csv"], "nowhere"),
         (["import", "votes.csv", "-o", "x.csv", "--rename", "nonsense"], "--rename"),
         (["predict"], "calibration"),
@@ -150,6 +152,7 @@ def test_the_version(run: Run) -> None:
 
 def test_help_fits_a_screen(run: Run) -> None:
     lines = run("calibrate", "--help").out.splitlines()
+    assert lines[0].startswith("Usage: credalset calibrate")
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
 

@@ -98,6 +98,13 @@ def test_groups(files: Path, run: Run) -> None:
     assert "b" in run("check", "made", "test.csv", "votes.csv", "--groups", "topic").out
 
 
+def test_the_review_queue_is_a_column(files: Path, run: Run) -> None:
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
+    run("predict", "made", "test.csv", "-o", "sets.csv", "--ask", "action")
+    expected = cs.load("made").predict_set(pd.read_csv("test.csv").set_index("task")[CLASSES], 0.1).queue().action
+    assert pd.read_csv("sets.csv").action.tolist() == expected.tolist()
+
+
 def test_sets_that_hold_everything_and_large_alphas_are_noted(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     command = ["predict", "made", "test.csv", "--overwrite", "-o", "sets.csv", "--alpha"]
@@ -112,6 +119,32 @@ def test_items_that_calibrated_are_not_a_test(files: Path, run: Run) -> None:
     checked = json.loads(run("check", "made", "calibration.csv", "votes.csv", "--json", code=1).out)
     assert not checked["passed"]
     run("report", "made", "calibration.csv", "votes.csv", code=1)
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--in-hand", "0,3"], ["--groups", "topic"]], ids=["plain", "in hand", "groups"]
+)
+def test_items_held_out_of_one_file_are_tested(options: list[str], files: Path, run: Run, predictions: Any) -> None:
+    predictions.to_csv("all.csv", index=False)
+    words = ["calibrate", "all.csv", "votes.csv", *TABLE, *options, "-o"]
+    assert "96 of 320" in run(*words, "made", "--hold-out", 0.3).err
+    asked = ["made", "all.csv", "votes.csv", *(options if "--groups" in options else [])]
+    done = run("check", *asked, "--json")
+    assert "224 items" in done.err
+    assert json.loads(done.out)["rows"][0]["n"] == 96
+    assert "224 items" in run("report", *asked).err
+    made = cs.load("made")
+    used = {*made.items, *(made.crowd.items_ if "--in-hand" in options else ())}
+    run(*words, "again", "--hold-out", 0.3)
+    assert cs.load("again").items == made.items
+    run(*words, "other", "--hold-out", 0.3, "--random-state", 1)
+    assert len(used) == 224
+    assert set(cs.load("other").items) != set(made.items)
+
+
+def test_items_held_out_of_a_fit_are_tested(files: Path, run: Run) -> None:
+    run("fit", "features.csv", "votes.csv", "-o", "model", "--hold-out", 0.5)
+    assert json.loads(run("check", "model", "features.csv", "votes.csv", "--json").out)["rows"][0]["n"] == N // 2
 
 
 def test_the_check_fails_where_coverage_does(files: Path, run: Run) -> None:
@@ -143,29 +176,49 @@ def test_votes_in_hand(files: Path, run: Run, data: Any, items: list[str]) -> No
     long_table(items[N:], some).to_csv("so-far.csv", index=False)
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,3", *TABLE)
     run("predict", "made", "test.csv", "-o", "none.csv", "--ask", "width")
-    run("predict", "made", "test.csv", "--votes", "so-far.csv", "-o", "three.csv", "--ask", "width")
+    run("predict", "made", "test.csv", "--votes-in-hand", "so-far.csv", "-o", "three.csv", "--ask", "width")
     widths = [pd.read_csv(name).width.mean() for name in ("none.csv", "three.csv")]
     assert widths[1] < widths[0]
-    run("plan", "made", "test.csv", "--votes", "so-far.csv", "-o", "tasks.csv", "--texts", "says")
+    run("plan", "made", "test.csv", "--votes-in-hand", "so-far.csv", "-o", "tasks.csv", "--texts", "says")
     tasks = pd.read_csv("tasks.csv")
     assert {"task", "text", "votes", "further_votes"} <= set(tasks)
     assert 0 < len(tasks) < N
-    planned = json.loads(run("plan", "made", "test.csv", "-o", "tasks.csv", "--overwrite", "--json").out)
+    assert tasks.further_votes.is_monotonic_decreasing
+    again = ["plan", "made", "test.csv", "-o", "tasks.csv", "--overwrite", "--json"]
+    planned = json.loads(run(*again).out)
     assert planned["votes"]["low"] <= planned["votes"]["mean"] <= planned["votes"]["high"]
+    assert json.loads(run(*again, "--futility", 0.3).out)["votes"]["mean"] < planned["votes"]["mean"]
 
 
 def test_a_policy_as_a_whole(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--lead", 2, "--max-votes", 10, *TABLE)
     assert "policy" in repr(cs.load("made"))
+    plan = ["plan", "made", "test.csv", "-o", "tasks.csv"]
+    assert "--max-votes" in run(*plan, "--max-votes", 5, code=2).err
+    run(*plan)
+    cs.load("made").policy.save("policy")
+    assert "VotingPolicy" in run("plan", "policy", "test.csv", "-o", "others.csv", code=2).err
     run("predict", "made", "test.csv", "-o", "sets.csv", code=2)  # nobody has been asked yet
     assert not Path("sets.csv").exists()
 
 
 def test_more_votes_in_hand_than_were_calibrated(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,2", *TABLE)
-    said = run("predict", "made", "test.csv", "--votes", "votes.csv", "-o", "sets.csv", code=2).err
+    said = run("predict", "made", "test.csv", "--votes-in-hand", "votes.csv", "-o", "sets.csv", code=2).err
     assert "in_hand" in said
     assert not Path("sets.csv").exists()
+
+
+def test_import_names_the_items_and_counts_what_it_changes(run: Run) -> None:
+    Path("export.json").write_text(json.dumps(label_studio(["7", "8"], np.array([[2, 1, 0], [0, 0, 3]]))))
+    assert "'id': '7', '8'" in run("import", "export.json", "-o", "a.csv").err
+    rows = [("x1", "u", "Yes "), ("x1", "v", "no"), ("x1", "v", "yes"), ("x2", "u", None), ("x3", None, "no")]
+    pd.DataFrame(rows, columns=["item", "rater", "label"]).to_csv("votes.csv", index=False)
+    said = run("import", "votes.csv", "-o", "b.csv", "--tidy").err
+    notes = [line for line in said.splitlines() if line.startswith("note: 1 ")]
+    words = ("tidied", "without a worker", "without a label", "overruled", "item without votes")
+    assert all(any(word in line for line in notes) for word in words)
+    assert "'item': 'x1', 'x3'" in said
 
 
 def test_an_ordinal_scale_survives_import(files: Path, run: Run) -> None:
@@ -197,12 +250,17 @@ def test_votes_in_hand_that_match_nothing_or_come_twice(files: Path, run: Run, d
     long_table(items[N:], some).to_csv("so-far.csv", index=False)
     long_table([f"z{item}" for item in items[N:]], some).to_csv("others.csv", index=False)
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,3", *TABLE)
-    assert "no item" in run("predict", "made", "test.csv", "--votes", "others.csv", "-o", "sets.csv", code=2).err
+    assert (
+        "no item" in run("predict", "made", "test.csv", "--votes-in-hand", "others.csv", "-o", "sets.csv", code=2).err
+    )
     assert not Path("sets.csv").exists()
     said = run("check", "made", "test.csv", "votes.csv", "--votes-in-hand", "so-far.csv", code=2).err
     assert "votes in hand" in said
     run("calibrate", "calibration.csv", "votes.csv", "-o", "plain", *TABLE)
-    assert "--in-hand" in run("predict", "plain", "test.csv", "--votes", "so-far.csv", "-o", "sets.csv", code=2).err
+    assert (
+        "--in-hand"
+        in run("predict", "plain", "test.csv", "--votes-in-hand", "so-far.csv", "-o", "sets.csv", code=2).err
+    )
 
 
 def test_votes_in_a_column_of_folders_of_parquet(files: Path, run: Run, data: Any) -> None:

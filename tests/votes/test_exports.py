@@ -213,7 +213,7 @@ def test_objects_are_not_names(tmp_path: Path) -> None:
 
 def test_a_wide_file_says_which_columns_are_annotators(tmp_path: Path) -> None:
     votes = Annotations.read(written(tmp_path, "w.csv", "id,Ann,Bob\n1,a,b\n2,,b\n"), kind="wide")
-    assert votes.origin == "w.csv, read as wide: annotators 'Ann', 'Bob'"
+    assert votes.origin == "w.csv, read as wide; annotators 'Ann', 'Bob'; items are named by 'id'"
     long = Annotations.read(written(tmp_path, "l.csv", "id,who,label\n1,Ann,a\n1,Bob,b\n2,Bob,b\n"), worker="who")
     assert long == votes
 

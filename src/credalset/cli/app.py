@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always", CredalSetWarning)
         warnings.showwarning = _show_warning
         try:
-            code = int(app(arguments, standalone_mode=False) or 0)
+            code = int(app(arguments, prog_name="credalset", standalone_mode=False) or 0)
             return _fail(ENDED, code) if code == INTERRUPTED else code
         except ClickException as error:
             error.show()

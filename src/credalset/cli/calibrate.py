@@ -21,12 +21,14 @@ def calibrate(
     predictions: Annotated[str, Argument(help="Predictions: an id and one column per class.")],
     votes: shared.VotesFile,
     out: Annotated[str, Option("--out", "-o", help="Folder for the calibration.")],
-    score: Annotated[str, Option(help="Nonconformity score.")] = "kl",
-    noise: Annotated[str | None, Option(help=f"Cover the distribution behind the votes: {', '.join(NAMED)}.")] = None,
-    in_hand: Annotated[str | None, Option(help="Numbers of votes that new items have already: 0,1,2,3.")] = None,
-    method: Annotated[str | None, Option(help="For --in-hand: panel or imputed; chosen if not given.")] = None,
+    score: Annotated[str, Option(help="Distance that shapes the sets: kl, tv, ws, …")] = "kl",
+    hold_out: shared.HoldOut = 0.0,
+    noise: Annotated[str | None, Option(help=f"Cover what very many votes would show: {', '.join(NAMED)}.")] = None,
+    in_hand: Annotated[str | None, Option(help="Numbers of votes that new items have: 0,1,2.")] = None,
+    method: Annotated[str | None, Option(help="For --in-hand: panel or imputed.")] = None,
     lead: Annotated[float | None, Option(help="Calibrate the policy of plan with this lead.")] = None,
-    max_votes: Annotated[int, Option(help="For --lead: largest number of votes per item.")] = 20,
+    max_votes: shared.MaxVotes = None,
+    futility: shared.Futility = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,
@@ -43,9 +45,11 @@ def calibrate(
     shared.check_output(out, overwrite, folder=True)
     if noise is not None and noise not in NAMED:
         raise ValueError(f"--noise must be one of {', '.join(NAMED)}, but is {noise!r}.")
-    pair = shared.read_pair(
-        shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict), votes
-    )
+    policy = None if lead is None else shared.given(lead=lead, max_votes=max_votes, futility=futility)
+    if lead is None and (max_votes, futility) != (None, None):
+        raise ValueError("--max-votes and --futility belong to a policy: give --lead too.")
+    reading = shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict)
+    pair = shared.read_pair(reading, votes, hold_out=hold_out, random_state=random_state)
     calibration: Any
     if in_hand is None and lead is None:
         calibration = conformalize(pair.inputs, pair.votes, score, noise=noise, **pair.extra)
@@ -53,7 +57,7 @@ def calibrate(
         raise ValueError("--noise and --weights cannot be combined with --in-hand or --lead. Leave them out.")
     else:
         numbers = None if in_hand is None else shared.split_numbers(in_hand, "in-hand", int)
-        calibration = calibrate_in_hand(pair, score, numbers, method, lead, max_votes, random_state)
+        calibration = calibrate_in_hand(pair, score, numbers, method, policy, random_state)
     calibration.save(out)
     shared.say(f"{calibration!r}\n{calibration.guarantee}\nWrote {out}")
 
@@ -63,8 +67,7 @@ def calibrate_in_hand(
     score: str,
     in_hand: list[int] | None,
     method: str | None,
-    lead: float | None,
-    max_votes: int,
+    policy: dict[str, Any] | None,
     random_state: int,
 ) -> CrowdCalibration:
     """Fit a crowd model to some of the items and calibrate votes in hand, or a policy, on the others."""
@@ -78,8 +81,8 @@ def calibrate_in_hand(
     groups = pair.extra.get("groups")
     items = (pair.inputs.iloc[others], pair.votes[others], score)
     options: dict[str, Any] = {"groups": None if groups is None else groups[others], "random_state": random_state}
-    if lead is not None:
+    if policy is not None:
         if in_hand is not None:
             raise ValueError("--lead calibrates a policy as a whole and cannot be combined with --in-hand.")
-        return VotingPolicy(crowd, lead=lead, max_votes=max_votes).conformalize(*items, **options)
+        return VotingPolicy(crowd, **policy).conformalize(*items, **options)
     return crowd.conformalize(*items, in_hand=in_hand, method=method, **options)

@@ -31,7 +31,8 @@ def check(
 ) -> None:
     """Test the coverage on items that were kept aside.
 
-    The exit code is 1 if coverage is too low, or if the items were used for training or calibration.
+    Items that were used for training or calibration are left out. The exit code is 1 if coverage is too low, or if no
+    other items are left.
     """
     model = shared.load_model(calibration, trusted)
     reading = shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict)
@@ -65,7 +66,7 @@ def report(
 ) -> None:
     """Write an HTML page: verdict, coverage, items, what to do.
 
-    The exit code is 1 if the items were used for training or calibration.
+    Items that were used for training or calibration are left out. The exit code is 1 if no other items are left.
     """
     shared.check_output(out, overwrite)
     model = shared.load_model(calibration, trusted)

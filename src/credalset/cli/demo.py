@@ -26,11 +26,11 @@ MARK = ".credalset-demo"  # marks a folder that the demo may replace
 OWN_FILES = """\
 credalset import export.json -o votes.parquet              # any annotation tool
 credalset agree votes.parquet                              # do annotators agree?
-credalset calibrate predictions.csv votes.parquet -o calibration --in-hand 0,1,2,3
-credalset predict calibration new.csv --votes so-far.csv -o sets.parquet
-credalset plan calibration new.csv --votes so-far.csv -o tasks.csv
-credalset check calibration held-out.csv votes.parquet     # is coverage as guaranteed?
-credalset report calibration held-out.csv votes.parquet -o report.html"""
+credalset calibrate predictions.csv votes.parquet -o calibration --in-hand 0,1,2,3 --hold-out 0.3
+credalset predict calibration new.csv --votes-in-hand so-far.csv -o sets.parquet
+credalset plan calibration new.csv --votes-in-hand so-far.csv -o tasks.csv
+credalset check calibration predictions.csv votes.parquet  # is coverage as guaranteed?
+credalset report calibration predictions.csv votes.parquet -o report.html"""
 
 
 def demo(
@@ -72,7 +72,7 @@ def _go(say: Console) -> None:
 
     _heading(say, "3. Predict", "a credal set for each new message: without votes, and with three votes each.")
     _run(say, "predict", "calibration", "new-predicted.csv", "-o", "sets.parquet")
-    given = ("new-predicted.csv", "--votes", "so-far.csv")
+    given = ("new-predicted.csv", "--votes-in-hand", "so-far.csv")
     _run(say, "predict", "calibration", *given, "-o", "sets-with-votes.parquet")
 
     _heading(say, "4. Plan", "which messages need another vote, and how many votes that will take.")

@@ -19,8 +19,9 @@ def fit(
     votes: shared.VotesFile,
     out: Annotated[str, Option("--out", "-o", help="Folder for the model.")],
     learner: Annotated[str, Option(help=f"logistic, {', '.join(NETWORKS)} or a scikit-learn classifier.")] = "logistic",
-    score: Annotated[str | None, Option(help="Nonconformity score; the default depends on the learner.")] = None,
+    score: Annotated[str | None, Option(help="Measure of distance that shapes the sets; suits the learner.")] = None,
     calibration_size: Annotated[float, Option(help="Share of the items kept for calibration.")] = 0.25,
+    hold_out: shared.HoldOut = 0.0,
     groups: shared.Groups = None,
     id: shared.Id = None,
     columns: shared.Columns = None,
@@ -33,9 +34,8 @@ def fit(
 
     shared.check_output(out, overwrite, folder=True)
     estimator, suited = make_learner(learner, random_state)
-    pair = shared.read_pair(
-        shared.Reading(features, id, columns, {"groups": groups}, strict=strict), votes, features=True
-    )
+    reading = shared.Reading(features, id, columns, {"groups": groups}, strict=strict)
+    pair = shared.read_pair(reading, votes, features=True, hold_out=hold_out, random_state=random_state)
     if pair.inputs.ndim == 1:
         shared.note(f"{pair.inputs.name!r} holds texts, which become TF-IDF weights.")
         estimator = for_texts(estimator)

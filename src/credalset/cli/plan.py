@@ -17,9 +17,12 @@ def plan(
     calibration: shared.Model,
     predictions: Annotated[str, Argument(help="Predictions: an id and one column per class.")],
     out: Annotated[str, Option("--out", "-o", help="Table to write: the items that need a vote.")],
-    votes: Annotated[str | None, Option(help="Votes in hand: a long table.")] = None,
-    lead: Annotated[float, Option(help="Ask until the first label leads by so many standard deviations.")] = 2.0,
-    max_votes: Annotated[int, Option(help="Largest number of votes per item.")] = 20,
+    votes_in_hand: shared.InHand = None,
+    lead: Annotated[
+        float | None, Option(help="Ask until the first label leads by so many standard deviations.")
+    ] = None,
+    max_votes: shared.MaxVotes = None,
+    futility: shared.Futility = None,
     texts: Annotated[str | None, Option(help="Column with the texts of the items, copied to the table.")] = None,
     id: shared.Id = None,
     columns: shared.Columns = None,
@@ -31,22 +34,25 @@ def plan(
 ) -> None:
     """List the items that need another vote.
 
-    Also forecasts how many votes will be needed. The calibration must have --in-hand or --lead. Collect one vote for
-    each item of the list, add the votes to the file, and plan again. Items that are not on the list are settled.
+    Items with most votes to come are first. Also forecasts how many votes will be needed. The calibration must have
+    --in-hand or --lead; with --lead it has its own policy. Collect one vote for each item of the list, add the votes
+    to the file, and plan again. Items that are not on the list are settled.
     """
-    from credalset.crowd import CrowdCalibration, VotingPolicy
+    from credalset.crowd import VotingPolicy
 
     shared.check_output(out, overwrite)
     loaded = shared.load_model(calibration)
-    if not isinstance(loaded, CrowdCalibration):
-        raise ValueError(f"{calibration} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
-    policy = loaded.policy or VotingPolicy(loaded.crowd, lead=lead, max_votes=max_votes)
+    shared.check_in_hand(loaded, calibration)
+    options = shared.given(lead=lead, max_votes=max_votes, futility=futility)
+    if loaded.policy is not None and options:
+        raise ValueError(f"{calibration} has its own policy. Leave out --lead, --max-votes and --futility.")
+    policy = loaded.policy or VotingPolicy(loaded.crowd, **options)
     table = shared.Reading(predictions, id, columns, {"texts": texts}, logits, strict).items(loaded)
     found = Annotations.from_counts(
         np.zeros((len(table), len(table.names or ()))), classes=table.names, items=table.items
     )
-    if votes is not None:
-        matched = match(table, read_votes(votes), keep_unvoted=True)
+    if votes_in_hand is not None:
+        matched = match(table, read_votes(votes_in_hand), keep_unvoted=True)
         table, found = matched.table, matched.votes
         for sentence in matched.notes:
             shared.note(sentence)

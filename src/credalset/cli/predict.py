@@ -28,7 +28,7 @@ def predict(
     new: Annotated[str, Argument(help="Predictions, features or texts: file, folder, pattern, or -.")],
     out: Annotated[str, Option("--out", "-o", help="Table to write, a folder/ of Parquet files, or -.")],
     alpha: shared.Alpha = 0.1,
-    votes: Annotated[str | None, Option(help="Votes in hand: a long table.")] = None,
+    votes_in_hand: shared.InHand = None,
     ask: Annotated[str, Option(help=f"Columns to write: {', '.join(QUESTIONS)}.")] = ",".join(DEFAULT_ASK),
     keep: Annotated[str | None, Option(help="Columns to copy to the result, separated by commas.")] = None,
     groups: shared.Groups = None,
@@ -47,24 +47,24 @@ def predict(
     """Predict one credal set per row of a table."""
     as_level(alpha)  # warns of a coverage in place of a miscoverage rate
     model = shared.load_model(calibration, trusted)
-    if votes is not None and not hasattr(model, "crowd"):
-        raise ValueError(f"{calibration} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
+    if votes_in_hand is not None:
+        shared.check_in_hand(model, calibration)
     is_folder = out != "-" and (out.endswith("/") or Path(out).is_dir())
     schema = None if new == "-" else read_table(new).schema
     id = id if id is not None else "task" if schema is None else find_id(schema.names)
     options: dict[str, Any] = {"alpha": alpha, "ask": shared.split(ask), "id": id, "keep": shared.split(keep)}
     options |= {"columns": shared.split(columns) or None, "groups": groups, "weights": weights, "logits": logits}
-    options |= {"trusted": shared.split(trusted), "votes": None if votes is None else VOTES, "strict": strict}
+    options |= {"trusted": shared.split(trusted), "votes": None if votes_in_hand is None else VOTES, "strict": strict}
     scorer = Scorer(calibration if is_folder else model, **options)
     if not is_folder:
         if workers or scheduler or resume:
             raise ValueError(f"--workers, --scheduler and --resume write a folder, but --out is {out}. Write -o sets/")
         shared.check_output(out, overwrite)
-        n_rows = _score_file(scorer, new, out, None if votes is None else read_votes(votes))
+        n_rows = _score_file(scorer, new, out, None if votes_in_hand is None else read_votes(votes_in_hand))
         shared.say(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
         return
-    if votes is not None:
-        raise ValueError(f"--votes writes one table, but --out is the folder {out}. Name a file.")
+    if votes_in_hand is not None:
+        raise ValueError(f"--votes-in-hand writes one table, but --out is the folder {out}. Name a file.")
     with _client(workers, scheduler, shared.split(tls)) as client:
         summary = score_parquet(new, out, scorer, client=client, resume=resume, report=_report)
     shared.say(f"Wrote {summary} to {out}")

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from typer import Argument, Option
 
+from credalset.evaluation.verdict import names_used
 from credalset.io.match import ItemTable, match, read_items
 from credalset.io.scorer import as_calibrated, calibration_of, is_calibration, reads_texts
 from credalset.io.store import load
@@ -25,18 +26,25 @@ from credalset.votes import Annotations
 SCHEMA_VERSION = 2
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # with marks of text direction
 
-VotesFile = Annotated[str, Argument(help="Votes: a table with columns task, worker and label, as import writes it.")]
+VotesFile = Annotated[str, Argument(help="Votes, as import writes them: task, worker, label.")]
 Model = Annotated[str, Argument(help="Folder that calibrate or fit wrote.")]
 HeldOut = Annotated[str, Argument(help="Predictions for items kept aside; features or texts for a model of fit.")]
 Id = Annotated[str | None, Option(help="Column that names the items, if it is not called task, item or id.")]
-Columns = Annotated[str | None, Option(help="Columns with predictions or features, separated by commas.")]
+Columns = Annotated[str | None, Option(help="Columns to read, separated by commas.")]
 Groups = Annotated[str | None, Option(help="Column with the group of each item.")]
-Weights = Annotated[str | None, Option(help="Column with the weight of each item.")]
+Weights = Annotated[
+    str | None, Option(help="Column: how many times as frequent such items are among new items as here.")
+]
 Logits = Annotated[bool, Option("--logits", help="Predictions are logits: apply a softmax.")]
-Strict = Annotated[bool, Option("--strict", help="Refuse rows with empty cells instead of dropping them.")]
+Strict = Annotated[bool, Option("--strict", help="Refuse rows with empty cells, not drop them.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace what is there already.")]
 Trusted = Annotated[str | None, Option(help="Types that a model may hold, by full name: see the guide on saving.")]
-InHand = Annotated[str | None, Option(help="Votes in hand: the sets use these, and votes holds the others.")]
+InHand = Annotated[str | None, Option(help="Table of the votes that items have already; the sets use them.")]
+HoldOut = Annotated[float, Option(min=0, max=0.9, help="Random share of the items left for check and report.")]
+MaxVotes = Annotated[int | None, Option(help="With --lead: most votes per item (20).")]
+Futility = Annotated[
+    float | None, Option(help="With --lead: stop when reaching it has become less probable than this.")
+]
 Alpha = Annotated[float, Option(help="Miscoverage rate: 0.1 for 90 % coverage.")]
 Alphas = Annotated[str, Option("--alpha", help="Miscoverage rates, separated by commas.")]
 Seed = Annotated[int, Option("--random-state", min=0, help="Seed of the random numbers.")]
@@ -77,6 +85,11 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def split(names: str | None) -> list[str]:
     """Read names separated by commas."""
     return [name.strip() for name in (names or "").split(",") if name.strip()]
@@ -107,7 +120,17 @@ def load_model(path: str, trusted: str | None = None) -> Any:
     """Load a calibration or a model."""
     if not Path(path).is_dir():
         raise ValueError(f"{path} is not a folder. Give the folder that calibrate or fit wrote.")
-    return load(path, trusted=split(trusted))
+    model = load(path, trusted=split(trusted))
+    if not hasattr(model, "predict_set"):
+        what = f"{path} holds a {type(model).__name__}, which predicts no sets"
+        raise ValueError(f"{what}. Give the folder that calibrate or fit wrote.")
+    return model
+
+
+def check_in_hand(model: Any, path: str) -> None:
+    """Refuse a model that was calibrated without votes in hand."""
+    if not hasattr(model, "crowd"):
+        raise ValueError(f"{path} was calibrated without votes in hand. Calibrate it with --in-hand or --lead.")
 
 
 @dataclass(frozen=True)
@@ -158,15 +181,35 @@ class Pair:
 
 
 def read_pair(
-    reading: Reading, votes: str, model: Any = None, *, features: bool = False, votes_in_hand: str | None = None
+    reading: Reading,
+    votes: str,
+    model: Any = None,
+    *,
+    features: bool = False,
+    votes_in_hand: str | None = None,
+    hold_out: float = 0.0,
+    random_state: int = 0,
 ) -> Pair:
-    """Read predictions and votes, match them by name, and note what was left out."""
+    """Read predictions and votes, match them by name, and note what was left out.
+
+    Items that trained or calibrated the model are left out unless there are no others; of items that are to do so, a
+    random share is held out.
+    """
     by_class = is_calibration(model) if model is not None else not features
     found = read_votes(votes)
     matched = match(reading.items(model, features=features), found, by_class=by_class)
     for sentence in matched.notes:
         note(sentence)
-    table, extra = matched.table, dict[str, Any](matched.table.extra)
+    n, used = len(matched.table), set[str]().union(*names_used(model).values())
+    rows = np.flatnonzero([item not in used for item in matched.table.items])
+    if hold_out:
+        rows = np.sort(np.random.default_rng(random_state).permutation(n)[round(hold_out * n) :])
+        note(f"{n - len(rows)} of {n} items are held out for check and report.")
+    elif 0 < len(rows) < n:
+        note(f"{n - len(rows)} items were used for training or calibration and are left out; {len(rows)} are tested.")
+    rows = rows if len(rows) else np.arange(n)
+    table, kept = matched.table.take(rows), matched.votes[rows]
+    extra = dict[str, Any](table.extra)
     if "groups" in extra and model is not None:
         extra["groups"] = np.array(as_calibrated(extra["groups"], calibration_of(model)), dtype=object)
     if votes_in_hand is not None:
@@ -176,7 +219,7 @@ def read_pair(
             if twice := set.intersection(*pairs):
                 raise ValueError(f"{votes} holds {len(twice)} of the votes in hand. Remove them from it.")
         extra["votes_in_hand"] = match(table, so_far, keep_unvoted=True).votes
-    return Pair(table.features(), matched.votes, table.items, extra)
+    return Pair(table.features(), kept, table.items, extra)
 
 
 def command_line() -> str:

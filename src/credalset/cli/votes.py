@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
 from credalset.cli import shared
+from credalset.exceptions import CredalSetWarning
 from credalset.io.tables import read_votes, write_votes
 from credalset.votes import Annotations
 from credalset.votes.exports import KINDS
+from credalset.votes.names import join_names
 
 
 def agree(
@@ -54,25 +57,29 @@ def import_votes(
     """
     shared.check_output(out, overwrite)
     workers = shared.split(worker) if kind == "wide" else worker
-    votes = Annotations.read(
-        export,
-        kind,
-        tidy=tidy,
-        unknown=unknown,
-        empty=shared.split(empty),
-        rename=read_pairs(rename),
-        task=task,
-        worker=workers,
-        label=label,
-        time=time,
-        dayfirst=dayfirst,
-        scale=shared.split(scale) or None,
-        classes=shared.split(classes) or None,
-        encoding=encoding,
-        delimiter=delimiter,
-    )
+    with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the notes say what this would
+        votes = Annotations.read(
+            export,
+            kind,
+            tidy=tidy,
+            unknown=unknown,
+            empty=shared.split(empty),
+            rename=read_pairs(rename),
+            task=task,
+            worker=workers,
+            label=label,
+            time=time,
+            dayfirst=dayfirst,
+            scale=shared.split(scale) or None,
+            classes=shared.split(classes) or None,
+            encoding=encoding,
+            delimiter=delimiter,
+        )
     write_votes(votes, out)
-    shared.say(f"{votes.origin}\n{votes!r}\nWrote {int(votes.n_votes.sum())} votes to {out}")
+    for sentence in votes.notes:
+        shared.note(f"{sentence}.")
+    first = join_names(votes.items or range(len(votes)), 3)
+    shared.say(f"{votes.origin}: {first}\n{votes!r}\nWrote {int(votes.n_votes.sum())} votes to {out}")
 
 
 def read_pairs(pairs: list[str] | None) -> dict[str, str] | None:

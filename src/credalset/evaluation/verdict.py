@@ -239,15 +239,17 @@ def items_used(source: Any, items: Any) -> str:
     >>> items_used(cs.conformalize(votes / 4, votes), ["m2", "m3"])
     'these items were used for calibration (1 of 2)'
     """
-    if items is None:
-        return ""
-    calibration = getattr(source, "calibration_", source)
-    trained = getattr(getattr(source, "crowd", source), "items_", None)
-    known = {"training": trained, "calibration": getattr(calibration, "items", None)}
-    new = set(items)
-    found = {use: new & set(names) for use, names in known.items() if names is not None}
+    new = set(map(str, () if items is None else items))
+    found = {use: new & names for use, names in names_used(source).items()}
     uses, used = [use for use, names in found.items() if names], set().union(*found.values())
     return f"these items were used for {' and '.join(uses)} ({len(used)} of {len(items)})" if uses else ""
+
+
+def names_used(source: Any) -> dict[str, set[str]]:
+    """Return the names of the items that trained and calibrated a model, as far as they are known."""
+    trained = getattr(getattr(source, "crowd", source), "items_", None)
+    known = {"training": trained, "calibration": getattr(getattr(source, "calibration_", source), "items", None)}
+    return {use: set(map(str, () if names is None else names)) for use, names in known.items()}
 
 
 def coverage_band(

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, compress
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
-from credalset._typing import AnyArray, FloatArray
+from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.exceptions import need, warn
 from credalset.io.tables import Table, is_list, is_text, read_table
 from credalset.votes.names import join_names
@@ -243,6 +243,11 @@ class ItemTable:
     def __len__(self) -> int:
         return len(self.items)
 
+    def take(self, rows: IntArray) -> ItemTable:
+        """Return some of the rows."""
+        extra = {role: column[rows] for role, column in self.extra.items()}
+        return replace(self, items=tuple(self.items[row] for row in rows), values=self.values[rows], extra=extra)
+
     def features(self) -> Any:
         """Return what a model is trained on and asked about: a frame, or a series of texts, with all names."""
         pandas = need("pandas", "A model of named features")
@@ -359,21 +364,18 @@ def match(table: ItemTable, votes: Annotations, *, by_class: bool = True, keep_u
     votes = votes.drop_empty()
     voted = tuple(map(str, votes.items or ()))
     known, asked = set(voted), set(table.items)
-    here = np.array([item in known for item in table.items], dtype=bool)
+    here = np.flatnonzero([item in known for item in table.items])
     without, idle = ([item for item in table.items if item not in known], [item for item in voted if item not in asked])
     fate = "are kept" if keep_unvoted else "were left out"
     notes = [*table.notes]
     notes += [f"{len(without)} items without votes {fate} (first: {join_names(without)})."] if without else []
     notes += [f"votes on {len(idle)} items without a row were left out (first: {join_names(idle)})."] if idle else []
-    if not here.any():
+    if not len(here):
         raise ValueError(
             f"no item is in both tables: {len(table)} rows such as {join_names(table.items, 2)}, votes on {len(votes)} "
             f"items such as {join_names(voted, 2)}. Check which columns name the items: id, and task of the votes."
         )
-    if not keep_unvoted:
-        items = tuple(compress(table.items, here))
-        extra = {role: column[here] for role, column in table.extra.items()}
-        table = replace(table, items=items, values=table.values[here], extra=extra)
+    table = table if keep_unvoted else table.take(here)
     found = replace(replace(votes, items=voted).align(table.items), notes=votes.notes)
     return Matched(table, _in_class_order(found, table) if by_class else found, notes)
 

@@ -64,7 +64,7 @@ class Scorer:
     alpha : float
         Miscoverage rate in (0, 1).
     ask : sequence of str
-        Questions, see `CredalSet.to_frame`: prediction, lower, upper, entropy, labels, width, volume.
+        Questions, see `CredalSet.to_frame`: prediction, lower, upper, entropy, labels, width, volume, action.
     id : str or None
         Column that names the items, kept as it is; None if there is none.
     columns : sequence of str, optional

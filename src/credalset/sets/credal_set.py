@@ -379,8 +379,8 @@ class CredalSet:
             Names of the items, such as ``votes.items``; by default those of the sets, or 0, 1, 2, ….
         ask : iterable of str
             ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"`` (both bounds, normalised
-            to [0, 1]), ``"labels"`` (the e-admissible ones, and their number), ``"width"``,
-            ``"volume"`` (with its standard error), ``"aleatoric"``, ``"epistemic"`` and ``"total"``.
+            to [0, 1]), ``"labels"`` (the e-admissible ones, and their number), ``"width"``, ``"volume"``
+            (with its standard error), ``"aleatoric"``, ``"epistemic"``, ``"total"`` and ``"action"`` (see `queue`).
         alpha : float, optional
             The level at which the sets were predicted, added as a column.
         kind : {"pandas", "polars", "pyarrow"}

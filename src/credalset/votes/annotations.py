@@ -269,7 +269,7 @@ class Annotations:
         >>> _ = path.write_text("item,rater,rating\na,1,good\na,2,bad\nb,1,good\n")
         >>> votes = Annotations.read(path)
         >>> votes.items, votes.origin
-        (('a', 'b'), 'votes.csv, read as long')
+        (('a', 'b'), "votes.csv, read as long; items are named by 'item'")
         """
         from credalset.votes.exports import read_votes
 

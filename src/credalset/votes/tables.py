@@ -45,6 +45,8 @@ class LongTable:
         Whether the tasks are names of items or row numbers.
     dropped : Counter
         Numbers of votes in the source that are not counted, by reason.
+    named_by : hashable or None
+        Column or field that names the items; None if they are numbered.
     """
 
     task: list[Any] = field(default_factory=list)
@@ -56,6 +58,7 @@ class LongTable:
     items: Names | None = None
     has_names: bool = True
     dropped: Counter[str] = field(default_factory=Counter)
+    named_by: Hashable | None = None
 
     @classmethod
     def collect(cls, votes: Iterable[tuple[Any, ...]]) -> LongTable:
@@ -109,7 +112,9 @@ def long_table(table: Any, given: Mapping[str, Hashable | None]) -> LongTable:
     if len(lengths) > 1:
         raise ValueError(f"table must have columns of one length, but they have lengths {sorted(lengths)}.")
     classes, ordered = _categories(columns[roles["label"]])
-    return LongTable(lists["task"], lists["label"], lists.get("worker"), lists.get("time"), classes, ordered)
+    found = LongTable(lists["task"], lists["label"], lists.get("worker"), lists.get("time"), classes, ordered)
+    found.named_by = roles["task"]
+    return found
 
 
 def _columns(table: Any) -> Mapping[Any, Any]:
@@ -168,7 +173,7 @@ def melt(table: Any, task: Hashable | None, worker: Iterable[Hashable] | None) -
         columns = {name: columns[name] for name in wanted}
     if not columns:
         raise ValueError("table has no column besides that of the items: each annotator needs one.")
-    found = LongTable(worker=[], has_names=task is not None or not is_default, items=tuple(items))
+    found = LongTable(worker=[], has_names=task is not None or not is_default, items=tuple(items), named_by=task)
     assert found.worker is not None
     for name, column in columns.items():
         cells = as_list(column)

@@ -66,7 +66,7 @@ def read_votes(
     else:
         table = LongTable.collect(TOOLS[kind].votes(export))
         table.classes, table.ordered = tuple(export.classes) or None, export.ordered
-        table.items, table.dropped = tuple(export.items), export.dropped
+        table.items, table.dropped, table.named_by = tuple(export.items), export.dropped, export.named_by
         for role in ("worker", "label"):
             if names[role] is not None and not any(getattr(table, role) or ()):
                 raise ValueError(f"{role} names the field {names[role]!r}, which {export.name} does not have.")
@@ -75,9 +75,10 @@ def read_votes(
         if any(isinstance(value, dict) for value in column):
             raise FileFormatError(f"{export.name}: {role} holds objects, not names. Name another field with {role}.")
         column[:] = map(text_of, column)
+    export.how.append("items are numbered" if table.named_by is None else f"items are named by {table.named_by!r}")
     table.items = None if table.items is None else tuple(map(text_of, table.items))
     table.classes = None if table.classes is None else tuple(map(text_of, table.classes))
-    return table, ": ".join([f"{export.name}, read as {kind}", *([", ".join(export.how)] if export.how else [])])
+    return table, "; ".join([f"{export.name}, read as {kind}", *export.how])
 
 
 def _columns(records: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -28,6 +28,7 @@ class Export:
     items: dict[Any, None] = field(default_factory=dict)
     ordered: bool = False
     only: str | None = None  # the one question that is read
+    named_by: str | None = None  # the field that names the items
 
     def records(self, *usual: str) -> Iterator[tuple[str, Any, Record]]:
         """Yield the name of the file, the item and the fields of every record.
@@ -38,10 +39,11 @@ class Export:
         for stem, records in self.files:
             for record in records:
                 found = self.field(record, "task", *usual)
-                if found is None and self.given["task"] is not None:
-                    raise ValueError(
-                        f"task names {self.given['task']!r}, which record {number} does not have: {list(record)}."
-                    )
+                given = self.given["task"]
+                if found is None and given is not None:
+                    raise ValueError(f"task names {given!r}, which record {number} does not have: {list(record)}.")
+                if self.named_by is None and found is not None:
+                    self.named_by = given or next(name for name in usual if record.get(name) is not None)
                 task = text_of(number if found is None else found)
                 self.items[task] = None
                 yield stem, task, record

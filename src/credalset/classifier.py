@@ -140,7 +140,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         is_known = any(hasattr(self, name) for name in NOTED)
         if is_known:
             note_features(self, X, reset=False)
-        labels = self._labels(Y, X, score.is_ordinal)
+        labels = self._labels(Y, X, estimator if score.is_ordinal else None)
         prediction: Any = predict_for(score, estimator, X, labels.classes)
         n_classes = score.n_classes(prediction.prediction)
         if n_classes != labels.n_classes:
@@ -311,7 +311,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             raise NotFittedError("compare needs one estimator, but cross_conformalize has trained one per fold.")
         estimator = self._fitted_estimator()
         chosen = self._scores_to_compare(scores)
-        labels = self._labels(Y, X, any(score.is_ordinal for score in chosen.values()))
+        is_ordinal = any(score.is_ordinal for score in chosen.values())
+        labels = self._labels(Y, X, estimator if is_ordinal else None)
         if len(labels) < 2:
             raise ValueError(f"X has {len(labels)} items, but compare needs one to calibrate and one to measure.")
         _warn_of_training_items(getattr(self, "items_", None), labels.items)
@@ -363,14 +364,15 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             )
         return self.estimator
 
-    def _labels(self, Y: Any, X: Any, is_ordinal: bool = False) -> Labels:
+    def _labels(self, Y: Any, X: Any, ordinal: Any = None) -> Labels:
         """Read labels of any kind over the classes of the classifier, in the order of the items of X.
 
-        Ordinal labels are put into the order of their scale.
+        For an ordinal score, pass the estimator: the classes are put into the order of the scale.
         """
-        estimator = self._fitted_estimator()
-        labels = read_labels(Y, X, classes=getattr(self, "classes_", getattr(estimator, "classes_", None)))
-        order = labels.scale_order(estimator_classes(estimator) is not None, "Y") if is_ordinal else None
+        known: Any = getattr(self, "classes_", None)
+        known = getattr(self._fitted_estimator(), "classes_", None) if known is None else known
+        labels = read_labels(Y, X, classes=known)
+        order = None if ordinal is None else labels.scale_order(estimator_classes(ordinal) is not None, "Y")
         return labels if order is None else labels.reorder(order)
 
     def _predict(self, X: Any) -> Any:

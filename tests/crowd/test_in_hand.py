@@ -334,15 +334,23 @@ def test_simulations_that_break_the_imputed_route(make, n_classes, low, high):
     assert (coverage <= high).all(), coverage
 
 
-def test_ordinal_scores_need_the_order_of_the_scale(crowd):
+def test_ordinal_scores_take_order_and_positions_of_the_scale(crowd):
     """The scale of the votes was lost on the way, and distances were those of the columns."""
     p, votes = make_crowd(200, 3, 30, np.random.default_rng(7))[:2]
     rows = [(i, k) for i, row in enumerate(votes.astype(int)) for k in np.repeat(["low", "mid", "high"], row)]
     table = pd.DataFrame([(f"t{i}", w, k) for w, (i, k) in enumerate(rows)], columns=["task", "worker", "label"])
-    annotations = cs.Annotations.from_table(table, scale=["low", "mid", "high"])
+    annotations = cs.Annotations.from_table(table, scale={"low": 0, "mid": 1, "high": 5})
     frame = pd.DataFrame(p, index=[f"t{i}" for i in range(200)], columns=["low", "mid", "high"])
-    assert crowd.conformalize(frame, annotations, "ws", in_hand=(0, 1)).n_classes == 3
-    turned = cs.DirichletCrowd().fit(frame[["high", "low", "mid"]].iloc[:50], annotations[:50])
-    for source in (turned, cs.VotingPolicy(turned, max_votes=5)):
+    turned, known, new = frame[["high", "low", "mid"]], annotations[:50], annotations[50:]
+    assert crowd.conformalize(frame, annotations, "ws", in_hand=(0, 1)).score.positions == (0.0, 1.0, 5.0)
+    one = cs.DirichletCrowd().fit(turned[:50], known)
+    assert one.classes_ == ("low", "mid", "high")
+    expected = cs.DirichletCrowd().fit(frame[:50], known).conformalize(frame[50:], new, "ws", in_hand=(0, 1))
+    made = one.conformalize(turned[50:], new, "ws", in_hand=(0, 1))
+    assert made.threshold(0.2) == expected.threshold(0.2)
+    assert made.predict_set(turned[50:]).classes == ("low", "mid", "high")
+    assert cs.VotingPolicy(one, max_votes=5).conformalize(turned[50:], new, "ws").score.positions == (0.0, 1.0, 5.0)
+    other = cs.DirichletCrowd().fit(turned[:50], known.to_frame())  # without a scale
+    for source in (other, cs.VotingPolicy(other, max_votes=5)):
         with pytest.raises(ValueError, match="votes are on the scale"):
-            source.conformalize(frame.iloc[50:], annotations[50:], "ws")
+            source.conformalize(frame[50:], new, "ws")

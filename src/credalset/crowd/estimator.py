@@ -91,11 +91,17 @@ def read_voted(
     votes : array or data frame of shape (N, K), Annotations or None
         Votes per item and class; rows may be empty. None: no votes at all.
     classes, n_classes
-        Names and number of the classes, if they are known.
+        Names and number of the classes, if they are known. By default the columns of the predictions, in the order of
+        the scale of the votes.
     needed : bool
         Whether votes must name every predicted item; if not, items that they do not name have zero counts.
     """
-    classes = class_names(predictions, "predictions") if classes is None else classes
+    own, scale = class_names(votes, "votes"), votes.scale if isinstance(votes, Annotations) else None
+    levels = dict(zip(own or (), scale or (), strict=False))
+    if classes is None:
+        classes = class_names(predictions, "predictions")
+        if classes is not None and set(classes) == set(levels):
+            classes = tuple(sorted(classes, key=levels.__getitem__))
     ordered = order_columns(predictions, classes, "predictions", "the crowd")
     prediction = as_distributions(ordered, "predictions", n_classes=n_classes)
     items = item_names(predictions)
@@ -104,16 +110,15 @@ def read_voted(
     if not getattr(votes, "has_counts", True):
         raise ValueError("votes holds distributions, which do not show the number of votes. Pass counts per class.")
     counts = as_counts(getattr(votes, "counts", votes), "votes", may_be_none=True)
-    own, named = class_names(votes, "votes"), item_names(votes)
+    named = item_names(votes)
     counts = _align(_align(counts.T, own, classes, "classes").T, named, items, "items", needed)
     if counts.shape != prediction.shape:
         raise ValueError(
             f"votes has {counts.shape[0]} rows and {counts.shape[1]} classes, but predictions have "
             f"{prediction.shape[0]} and {prediction.shape[1]}. Pass one row per prediction, or name the items of both."
         )
-    classes, scale = own if classes is None else classes, votes.scale if isinstance(votes, Annotations) else None
-    if scale is not None and own is not None and classes is not None:
-        levels = dict(zip(own, scale, strict=True))
+    classes = own if classes is None else classes
+    if levels and classes is not None:
         scale = tuple(levels.get(name, -np.inf) for name in classes)
     return Voted(prediction, counts, named if items is None else items, classes, scale=scale)
 

@@ -187,8 +187,9 @@ class CrowdCalibration(Saved):
 
 def calibrate(score: Score, law: CrowdLaw, voted: Voted, hand: FloatArray, labels: FloatArray) -> Calibration:
     """Calibrate predictions from votes in hand, (n, K), against one or more labels of each item, (n, L, K)."""
-    if score.is_ordinal:
-        Labels(voted.prediction, classes=voted.classes, scale=voted.scale).require_scale_order("votes")
+    if score.is_ordinal:  # the classes of the crowd are fixed, so that their columns cannot be reordered
+        Labels(voted.prediction, classes=voted.classes, scale=voted.scale).scale_order(has_names=False, name="votes")
+    score = score.on_scale(voted.scale)
     predicted = predict_blocks(law, voted.prediction, hand, score.order)
     n_items, n_labels, n_classes = labels.shape
     keys = None if voted.groups is None else np.repeat(voted.groups, n_labels)

@@ -120,7 +120,7 @@ def test_meta_estimators_cannot_misalign_votes(outer: Any) -> None:
 
 @pytest.mark.parametrize("outer", KEEP_THE_INDEX, ids=lambda outer: type(outer).__name__)
 def test_series_in_another_order_are_refused(outer: Any) -> None:
-    with pytest.raises(ValueError, match="name different items"):
+    with pytest.raises(ValueError, match="of X have no Y"):
         clone(outer).fit(X, SERIES.iloc[ORDER])
 
 
@@ -138,5 +138,5 @@ def test_parallel_searches_match_names() -> None:
     expected = cross_val_score(model, X, DATA.counts, cv=2)
     with parallel_config("threading"):
         np.testing.assert_allclose(cross_val_score(model, X, VOTES, cv=2, n_jobs=2), expected, rtol=1e-12)
-    with pytest.raises(ValueError, match="name different items"):
+    with pytest.raises(ValueError, match="of X have no Y"):
         cross_val_score(model, X, SHUFFLED, cv=2, error_score="raise")

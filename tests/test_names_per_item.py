@@ -75,7 +75,7 @@ def test_truths_and_votes_in_pictures() -> None:
 
 
 def test_names_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="groups and prediction name different items"):
+    with pytest.raises(ValueError, match="1 item of prediction has no groups"):
         cs.conformalize(P, VOTES, groups=GROUPS.rename({"t0": "t999"}))
 
 

@@ -21,6 +21,7 @@ from credalset.calibration.thresholds import as_noise
 from credalset.exceptions import CredalSetWarning, warn
 from credalset.predictors.labels import NOTED, SoftScoring, accepts_sparse, class_array, note_features, read_labels
 from credalset.predictors.protocol import (
+    estimator_classes,
     fit_estimator,
     is_fitted,
     predict_array,
@@ -31,7 +32,7 @@ from credalset.predictors.protocol import (
 )
 from credalset.scores import Score, get_score
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import Labels
+from credalset.votes.names import Labels, as_names
 
 if TYPE_CHECKING:
     from credalset.evaluation import Evaluation
@@ -139,8 +140,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         is_known = any(hasattr(self, name) for name in NOTED)
         if is_known:
             note_features(self, X, reset=False)
-        prediction: Any = predict_for(score, estimator, X)
-        labels = self._labels(Y, X)
+        labels = self._labels(Y, X, estimator if score.is_ordinal else None)
+        prediction: Any = predict_for(score, estimator, X, labels.classes)
         n_classes = score.n_classes(prediction.prediction)
         if n_classes != labels.n_classes:
             raise ValueError(f"the estimator predicts {n_classes} classes, but Y has {labels.n_classes} columns.")
@@ -188,6 +189,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         score = get_score(self.nonconformity)
         refuse_frozen(self.estimator)
         labels = read_labels(Y, X)
+        order = labels.scale_order(labels.classes is not None, "Y") if score.is_ordinal else None
+        labels = labels if order is None else labels.reorder(order)
         if _num_samples(X) != len(labels):
             raise ValueError(f"X has {_num_samples(X)} items, but Y has {len(labels)}.")
         codes, classes = fold_numbers(folds, len(labels), random_state), class_array(labels)
@@ -307,7 +310,9 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         if hasattr(self, "estimators_"):
             raise NotFittedError("compare needs one estimator, but cross_conformalize has trained one per fold.")
         estimator = self._fitted_estimator()
-        chosen, labels = self._scores_to_compare(scores), self._labels(Y, X)
+        chosen = self._scores_to_compare(scores)
+        is_ordinal = any(score.is_ordinal for score in chosen.values())
+        labels = self._labels(Y, X, estimator if is_ordinal else None)
         if len(labels) < 2:
             raise ValueError(f"X has {len(labels)} items, but compare needs one to calibrate and one to measure.")
         _warn_of_training_items(getattr(self, "items_", None), labels.items)
@@ -315,7 +320,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         calib, test = (np.sort(half) for half in np.split(order, [len(labels) // 2]))
         table = Evaluation()
         for name, score in chosen.items():
-            known, new = (predict_for(score, estimator, take(X, rows)) for rows in (calib, test))
+            known, new = (predict_for(score, estimator, take(X, rows), labels.classes) for rows in (calib, test))
             made = conformalize(known, labels[calib], score, noise=self.noise)
             table.extend_as(name, evaluate(made, new, labels[test], alpha))
         return table
@@ -359,12 +364,16 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             )
         return self.estimator
 
-    def _labels(self, Y: Any, X: Any) -> Labels:
-        """Read labels of any kind over the classes of the classifier, in the order of the items of X."""
+    def _labels(self, Y: Any, X: Any, ordinal: Any = None) -> Labels:
+        """Read labels of any kind over the classes of the classifier, in the order of the items of X.
+
+        For an ordinal score, pass the estimator: the classes are put into the order of the scale.
+        """
         known: Any = getattr(self, "classes_", None)
-        return read_labels(
-            Y, X, classes=getattr(self._fitted_estimator(), "classes_", None) if known is None else known
-        )
+        known = getattr(self._fitted_estimator(), "classes_", None) if known is None else known
+        labels = read_labels(Y, X, classes=known)
+        order = None if ordinal is None else labels.scale_order(estimator_classes(ordinal) is not None, "Y")
+        return labels if order is None else labels.reorder(order)
 
     def _predict(self, X: Any) -> Any:
         """Return the predictions that the score takes, or a list of those of every fold's estimator."""
@@ -374,7 +383,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         score = get_score(self.nonconformity)
         if hasattr(self, "estimators_"):
             return [predict_for(score, estimator, X) for estimator in self.estimators_]
-        return predict_for(score, self.estimator_, X)
+        return predict_for(score, self.estimator_, X, as_names(self.classes_))
 
     def _calibrated(self) -> Calibration | CrossCalibration:
         if not hasattr(self, "calibration_"):
@@ -383,11 +392,11 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
                 "estimator was not trained on."
             )
         made = self.calibration_
-        own = {"nonconformity": get_score(self.nonconformity), "noise": as_noise(self.noise)}
-        for name, made_with in (("nonconformity", made.score), ("noise", made.noise)):
-            if own[name] != made_with:
+        score, noise = get_score(self.nonconformity).on_scale(made.score.positions), as_noise(self.noise)
+        for name, own, made_with in (("nonconformity", score, made.score), ("noise", noise, made.noise)):
+            if own != made_with:
                 raise NotFittedError(
-                    f"{name} is {own[name]!r}, but the calibration was made with {made_with!r}. Calibrate again."
+                    f"{name} is {own!r}, but the calibration was made with {made_with!r}. Calibrate again."
                 )
         return made
 

@@ -260,8 +260,8 @@ def conformalize(
     >>> round(float(sets.share(data.counts[200:]).mean()), 2)
     0.89
     """
-    wanted, chosen = as_target(target), get_score(score)
-    checked, found = read_items(chosen, prediction, labels, classes)
+    wanted = as_target(target)
+    chosen, checked, found = read_items(get_score(score), prediction, labels, classes)
     columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
     options = Options.read(len(checked), None, *columns)
     scores = chosen.label_scores(checked)

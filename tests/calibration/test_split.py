@@ -142,17 +142,6 @@ def test_groups_and_weights_are_matched_by_item_name() -> None:
     assert np.array_equal(other.thresholds(prediction[:9], 0.2, **asked), expected)
 
 
-def test_columns_in_another_order_than_the_scale_are_refused_by_ordinal_scores() -> None:
-    rng = np.random.default_rng(2)
-    votes = cs.Annotations.from_counts(
-        rng.multinomial(7, [0.2, 0.3, 0.5], 30), classes=["low", "middle", "high"], scale=["low", "middle", "high"]
-    )
-    prediction = pd.DataFrame(rng.dirichlet(np.ones(3), 30), columns=["high", "low", "middle"])
-    cs.conformalize(prediction, votes, "tv")
-    with pytest.raises(ValueError, match="order"):
-        cs.conformalize(prediction, votes, "ws")
-
-
 def test_shapes_are_checked() -> None:
     calibration = cs.conformalize(np.full((9, 3), 1 / 3), np.eye(3)[[0, 1, 2] * 3])
     with pytest.raises(ValueError, match="prediction has 2 classes"):

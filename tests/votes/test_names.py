@@ -69,7 +69,7 @@ def test_positions_count_where_one_side_has_no_names() -> None:
 
 
 def test_names_that_do_not_match_are_refused_with_the_remedy() -> None:
-    with pytest.raises(ValueError, match=r"Y and X name different items .*votes\.items"):
+    with pytest.raises(ValueError, match=r"1 item of X has no Y: .t3.*votes\.items"):
         read_labels(COUNTS, items=["t1", "t3"], name="Y", like="X")
     with pytest.raises(ValueError, match=r"Y and X name different classes"):
         read_labels(COUNTS, classes=["no", "yes", "perhaps"], name="Y", like="X")
@@ -135,11 +135,14 @@ def test_masked_values_are_refused() -> None:
 
 def test_scales_move_with_their_columns() -> None:
     labels = Labels(np.full((1, 3), 1 / 3), None, None, ("low", "mid", "high"), (0.0, 1.0, 2.0))
-    labels.require_scale_order()
+    assert labels.scale_order(has_names=False) is None
     moved = read_labels(labels, classes=["high", "low", "mid"])
     assert moved.scale == (2.0, 0.0, 1.0)
     with pytest.raises(ValueError, match="Y are on the scale 'low', 'mid', 'high'"):
-        moved.require_scale_order("Y")
+        moved.scale_order(False, "Y")
+    order = moved.scale_order(True)
+    assert order is not None
+    assert moved.reorder(order).classes == ("low", "mid", "high")
 
 
 def test_classes_numbered_in_another_order_beside_classes_without_names() -> None:
@@ -180,7 +183,7 @@ def test_columns_per_item_follow_the_items_by_name() -> None:
     assert per_item(groups, ("t1", "t2", "t3"), "groups").tolist() == ["x", "y", "z"]
     assert per_item(groups, None, "groups") is groups
     assert per_item(["x", "y"], ("t1", "t2"), "groups") == ["x", "y"]
-    with pytest.raises(ValueError, match="groups and prediction name different items"):
+    with pytest.raises(ValueError, match="1 item of prediction has no groups"):
         per_item(groups, ("t1", "t2", "t9"), "groups")
 
 

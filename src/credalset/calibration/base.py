@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from credalset._predictions import map_arrays
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import Checked, as_probability
 from credalset.calibration.levels import exact_level
@@ -170,8 +171,12 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
 
 def read_items(
     score: Score, prediction: Any, labels: Any, classes: Sequence[Any] | None = None, labels_name: str = "labels"
-) -> tuple[Prediction, Labels]:
-    """Return valid predictions and labels of the calibration items, classes and rows matched by name."""
+) -> tuple[Score, Prediction, Labels]:
+    """Return the score, valid predictions and labels of the calibration items, classes and rows matched by name.
+
+    An ordinal score gets the positions of the labels' scale, unless it has its own, and columns in the order of the
+    scale.
+    """
     if hasattr(prediction, "fit"):
         what = type(prediction).__name__
         raise TypeError(
@@ -191,11 +196,13 @@ def read_items(
     items = item_names(prediction)
     found = read_labels(labels, items=items, classes=names, n_classes=n_classes, name=labels_name)
     score.check_pairs(checked, found.distributions, labels_name)
-    if score.is_ordinal:
-        found.require_scale_order(labels_name)
     if len(checked) == 0:
         raise ValueError(f"prediction and {labels_name} are empty. Pass at least one item to calibrate on.")
-    return checked, found
+    has_names = class_names(prediction, "prediction") is not None
+    order = found.scale_order(has_names, labels_name) if score.is_ordinal else None
+    if order is not None:
+        checked, found = map_arrays(checked, lambda array: array[:, order]), found.reorder(order)
+    return score.on_scale(found.scale), checked, found
 
 
 def as_level(alpha: Any) -> Fraction:

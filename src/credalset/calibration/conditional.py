@@ -40,8 +40,9 @@ MAX_STEPS = 1000
 class Conditional:
     r"""Guarantee coverage for overlapping groups, or conditionally on features: pass it as ``groups``.
 
-    Thresholds are a linear function of the features, fitted for each new item with its own score taken as unknown
-    (Gibbs, Cherian, Candès: *Conformal prediction with conditional guarantees*, 2023). For every combination
+    Thresholds are a linear function of the features, by quantile regression on the calibration items and the new item.
+    The new item's score is unknown: its threshold is the largest score at which it is covered (Gibbs, Cherian, Candès:
+    *Conformal prediction with conditional guarantees*, 2023). For every combination
     $f(x) = b_0 + b_1 z_1(x) + \dots + b_d z_d(x)$ that is nowhere negative,
 
     $$E[ f(x) \, 1\{\lambda \in C(x)\} ] \ge (1 - \alpha) \, E[ f(x) ] .$$

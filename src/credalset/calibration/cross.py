@@ -247,8 +247,7 @@ def cross_conformalize(
     >>> bool(calibration.predict_set(new, alpha=0.1).contains(Y_new).mean() > 0.8)
     True
     """
-    chosen = get_score(score)
-    checked, found = read_items(chosen, prediction, labels, classes)
+    chosen, checked, found = read_items(get_score(score), prediction, labels, classes)
     if not (chosen.is_metric or chosen.has_enclosing_balls):
         raise ValueError(
             f"score {chosen.name!r} does not define balls that enclose its cross-conformal sets. Use another score, or "

@@ -313,9 +313,10 @@ class BoundedNoise(Noise):
     @property
     def guarantee(self) -> Guarantee:
         """Cover the true distribution, if votes change the score by at most ε except with probability δ."""
-        given = ", also among items whose votes are covered" if self.rule == "paper" else ""
-        share = f"a share {self.delta:g} of the items (of each group, and after the shift, if there are any)"
-        return Guarantee("true", votes=f"votes move the score by at most {self.epsilon:g} except for {share}{given}")
+        votes = f"votes move the score by at most {self.epsilon:g} except for a share {self.delta:g} of the items"
+        votes += ", also among items whose votes are covered" if self.rule == "paper" else ""
+        votes += ". With groups or weights, this must hold within each group and after the shift"
+        return Guarantee("true", votes=votes)
 
     @property
     def spent(self) -> Fraction:  # type: ignore[override]

@@ -125,7 +125,8 @@ calibration sets. Assumptions: items are exchangeable.
     def coverage_distribution(self, alpha: float = 0.1, *, group: Any = None) -> CoverageDistribution:
         """Return the distribution of the coverage over calibration sets of this size, Beta(k, n + 1 − k).
 
-        With groups, n is the size of one ``group``.
+        Items must be independent, and scores without ties; with ties the coverage is larger. With groups, n is the size
+        of one ``group``.
 
         Examples
         --------
@@ -232,8 +233,7 @@ def conformalize(
     >>> cs.conformalize(data.distributions, data.counts, "tv", noise=cs.UnbiasedVotes(), groups="predicted")
     Calibration: score tv, 300 items, 3 classes, noise UnbiasedVotes(s=None, tuning=0.2), 3 groups
     """
-    chosen = get_score(score)
-    checked, found = read_items(chosen, prediction, labels, classes)
+    chosen, checked, found = read_items(get_score(score), prediction, labels, classes)
     columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))
     fitted = fit_thresholds(chosen, checked, found, Options.read(len(checked), noise, *columns))
     scores = chosen.evaluate_rows(checked, found.distributions)

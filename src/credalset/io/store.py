@@ -59,7 +59,7 @@ def save(thing: Any, path: str | Path) -> None:
 
 
 def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
-    """Load what the ``save`` of a calibration, a stream, sets, a classifier or a network wrote.
+    """Load what the ``save`` of a calibration, a stream, sets, a crowd, a policy, a classifier or a network wrote.
 
     Files without an estimator, such as calibrations, may come from strangers: loading executes nothing and refuses what
     is damaged or forged. Linear models, TF-IDF, pipelines of these and credalset's own networks are checked likewise.
@@ -75,7 +75,9 @@ def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
 
     Returns
     -------
-    Calibration, CrossCalibration, LabelCalibration, Stream, CredalSet, ConformalCredalClassifier or estimator
+    object
+        The `Calibration`, `CrossCalibration`, `LabelCalibration`, `CrowdCalibration`, `Stream`, `CredalSet`,
+        `DirichletCrowd`, `VotingPolicy`, `ConformalCredalClassifier` or estimator that was saved.
 
     Examples
     --------

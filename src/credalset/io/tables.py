@@ -22,8 +22,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from credalset._files import quote_formula, staged
 from credalset.exceptions import FileFormatError, need, warn
 from credalset.io.files import COMPRESSIONS, FORMATS, STDIN, File, find_files, format_of, open_file, open_text, readable
@@ -355,8 +353,8 @@ def write_votes(votes: Annotations, path: str) -> None:
     if votes.scale is not None:
         if format_of(path, None) != "parquet":
             warn(f"{path} does not keep the scale of the labels. Write .parquet instead.")
-        levels = [str(votes.classes[k]) for k in np.argsort(votes.scale)] if votes.classes else []
-        table = table.replace_schema_metadata({SCALE: json.dumps(levels)})
+        positions = {str(name): at for at, name in sorted(zip(votes.scale, votes.classes or (), strict=False))}
+        table = table.replace_schema_metadata({SCALE: json.dumps(positions)})
     with table_writer(path, table.schema) as write:
         for batch in table.to_batches():
             write(batch)
@@ -378,5 +376,5 @@ def read_votes(path: str | Path) -> Annotations:
     with readable(str(path)):
         found = need("pyarrow").Table.from_batches(table.batches, table.schema)
         columns = {name: found[name].cast("string").to_pylist() for name in names}
-    levels = json.loads((table.schema.metadata or {}).get(SCALE.encode(), b"null"))
-    return replace(Annotations.from_table(columns, scale=levels), origin=f"{Path(path).name}, read as long")
+    scale = json.loads((table.schema.metadata or {}).get(SCALE.encode(), b"null"))
+    return replace(Annotations.from_table(columns, scale=scale), origin=f"{Path(path).name}, read as long")

@@ -13,13 +13,14 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from credalset._predictions import map_arrays
 from credalset._typing import AnyArray, FloatArray
 from credalset._validation import Checked
 from credalset.exceptions import MissingExtraError
 from credalset.predictors.labels import SoftScoring
 from credalset.predictors.soft_label import SoftLabelClassifier
 from credalset.scores import Score
-from credalset.votes.names import Labels, item_names
+from credalset.votes.names import Labels, Names, as_names, is_unnamed, item_names
 
 
 def default_estimator(score: Score) -> Any:
@@ -92,10 +93,22 @@ def takes_predictions_of(score: Score, estimator: Any) -> bool:
     return any(_find_method(estimator, method) is not None for method in score.prediction_methods)
 
 
-def predict_for(score: Score, estimator: Any, X: Any) -> Checked:
-    """Return validated predictions of the kind that a score needs, with the names of the items of X."""
+def predict_for(score: Score, estimator: Any, X: Any, classes: Names | None = None) -> Checked:
+    """Return validated predictions of the kind that a score needs, with the names of the items of X.
+
+    The columns are put into the order of the classes, if the estimator has the same ones in ``classes_``.
+    """
     prediction, method = predict_array(score, estimator, X)
-    return Checked(score.check_prediction(prediction, f"the output of {method}"), item_names(X))
+    checked, own = score.check_prediction(prediction, f"the output of {method}"), estimator_classes(estimator)
+    if own is not None and own != classes and set(own) == set(classes or ()):
+        checked = map_arrays(checked, lambda array: array[:, [own.index(name) for name in classes or ()]])
+    return Checked(checked, item_names(X))
+
+
+def estimator_classes(estimator: Any) -> Names | None:
+    """Return the names in the attribute ``classes_`` of an estimator, or None."""
+    own = getattr(estimator, "classes_", None)
+    return None if own is None or np.ndim(own) != 1 or is_unnamed(names := as_names(own)) else names
 
 
 def predict_array(score: Score, estimator: Any, X: Any) -> tuple[FloatArray, str]:

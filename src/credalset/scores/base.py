@@ -69,6 +69,15 @@ class Score(ABC):
         self.check_pairs(checked, labels, "distribution")
         return self.evaluate_rows(checked, labels)
 
+    @property
+    def positions(self) -> tuple[float, ...] | None:
+        """Positions of the classes of an ordinal score, None for the default."""
+        return None
+
+    def on_scale(self, positions: Sequence[float] | None) -> Score:
+        """Return the score for classes at these positions; a score that has its own positions, or needs none, as is."""
+        return self
+
     def region(self, prediction: ArrayLike, threshold: ArrayLike) -> CredalSet:
         """Return the batch of credal sets {λ : f(prediction, λ) ≤ threshold}, one per prediction.
 

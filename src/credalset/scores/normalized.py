@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -101,6 +101,15 @@ class Normalized(Score):
         object.__setattr__(self, "is_convex", score.is_convex)
         object.__setattr__(self, "is_ordinal", score.is_ordinal)
         object.__setattr__(self, "has_enclosing_balls", score.has_enclosing_balls or score.is_metric)
+
+    @property
+    def positions(self) -> tuple[float, ...] | None:
+        """Those of the inner score."""
+        return self.score.positions
+
+    def on_scale(self, positions: Sequence[float] | None) -> Normalized:
+        """Place the inner score on the scale."""
+        return replace(self, score=self.score.on_scale(positions))
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:

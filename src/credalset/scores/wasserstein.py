@@ -7,6 +7,7 @@ loops run over classes, for many regions at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 from typing import ClassVar, Literal
@@ -40,7 +41,8 @@ class Wasserstein(Score):
     Parameters
     ----------
     positions : sequence of K increasing numbers, optional
-        Positions of the classes; 0, 1, …, K − 1 by default, as in the paper.
+        Positions of the classes. By default calibration takes the scale of the votes, if they have one; otherwise
+        positions are 0, 1, …, K − 1, as in the paper.
 
     Examples
     --------
@@ -68,6 +70,10 @@ class Wasserstein(Score):
                 "Sort the classes by position."
             )
         object.__setattr__(self, "positions", positions)
+
+    def on_scale(self, positions: Sequence[float] | None) -> Wasserstein:
+        """Return the score at these positions, unless it has its own."""
+        return self if positions is None or self.positions is not None else Wasserstein(tuple(positions))
 
     def gaps(self, n_classes: int) -> FloatArray:
         """Return the distances between neighbouring classes, (K − 1,)."""

@@ -38,7 +38,7 @@ class Annotations:
     workers : tuple or None
         Names of the annotators in order of first appearance, None if they are not known.
     scale : tuple of K numbers or None
-        Positions of the classes on an ordinal scale, for ``Wasserstein(positions=votes.scale)``; None without a scale.
+        Positions of the classes on an ordinal scale, which the score "ws" uses; None without a scale.
     notes : tuple of str
         Numbers of votes that were dropped, overruled or renamed, with reasons.
     origin : str or None
@@ -265,7 +265,8 @@ class Annotations:
 
         Examples
         --------
-        >>> path = Path(getfixture("tmp_path")) / "votes.csv"
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "votes.csv"
         >>> _ = path.write_text("item,rater,rating\na,1,good\na,2,bad\nb,1,good\n")
         >>> votes = Annotations.read(path)
         >>> votes.items, votes.origin

@@ -237,7 +237,7 @@ def _tidied(label: Any) -> Any:
 
 
 def find_classes(
-    labels: Iterable[Any], declared: Names | None, ordered: bool, options: Options
+    labels: Iterable[Any], declared: Names | None, ordered: bool | Mapping[Any, float], options: Options
 ) -> tuple[Names, tuple[float, ...] | None]:
     """Return the classes in column order and their positions on an ordinal scale, None without one."""
     scale, levels = options.scale, options.levels
@@ -253,8 +253,9 @@ def find_classes(
             raise ValueError(f"classes must be at least two, but the labels found are {join_names(found)}. Name all.")
     if levels is None and (scale is False or not (scale or ordered)):
         return found, None
-    if isinstance(scale, Mapping):
-        return found, tuple(float(scale[name]) for name in found)
+    positions = ordered if levels is None else scale
+    if isinstance(positions, Mapping) and set(found) <= set(positions):
+        return found, tuple(float(positions[name]) for name in found)
     return found, positions_of(found)
 
 

@@ -18,7 +18,7 @@ from credalset._validation import as_counts, as_distributions, as_matrix
 from credalset.exceptions import warn
 
 Names = tuple[Any, ...]
-SCALE = "credalset.scale"  # metadata of a Parquet file of votes: labels in the order of their ordinal scale
+SCALE = "credalset.scale"  # metadata of a Parquet file of votes: positions of the labels on their ordinal scale
 
 REMEDIES = {
     "items": "Select the items that have labels, frame[frame.index.isin(votes.items)]",
@@ -80,17 +80,21 @@ class Labels:
             )
         return self.counts
 
-    def require_scale_order(self, name: str = "labels") -> None:
-        """Refuse columns that are not in the order of their ordinal scale."""
-        if self.scale is not None and any(b <= a for a, b in pairwise(self.scale)):
-            scale = sorted(
-                zip(self.scale, self.classes or range(self.n_classes), strict=True), key=lambda pair: pair[0]
-            )
+    def scale_order(self, has_names: bool, name: str = "labels") -> IntArray | None:
+        """Return the columns in the order of their ordinal scale; None if they are in it, or have no scale.
+
+        Columns of predictions without names cannot be reordered, because later predictions have no names either.
+        """
+        if self.scale is None or all(a < b for a, b in pairwise(self.scale)):
+            return None
+        order = np.argsort(self.scale, kind="stable")
+        if not has_names:
+            levels = take_names(self.classes or range(self.n_classes), order)
             raise ValueError(
-                f"{name} are on the scale {join_names([level for _, level in scale], 8)}, but the columns are in the "
-                f"order {join_names(self.classes or (), 8)}. Put the columns of the predictions into the order of the "
-                "scale, which an ordinal score uses."
+                f"{name} are on the scale {join_names(levels or (), 8)}, but the columns are in another order. Pass "
+                "predictions as a frame with class names, or put the columns of both into the order of the scale."
             )
+        return order
 
 
 def read_labels(
@@ -157,7 +161,7 @@ def read_labels(
 
 def warn_of_numbers(names: Names | None, what: str, name: str, like: str) -> None:
     """Warn of names 0, 1, … in another order that are matched by position, because the other side has no names."""
-    if names is not None and not _is_unnamed(names) and set(names) == set(range(len(names))):
+    if names is not None and not is_unnamed(names) and set(names) == set(range(len(names))):
         warn(
             f"the {what} of {name} and {like} are matched by position, as only one of them has names; its names are "
             "0, 1, … in another order. Name both to match by name, or pass arrays."
@@ -211,17 +215,17 @@ def class_names(value: Any, name: str = "labels") -> Names | None:
     names = as_names(columns)
     if len(set(names)) < len(names):
         raise ValueError(f"{name} names a class twice: {join_names(names, 8)}. Use different names.")
-    return None if _is_unnamed(names) else names
+    return None if is_unnamed(names) else names
 
 
-def _is_unnamed(names: Names) -> bool:
+def is_unnamed(names: Names) -> bool:
     """Tell whether names are the default 0, …, K − 1."""
     return names == tuple(range(len(names)))
 
 
 def _names_for(own: Names | None, wanted: Names | None) -> Names | None:
     """Return the names to match, None for 0, …, K − 1 unless ``own`` holds the same numbers in any order."""
-    return None if wanted is None or (_is_unnamed(wanted) and set(own or ()) != set(wanted)) else wanted
+    return None if wanted is None or (is_unnamed(wanted) and set(own or ()) != set(wanted)) else wanted
 
 
 def match_names(own: Names | None, wanted: Names | None, what: str, name: str, like: str) -> IntArray | None:
@@ -238,10 +242,11 @@ def match_names(own: Names | None, wanted: Names | None, what: str, name: str, l
     if missing or more:
         lacks = [f"{name} has no {join_names(missing)}"] if missing else []
         lacks += [f"{like} has no {join_names(more)}"] if more else []
-        raise ValueError(
-            f"{name} and {like} name different {what} ({len(missing) + len(more)} in all): {' and '.join(lacks)}. "
-            f"{REMEDIES[what]}, or pass arrays without names."
-        )
+        fault = f"{name} and {like} name different {what}: {' and '.join(lacks)}"
+        if what == "items":
+            has = "has" if len(missing) == 1 else "have"
+            fault = f"{plural(len(missing), 'item')} of {like} {has} no {name}: {join_names(missing)}"
+        raise ValueError(f"{fault}. {REMEDIES[what]}, or pass arrays without names.")
     if len(own) != len(position) or len(wanted) != len(known):
         raise ValueError(
             f"{name} and {like} have the same {what} in different orders, and repeated names. Use the same order, or "

@@ -37,8 +37,8 @@ class LongTable:
         Annotator and time of each vote, None if unknown.
     classes : tuple or None
         Labels that could be chosen, in their order, if the source declares them.
-    ordered : bool
-        Whether the labels are levels of an ordinal scale.
+    ordered : bool or dict
+        Whether the labels are levels of an ordinal scale, or their positions on it.
     items : tuple or None
         All items, if the source has a row for each.
     has_names : bool
@@ -54,7 +54,7 @@ class LongTable:
     worker: list[Any] | None = None
     time: list[Any] | None = None
     classes: Names | None = None
-    ordered: bool = False
+    ordered: bool | Mapping[Any, float] = False
     items: Names | None = None
     has_names: bool = True
     dropped: Counter[str] = field(default_factory=Counter)

@@ -64,7 +64,7 @@ def read_votes(
     elif kind in ("long", "crowd-kit"):  # crowd-kit's columns are task, worker (or performer) and label
         table = long_table(_columns(records), names)
         if SCALE in export.features:
-            table.classes, table.ordered = tuple(export.features[SCALE]), True
+            table.classes, table.ordered = tuple(export.features[SCALE]), export.features[SCALE]
     else:
         table = LongTable.collect(TOOLS[kind].votes(export))
         table.classes, table.ordered = tuple(export.classes) or None, export.ordered

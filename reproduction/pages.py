@@ -76,7 +76,7 @@ def _efficiency_table(cells: Sequence[Row]) -> str:
     paper = published.SYNTHETIC_EFFICIENCY
 
     def text(cell: Row) -> str:
-        return f"{text_of(cell['efficiency'])} / {paper[cell['score']].get(cell['n_votes'], '')}"
+        return f"{text_of(cell['efficiency'])} / {paper[cell['score']].get(cell['n_votes'], '–')}"
 
     return pivot(chosen, "n_votes", text, down=["score"])
 

@@ -265,7 +265,8 @@ class Annotations:
 
         Examples
         --------
-        >>> path = Path(getfixture("tmp_path")) / "votes.csv"
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "votes.csv"
         >>> _ = path.write_text("item,rater,rating\na,1,good\na,2,bad\nb,1,good\n")
         >>> votes = Annotations.read(path)
         >>> votes.items, votes.origin

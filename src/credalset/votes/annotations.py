@@ -391,8 +391,9 @@ class Annotations:
         counts = np.zeros((len(self), len(wanted)), dtype=np.int64)
         counts[:, columns] = self.counts
         ballots = None if self.ballots is None else self.ballots.relabel(columns)
-        scale = take_names(self.scale, np.argsort(columns))
-        return replace(self, counts=counts, classes=wanted, ballots=ballots, scale=scale)
+        return replace(
+            self, counts=counts, classes=wanted, ballots=ballots, scale=take_names(self.scale, np.argsort(columns))
+        )
 
     def to_frame(self, values: str = "counts") -> Any:
         """Return a pandas frame: "counts" or "distributions" of items by classes, or "votes", one per row.

@@ -109,6 +109,26 @@ def test_votes_numbered_in_another_order_are_warned_of(crowd, data, rows, column
         crowd.predict(prediction, pd.DataFrame(votes).iloc[::rows, ::columns])
 
 
+def test_one_table_of_votes_serves_all_items(data):
+    """Votes on further items are not used; to learn from items, all need votes."""
+    p, votes = frames(data, slice(0, 900))
+    crowd, alone = (cs.DirichletCrowd(max_iter=20).fit(p[:300], each) for each in (votes, votes[:300]))
+    np.testing.assert_array_equal(crowd.law_.theta, alone.law_.theta)
+    policy = cs.VotingPolicy(crowd, max_votes=5)
+    for made in (crowd.conformalize, policy.conformalize):
+        assert made(p[300:600], votes).items == tuple(p.index[300:600])
+    np.testing.assert_array_equal(crowd.predict(p[600:], votes), crowd.predict(p[600:], votes[600:]))
+    assert len(policy.forecast(p[600:], votes).votes) == 300
+    for use in (crowd.fit, crowd.check, crowd.conformalize, policy.replay, policy.compare, policy.conformalize):
+        with pytest.raises(ValueError, match="item 899"):
+            use(p[300:], votes[:899])
+
+
+def test_the_text_says_whether_it_is_fitted(crowd):
+    assert "not fitted" in repr(cs.DirichletCrowd(3))
+    assert "3 classes" in repr(crowd)
+
+
 def test_annotations_are_votes(data):
     rows = [(f"item {i}", w, "ab"[w % 2]) for i in range(20) for w in range(1 + i % 3)]
     votes = cs.Annotations.from_table(pd.DataFrame(rows, columns=["task", "worker", "label"]))
@@ -125,7 +145,7 @@ def test_annotations_are_votes(data):
         (lambda p, v: (p, v + 0.5), "votes"),
         (lambda p, v: (p * 2, v), "predictions"),
         (lambda p, v: (p, v.rename(columns={"no": "never"})), "never"),
-        (lambda p, v: (p, v.rename(index={"item 3": "item x"})), "item x"),
+        (lambda p, v: (p, v.rename(index=lambda name: name + "x")), "items"),
         (lambda p, v: (p, v.to_numpy()[:5]), "rows"),
         (lambda p, v: (p, v.to_numpy()[:, :2]), "classes"),
         (lambda p, v: (p.to_numpy()[:, :2], v), "predictions"),
@@ -165,7 +185,7 @@ def test_the_check_accepts_a_crowd_that_fits():
     predicted, observed = values[0].agreement
     assert abs(predicted - observed) < 0.04
     assert values[0].votes[:, 2].sum() == 2000 * 3
-    assert "p-value" in str(values[0])
+    assert "Bonferroni" in str(values[0])
 
 
 @pytest.mark.parametrize("make", [on_faces])

@@ -180,10 +180,12 @@ def test_groups_and_numbers_of_votes_may_mix(crowd):
 
 def test_items_without_votes_enough_are_left_out(crowd):
     p, counts, _ = make_crowd(300, 3, np.arange(300) % 10, np.random.default_rng(4))
-    panel = crowd.conformalize(p, counts, in_hand=(0, 3), method="panel", min_votes=1)
+    with pytest.warns(cs.CredalSetWarning, match="120 of 300"):
+        panel = crowd.conformalize(p, counts, in_hand=(0, 3), min_votes=1)
     assert panel.min_votes == 4
     assert panel.n_items == 180
-    imputed = crowd.conformalize(p, counts, in_hand=(0, 3), method="imputed")
+    with pytest.warns(cs.CredalSetWarning, match="30 of 300"):
+        imputed = crowd.conformalize(p, counts, in_hand=(0, 3), method="imputed")
     assert imputed.n_items == 270
     first, second = (len(each.scores) for each in imputed.calibrations)
     assert second / first == 210 / 270
@@ -201,33 +203,66 @@ def test_fitted_items_are_refused_by_exact_routes_only():
     assert crowd.conformalize(predictions[:150], votes[:150], method="imputed").method == "imputed"
 
 
-def test_the_method_is_chosen_by_the_votes_there_are(crowd):
-    rng = np.random.default_rng(3)
-    p, counts, _ = make_crowd(300, 3, 16, rng)
-    panel = crowd.conformalize(p, counts, in_hand=(0, 3))
+def test_the_guarantee_is_that_of_the_method(crowd):
+    p, counts, _ = make_crowd(60, 3, 13, np.random.default_rng(3))
+    panel = crowd.conformalize(p, counts, in_hand=(0, 3))  # few items do not make it approximate
     assert panel.method == "panel"
     assert (panel.guarantee.covers, panel.guarantee.is_exact) == ("further", True)
-    assert "16 votes" in str(panel.guarantee)
-    with pytest.warns(cs.CredalSetWarning, match="imputed"):
-        imputed = crowd.conformalize(p, counts, in_hand=(0, 4))
+    assert "13 votes" in str(panel.guarantee)
+    assert "looking at the item or its votes" in str(panel.guarantee)
+    with pytest.raises(ValueError, match="in_hand to at most 3"):
+        crowd.conformalize(p, counts, in_hand=(0, 4))
+    imputed = crowd.conformalize(p, counts, in_hand=(0, 4), method="imputed")
     assert (imputed.guarantee.covers, imputed.guarantee.is_exact) == ("true", False)
     assert "Dirichlet crowd" in str(imputed.guarantee)
     assert "not guaranteed" in str(imputed.guarantee)
-    with pytest.raises(ValueError, match="in_hand"):
-        crowd.conformalize(p, counts, in_hand=(0, 4), method="panel")
+    with pytest.raises(ValueError, match="in_hand to at most 13"):
+        crowd.conformalize(p, counts, in_hand=(0, 14), method="imputed")
+
+
+def test_a_number_of_votes_that_depends_on_the_item_needs_groups(crowd):
+    """Votes for some kind of items only: thresholds of all items are too small, those of each kind are not."""
+    rng = np.random.default_rng(0)
+    kinds = [make_crowd(1000, 3, 30, rng, strength=s, wrong=w)[:2] for s, w in ((0.1, 0.0), (4.0, 0.0))]
+    p, counts = (np.stack(parts, axis=1).reshape(2000, 3) for parts in zip(*kinds, strict=True))
+    kind, new = np.arange(2000) % 2 == 1, slice(1000, 2000)
+    hand = np.where(kind[:, None], hold_back(counts, 3, rng)[0], 0)
+    rates = []
+    for groups in (None, kind):
+        own = [{} if groups is None else {"groups": groups[rows]} for rows in (slice(1000), new)]
+        calibration = crowd.conformalize(p[:1000], counts[:1000], in_hand=(0, 3), **own[0])
+        sets = calibration.predict_set(p[new], hand[new], **own[1])
+        rates.append(sets.contains(shares((counts - hand)[new])).mean())
+    assert rates[0] < 0.85 < 0.87 < rates[1]
+    assert "group" in str(calibration.guarantee)
 
 
 @pytest.mark.parametrize("method", ["panel", "imputed"])
-def test_more_votes_than_calibrated_are_refused(crowd, method):
-    p, counts, _ = make_crowd(300, 3, 20, np.random.default_rng(3))
-    calibration = crowd.conformalize(p, counts, in_hand=(0, 2, 5), method=method)
-    for votes in ([[6, 0, 0]], [[1, 0, 0]]):
-        with pytest.raises(ValueError, match="at most 5"):
-            calibration.predict_set(p[:1], votes)
-    with pytest.raises(ValueError, match="in hand"):
+def test_other_numbers_of_votes_are_thinned(crowd, method):
+    p, counts, _ = make_crowd(900, 3, 20, np.random.default_rng(3))
+    calibration = crowd.conformalize(p[:300], counts[:300], in_hand=(0, 2, 5), method=method)
+    hand, _ = hold_back(counts[300:], 7, np.random.default_rng(0))
+    hand[:100] = hold_back(hand[:100], 3, np.random.default_rng(0))[0]
+    with pytest.warns(cs.CredalSetWarning, match="600 of 600"):
+        sets = calibration.predict_set(p[300:], hand)
+    number = np.where(np.arange(600) < 100, 2, 5)
+    np.testing.assert_array_equal(sets.threshold, [calibration.threshold(0.1, in_hand=h) for h in number])
+    with pytest.warns(cs.CredalSetWarning):
+        some = calibration.predict_set(p[300:][450::-2], hand[450::-2])  # another batch in another order
+    np.testing.assert_array_equal(some.prediction, sets.prediction[450::-2])
+    with pytest.raises(ValueError, match="in_hand"):
         calibration.threshold(0.1, in_hand=1)
     with pytest.raises(ValueError, match="in_hand"):
-        crowd.conformalize(p, counts, in_hand=(0, 21), method=method)
+        crowd.conformalize(p, counts, in_hand=(2, 5), method=method).predict_set(p[:1], [[1, 0, 0]])
+
+
+def test_thinned_votes_are_a_random_part(crowd):
+    p, counts, _ = make_crowd(4000, 3, 20, np.random.default_rng(3))
+    calibration = crowd.conformalize(p[:100], counts[:100], in_hand=(0, 2))
+    with pytest.warns(cs.CredalSetWarning):
+        thin = calibration.thin(crowd.read(p, np.tile([3, 0, 2], (4000, 1))))
+    assert (thin.n_votes == 2).all()
+    assert abs((thin.counts[:, 0] == 2).mean() - 0.3) < 0.03  # 3/5 · 2/4
 
 
 @pytest.mark.parametrize("wrong", [{"in_hand": (-1,)}, {"in_hand": ()}, {"method": "guess"}, {"min_votes": 0}])

@@ -165,14 +165,16 @@ def test_leads_widths_and_futility_stop_earlier(crowd):
 
 def test_replay_uses_each_vote_once(crowd):
     p, counts, _ = make_crowd(60, 3, np.arange(60), np.random.default_rng(1))
-    replay = cs.VotingPolicy(crowd, max_votes=9).replay(p, counts)
+    with pytest.warns(cs.CredalSetWarning, match="19 of 60"):
+        replay = cs.VotingPolicy(crowd, max_votes=9).replay(p, counts)
     assert replay.rows.tolist() == list(range(19, 60))
     np.testing.assert_array_equal(replay.votes + replay.held_back, counts[19:])
     assert replay.votes.min() >= 0
     assert replay.held_back.sum(axis=1).min() >= 10
     np.testing.assert_allclose(replay.predictions, crowd.predict(p[19:], replay.votes))
-    with pytest.raises(ValueError, match="votes"):
-        cs.VotingPolicy(crowd, max_votes=100).replay(p, counts)
+    for use in (cs.VotingPolicy.replay, cs.VotingPolicy.conformalize, cs.VotingPolicy.compare):
+        with pytest.raises(ValueError, match="max_votes to at most 49"):
+            use(cs.VotingPolicy(crowd, max_votes=50), p, counts)
 
 
 def test_forecasts_come_true_in_a_dirichlet_crowd(crowd):
@@ -184,13 +186,12 @@ def test_forecasts_come_true_in_a_dirichlet_crowd(crowd):
     used = policy.replay(p, counts).n_votes
     forecast = policy.forecast(p, coverage=0.99)
     assert forecast.total_interval[0] <= used.sum() <= forecast.total_interval[1]
-    np.testing.assert_array_equal(forecast.is_settled, ~policy.ask(p))
-    assert ((forecast.lower <= used) & (used <= forecast.upper)).mean() > 0.95
+    np.testing.assert_array_equal(forecast.to_ask, policy.ask(p))
     assert policy.forecast(p, np.tile([10, 0, 0], (400, 1))).total == 0
     for wrong in ({"coverage": 90}, {"n_draws": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             policy.forecast(p, **wrong)
-    assert "settled" in repr(forecast)
+    assert f"{policy.ask(p).sum()} of 400 items to ask" in repr(forecast)
 
 
 def test_policies_are_compared_with_equal_numbers(crowd):
@@ -200,6 +201,7 @@ def test_policies_are_compared_with_equal_numbers(crowd):
     assert [row["votes"] for row in rows[:3]] == [0, 2, 10]
     assert rows[0]["width"] > rows[1]["width"] > rows[2]["width"]
     assert all(row["coverage"] > 0.75 for row in rows)
+    assert [row["policy"] for row in cs.VotingPolicy(crowd, max_votes=10).compare(p, counts, ())] == ["policy"]
     pytest.importorskip("matplotlib").use("agg")
     from matplotlib import pyplot as plt
 
@@ -208,6 +210,18 @@ def test_policies_are_compared_with_equal_numbers(crowd):
     decided, _ = voting(rows)
     np.testing.assert_allclose(decided.lines[0].get_ydata(), [row["decided"] for row in rows[:3]])
     plt.close("all")
+
+
+def test_compared_policies_are_scored_against_the_same_votes(crowd, monkeypatch):
+    p, counts, _ = make_crowd(100, 3, 25, np.random.default_rng(3))
+    seen = []
+    monkeypatch.setattr("credalset.crowd.in_hand.conformalize", lambda g, y, *a, **k: seen.append(y) or 1 / 0)
+    for uniform in ((0,), (15,), (5,)):
+        with pytest.raises(ZeroDivisionError):
+            cs.VotingPolicy(crowd, max_votes=15).compare(p, counts, uniform)
+    assert (seen[0].sum(axis=1) == 10).all()
+    for labels in seen[1:]:
+        np.testing.assert_array_equal(labels, seen[0])
 
 
 def test_unfinished_items_are_refused(crowd):

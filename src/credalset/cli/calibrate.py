@@ -25,7 +25,7 @@ def calibrate(
     hold_out: shared.HoldOut = 0.0,
     noise: Annotated[str | None, Option(help=f"Cover what very many votes would show: {', '.join(NAMED)}.")] = None,
     in_hand: Annotated[str | None, Option(help="Numbers of votes that new items have: 0,1,2.")] = None,
-    method: Annotated[str | None, Option(help="For --in-hand: panel or imputed.")] = None,
+    method: Annotated[str, Option(help="For --in-hand: panel, or imputed if no item has many votes.")] = "panel",
     lead: Annotated[float | None, Option(help="Calibrate the policy of plan with this lead.")] = None,
     max_votes: shared.MaxVotes = None,
     futility: shared.Futility = None,
@@ -66,7 +66,7 @@ def calibrate_in_hand(
     pair: shared.Pair,
     score: str,
     in_hand: list[int] | None,
-    method: str | None,
+    method: Any,
     policy: dict[str, Any] | None,
     random_state: int,
 ) -> CrowdCalibration:

@@ -36,7 +36,7 @@ def plan(
 
     Items with most votes to come are first. Also forecasts how many votes will be needed. The calibration must have
     --in-hand or --lead; with --lead it has its own policy. Collect one vote for each item of the list, add the votes
-    to the file, and plan again. Items that are not on the list are settled.
+    to the file, and plan again. Items that are not on the list need no vote.
     """
     from credalset.crowd import VotingPolicy
 
@@ -57,7 +57,7 @@ def plan(
         for sentence in matched.notes:
             shared.note(sentence)
     forecast = policy.forecast(table.features(), found, random_state=random_state)
-    asked = np.flatnonzero(~forecast.is_settled)
+    asked = np.flatnonzero(forecast.to_ask)
     asked = asked[np.argsort(-forecast.votes[asked], kind="stable")]
     _write_tasks(out, table, found, forecast, asked)
     if as_json:
@@ -75,7 +75,6 @@ def _write_tasks(out: str, table: Any, votes: Annotations, forecast: Any, rows: 
         columns["text"] = table.extra["texts"][rows].tolist()
     columns["votes"] = votes.n_votes[rows]
     columns["further_votes"] = forecast.votes[rows].round(2)
-    columns |= {"further_votes_low": forecast.lower[rows], "further_votes_high": forecast.upper[rows]}
     batch = pa.RecordBatch.from_pydict(columns)
     with table_writer(out, batch.schema) as write:
         write(batch)

@@ -19,11 +19,15 @@ BINS = np.array([0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0
 class CrowdCheck:
     """Predicted and observed frequencies of hidden votes.
 
+    It prints two tables. A case of ``class`` is an item and a class: the probability that the hidden vote is for this
+    class, and how often it was. A case of ``agreement`` is an item with two hidden votes: the probability that they are
+    for the same class, and how often they were. A row holds the ``cases`` with predictions in an interval.
+
     Attributes
     ----------
     votes, pairs : ndarray of shape (B, 5)
-        Calibration tables for the class of one hidden vote and for the agreement of two hidden votes. The columns are
-        the lower and upper end of the predicted probability, number of cases, mean prediction, observed frequency.
+        The two tables. The columns are the lower and upper end of the predicted probability, number of cases, mean
+        prediction, observed frequency.
     vote_p_value, pair_p_value : float
         Monte Carlo p-values of the chi-square statistics of the tables; NaN if no item has two votes.
     """
@@ -46,7 +50,10 @@ class CrowdCheck:
         return float(weight @ self.pairs[:, 3]), float(weight @ self.pairs[:, 4])
 
     def __str__(self) -> str:
-        lines = [f"Dirichlet crowd: p-value {self.p_value:.3f} (small values are evidence against the assumption)"]
+        lines = [
+            f"Dirichlet crowd: p-value {self.p_value:.3f} (Bonferroni: twice the smaller one of the two tables; small "
+            "values are evidence against the assumption)"
+        ]
         for title, rows, p in (("class", self.votes, self.vote_p_value), ("agreement", self.pairs, self.pair_p_value)):
             lines.append(f"{title + f' (p = {p:.3f})':<22}{'cases':>8}{'predicted':>11}{'observed':>10}")
             lines += [f"  {a:.2f} to {b:.2f}{'':<8}{n:>8.0f}{mean:>11.3f}{seen:>10.3f}" for a, b, n, mean, seen in rows]

@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -25,6 +25,7 @@ from credalset.votes.names import (
     class_names,
     item_names,
     join_names,
+    match_names,
     order_columns,
     per_item,
     take_names,
@@ -78,8 +79,10 @@ class Voted:
         return self.counts.sum(axis=1).astype(np.int64)
 
 
-def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_classes: int | None = None) -> Voted:
-    """Return valid predictions and counts; predicted items that votes do not name get zero counts.
+def read_voted(
+    predictions: Any, votes: Any, classes: Names | None = None, n_classes: int | None = None, *, needed: bool = False
+) -> Voted:
+    """Return valid predictions and counts; votes on further items are not used.
 
     Parameters
     ----------
@@ -90,6 +93,8 @@ def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_cla
     classes, n_classes
         Names and number of the classes, if they are known. By default the columns of the predictions, in the order of
         the scale of the votes.
+    needed : bool
+        Whether votes must name every predicted item; if not, items that they do not name have zero counts.
     """
     own, scale = class_names(votes, "votes"), votes.scale if isinstance(votes, Annotations) else None
     levels = dict(zip(own or (), scale or (), strict=False))
@@ -106,7 +111,7 @@ def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_cla
         raise ValueError("votes holds distributions, which do not show the number of votes. Pass counts per class.")
     counts = as_counts(getattr(votes, "counts", votes), "votes", may_be_none=True)
     named = item_names(votes)
-    counts = _align(_align(counts.T, own, classes, "classes").T, named, items, "items")
+    counts = _align(_align(counts.T, own, classes, "classes").T, named, items, "items", needed)
     if counts.shape != prediction.shape:
         raise ValueError(
             f"votes has {counts.shape[0]} rows and {counts.shape[1]} classes, but predictions have "
@@ -118,23 +123,25 @@ def read_voted(predictions: Any, votes: Any, classes: Names | None = None, n_cla
     return Voted(prediction, counts, named if items is None else items, classes, scale=scale)
 
 
-def _align(counts: FloatArray, own: Names | None, wanted: Names | None, what: str) -> FloatArray:
-    """Put rows into the order of the wanted names; names without a row get zero counts."""
+def _align(counts: FloatArray, own: Names | None, wanted: Names | None, what: str, needed: bool = False) -> FloatArray:
+    """Put rows into the order of the wanted names; names without a row get zero counts, unless all are needed."""
     if own is None or wanted is None or own == wanted:
         warn_of_numbers(own if wanted is None else wanted if own is None else None, what, "votes", "predictions")
         return counts
+    if needed and (rows := match_names(own, wanted, what, "votes", "predictions")) is not None:
+        return np.asarray(counts[rows])
     position = {name: row for row, name in enumerate(wanted)}
     unknown = [name for name, row in zip(own, counts, strict=True) if name not in position and row.any()]
-    if unknown:
+    if unknown and (what == "classes" or position.keys().isdisjoint(own)):
         raise ValueError(
-            f"votes has votes on {len(unknown)} {what} that predictions do not have ({join_names(unknown, 3)}). "
-            f"Predict these {what} too, or drop their votes."
+            f"votes names the {what} {join_names(unknown, 3)}, but predictions has none of them. Give both the same "
+            f"{what}."
         )
     if len(position) < len(wanted) or len(set(own)) < len(own):
         raise ValueError(f"predictions or votes name one of the {what} twice. Give each a name of its own.")
     found = np.zeros((len(wanted), counts.shape[1]))
-    rows = [row for row, name in enumerate(own) if name in position]
-    found[[position[own[row]] for row in rows]] = counts[rows]
+    known = [row for row, name in enumerate(own) if name in position]
+    found[[position[own[row]] for row in known]] = counts[known]
     return found
 
 
@@ -164,7 +171,7 @@ if TYPE_CHECKING:
     from credalset.crowd.check import CrowdCheck
     from credalset.crowd.in_hand import CrowdCalibration
 
-ENOUGH = 100  # items from which on method="panel" is the default
+HELD_BACK = 10  # votes on a panel item that are never in hand, unless min_votes is given
 MANY_CLASSES = 100  # beyond this number of classes a second layer of consensus is not tried
 
 
@@ -244,14 +251,14 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         predictions : array or data frame of shape (n, K)
             Predicted distributions.
         votes : array or data frame of shape (n, K), or Annotations
-            Votes per item and class.
+            Votes per item and class. Votes on further items are not used.
 
         Returns
         -------
         DirichletCrowd
         """
         n_around = as_positive_int(self.n_components, "n_components")
-        voted = read_voted(predictions, votes)
+        voted = read_voted(predictions, votes, needed=True)
         layers = (1, 2) if voted.prediction.shape[1] <= MANY_CLASSES else (1,)
         if self.n_consensus is not None:
             layers = (as_positive_int(self.n_consensus + 1, "n_consensus + 1") - 1,)
@@ -315,7 +322,8 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         from credalset.crowd.check import check_crowd
 
         number = as_positive_int(n_simulations, "n_simulations")
-        return check_crowd(self.law_, self.read(predictions, votes), number, as_generator(random_state))
+        voted = self.read(predictions, votes, needed=True)
+        return check_crowd(self.law_, voted, number, as_generator(random_state))
 
     def conformalize(
         self,
@@ -324,7 +332,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         score: Any = "kl",
         *,
         in_hand: Any = (0, 1, 2, 3, 5),
-        method: str | None = None,
+        method: Literal["panel", "imputed"] = "panel",
         groups: Any = None,
         min_votes: int | None = None,
         random_state: RandomState = 0,
@@ -332,13 +340,15 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         """Calibrate sets for items that have some votes in hand, one threshold per number of votes.
 
         ``method="panel"`` draws h votes of each calibration item at random, predicts from these (`Posterior.center`)
-        and scores the prediction against the distribution of the other votes. New items with h votes, where h does not
-        depend on the votes, are exchangeable with these, so that sets contain the distribution of their other votes
-        with probability at least 1 − α. For items without votes in hand, that is the recorded distribution.
+        and scores the prediction against the distribution of the other votes. New items with h votes are exchangeable
+        with these if h was fixed without looking at the item or its votes. Sets then contain, with probability at least
+        1 − α, the distribution of the further votes that an item would get if it had ``min_votes`` or more in all. If
+        items were chosen for a reason (three votes where the model was unsure, none elsewhere), pass the reason as
+        ``groups``, so that each group has its own thresholds. If the votes decided, calibrate a `VotingPolicy`.
 
-        ``method="imputed"`` is for calibration items with few votes. It draws label distributions from the posterior
-        given all votes of an item, and from refits to bootstrap samples. Sets contain the true distribution with
-        probability approximately 1 − α if votes follow this model of the crowd, which `check` tests.
+        ``method="imputed"`` is for calibration items with few votes. It draws label distributions from the posteriors
+        given all votes, of refits to bootstrap samples. Sets contain the true distribution with probability
+        approximately 1 − α if votes follow this model of the crowd, which `check` tests.
 
         Parameters
         ----------
@@ -348,13 +358,12 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
             As in `credalset.conformalize`.
         in_hand : sequence of int
             Numbers of votes in hand to calibrate for.
-        method : {"panel", "imputed"}, optional
-            By default ``"panel"`` if at least 100 items have ``min_votes`` votes, else ``"imputed"`` with a warning.
+        method : {"panel", "imputed"}
+            As above. A panel of few items has a guarantee too, with wide or unbounded sets.
         groups : sequence of n keys, optional
             Hold the coverage within each group, as in `credalset.conformalize`.
         min_votes : int, optional
-            Smallest number of votes of a panel item, by default 2 · max(in_hand) + 10. Items with fewer are left out,
-            and coverage is that of items with so many votes.
+            Smallest number of votes of a panel item, by default max(in_hand) + 10. Items with fewer are left out.
         random_state : int, Generator or None
             Seed of the draws.
 
@@ -364,32 +373,37 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         """
         from credalset.crowd.in_hand import CrowdCalibration, calibrate, impute
 
-        voted, chosen, numbers = self.read(predictions, votes).grouped(groups), get_score(score), _as_numbers(in_hand)
-        how, least = _choose_method(method, voted.n_votes, numbers[-1], min_votes)
-        voted, generator = voted[voted.n_votes >= least], as_generator(random_state)
-        if how == "panel":
-            self.refuse_fitted(voted)
+        check_choice(method, "method", ("panel", "imputed"))
+        voted, chosen = self.read(predictions, votes, needed=True).grouped(groups), get_score(score)
+        numbers, generator = _as_numbers(in_hand), as_generator(random_state)
+        enough, least = enough_votes(voted, numbers[-1], min_votes, "in_hand", method)
+        voted = voted[enough] if method == "imputed" else self.refuse_fitted(voted[enough])
         drawn, parts = draw_votes(voted.counts, numbers, generator), []
-        truth = impute(self.law_, voted, generator) if how == "imputed" else None
+        truth = impute(self.law_, voted, generator) if method == "imputed" else None
         for h in numbers:
             rows = voted.n_votes >= h
             labels = (voted.counts - drawn[h])[:, None, :] if truth is None else truth[rows]
             parts.append(calibrate(chosen, self.law_, voted[rows], drawn[h][rows], labels))
-        return CrowdCalibration(copy.copy(self), tuple(parts), numbers, how, len(voted), least, voted.items)
+        return CrowdCalibration(copy.copy(self), tuple(parts), numbers, method, len(voted), least, voted.items)
 
-    def read(self, predictions: Any, votes: Any) -> Voted:
+    def read(self, predictions: Any, votes: Any, *, needed: bool = False) -> Voted:
         """Return valid predictions and votes over the classes of the crowd."""
         check_is_fitted(self, "law_")
-        return read_voted(predictions, votes, self.classes_, len(self.law_.confusion))
+        return read_voted(predictions, votes, self.classes_, len(self.law_.confusion), needed=needed)
 
-    def refuse_fitted(self, voted: Voted) -> None:
-        """Refuse items with names of items that the crowd was fitted to."""
+    def refuse_fitted(self, voted: Voted) -> Voted:
+        """Return the items, if none has the name of an item that the crowd was fitted to."""
         both = set(self.items_ or ()) & set(voted.items or ())
         if both:
             raise ValueError(
                 f"predictions has {len(both)} items that the crowd was fitted to (first: {join_names(list(both), 3)}): "
                 "coverage is not guaranteed on them. Fit the crowd to other items, or set method to imputed."
             )
+        return voted
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        fitted = f"fitted, {len(self.law_.confusion)} classes" if hasattr(self, "law_") else "not fitted"
+        return f"{super().__repr__(N_CHAR_MAX)}: {fitted}"
 
     def _to_store(self) -> dict[str, Any]:
         check_is_fitted(self, "law_")
@@ -408,24 +422,25 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         return crowd
 
 
-def _choose_method(method: str | None, n_votes: IntArray, most: int, min_votes: int | None) -> tuple[Any, int]:
-    """Return the method, and the smallest number of votes of its items, for at most so many votes in hand."""
-    check_choice(method, "method", (None, "panel", "imputed"))
-    least = max(2 * most + 10 if min_votes is None else as_positive_int(min_votes, "min_votes"), most + 1)
-    n_panel, largest = int((n_votes >= least).sum()), int(n_votes.max(initial=0))
-    how = method or ("panel" if n_panel >= ENOUGH else "imputed")
-    if method != how == "imputed":
-        warn(
-            f"Only {n_panel} of {len(n_votes)} items have {least} votes or more, so the calibration is imputed: "
-            "coverage is approximate and assumes a Dirichlet crowd."
-        )
-    needed = least if how == "panel" else max(most, 1)
-    if largest < needed:
+def enough_votes(
+    voted: Voted, most: int, min_votes: int | None, name: str, method: str = "panel"
+) -> tuple[IntArray, int]:
+    """Return the items with enough votes if so many may be in hand, and the number of votes that is enough."""
+    spare, largest = HELD_BACK if method == "panel" else 0, int(voted.n_votes.max(initial=0))
+    needed = most + spare if min_votes is None else max(as_positive_int(min_votes, "min_votes"), most + 1)
+    if largest < max(needed, 1):
+        remedy = "Collect more votes"
+        if min_votes is None and largest > spare:
+            remedy = f"Lower {name} to at most {largest - spare}"
+        remedy += ", or set method to imputed" if (name, method) == ("in_hand", "panel") else ""
         raise ValueError(
-            f"votes has at most {largest} votes on an item, but in_hand up to {most} needs {needed}. "
-            f"Lower in_hand{', or set method to imputed' if how == 'panel' else ''}."
+            f"votes has at most {largest} votes on an item, but {name} up to {most} needs {needed}. {remedy}."
         )
-    return how, least if how == "panel" else 1
+    least = needed if method == "panel" else 1
+    rows = np.flatnonzero(voted.n_votes >= least)
+    if len(rows) < len(voted):
+        warn(f"{len(voted) - len(rows)} of {len(voted)} items have fewer than {least} votes and were left out.")
+    return rows, least
 
 
 def _as_numbers(in_hand: Any) -> tuple[int, ...]:

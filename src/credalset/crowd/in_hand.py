@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import Any, Literal
+from zlib import crc32
 
 import numpy as np
 
-from credalset._typing import FloatArray, IntArray
+from credalset._typing import FloatArray
 from credalset._validation import check_choice
 from credalset.calibration import Calibration, CoverageDistribution, Guarantee, conformalize
 from credalset.crowd.estimator import DirichletCrowd, Saved, Voted
@@ -16,6 +17,7 @@ from credalset.crowd.fitting import bootstrap_laws
 from credalset.crowd.law import CrowdLaw
 from credalset.crowd.policy import VotingPolicy
 from credalset.crowd.posterior import Posterior, predict_blocks
+from credalset.exceptions import warn
 from credalset.scores import Score
 from credalset.sets import CredalSet
 from credalset.votes.names import Labels, Names, join_names
@@ -29,8 +31,8 @@ class CrowdCalibration(Saved):
     """Calibrated thresholds for items with votes in hand; made by ``conformalize`` of a crowd or of a policy.
 
     ``guarantee`` states what the sets contain. A panel covers the distribution of the votes that are not in hand with
-    probability at least 1 − α; the imputed method covers the true distribution approximately, if votes follow the
-    crowd model.
+    probability at least 1 − α if the number of votes in hand was fixed without looking at the item or its votes; the
+    imputed method covers the true distribution approximately, if votes follow the crowd model.
 
     Attributes
     ----------
@@ -92,8 +94,11 @@ class CrowdCalibration(Saved):
         if self.method == "imputed":
             votes = "votes follow the fitted Dirichlet crowd, which DirichletCrowd.check tests"
             return replace(plain, covers="true", votes=votes, is_exact=False)
-        hand = "a random part is in hand" if self.policy is None else "the policy asks for a part in random order"
-        votes = f"each item gets at least {self.min_votes} votes, of which {hand}; the crowd was fitted to other items"
+        item = "the item" if self.groups is None else "more of the item than its group"
+        hand = f"the number of votes in hand was fixed without looking at {item} or its votes"
+        hand = hand if self.policy is None else "the policy asked for the votes in hand"
+        votes = f"an item would get at least {self.min_votes} votes in all, in random order; {hand}"
+        votes += "; the crowd was fitted to other items"
         return replace(plain, covers="further", votes=votes)
 
     def threshold(self, alpha: float = 0.1, *, in_hand: int = 0) -> float:
@@ -108,7 +113,8 @@ class CrowdCalibration(Saved):
         """
         if self.policy is not None:
             return self.calibrations[0].threshold(alpha)
-        self._refuse_other(np.array([in_hand]))
+        if in_hand not in self.in_hand:
+            raise ValueError(f"in_hand must be one of {join_names(self.in_hand, 20)}, but is {in_hand!r}.")
         return self.calibrations[self.in_hand.index(in_hand)].threshold(alpha)
 
     def coverage_distribution(self, alpha: float) -> CoverageDistribution:
@@ -125,8 +131,10 @@ class CrowdCalibration(Saved):
         predictions : array or data frame of shape (N, K)
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
-            Votes in hand. Their number must be one of ``in_hand`` and must not depend on what the votes say. With a
-            policy, the votes that it asked for; items that need another vote are refused.
+            Votes in hand, whose number was fixed without looking at the item or its votes. Of an item with another
+            number than those in ``in_hand``, a random part of the next smaller number is used; it is drawn with a seed
+            made of the item's prediction and votes, and so the same in every batch. With a policy, the votes that it
+            asked for; items that need another vote are refused.
         alpha : float
             Miscoverage rate in (0, 1).
         groups : sequence of N keys, optional
@@ -138,7 +146,7 @@ class CrowdCalibration(Saved):
         """
         voted, thresholds = self.crowd.read(predictions, votes).grouped(groups), np.empty(len(predictions))
         if self.policy is None:
-            self._refuse_other(voted.n_votes)
+            voted = self.thin(voted)
             parts = [np.flatnonzero(voted.n_votes == h) for h in self.in_hand]
         else:
             self.policy.refuse_unfinished(voted)
@@ -150,14 +158,25 @@ class CrowdCalibration(Saved):
                 thresholds[rows] = calibration.predict_set(predicted[rows], alpha, groups=own).threshold
         return replace(self.score.region(predicted, thresholds), classes=voted.classes, items=voted.items)
 
-    def _refuse_other(self, n_votes: IntArray) -> None:
-        other = np.setdiff1d(n_votes, self.in_hand)
-        if len(other):
+    def thin(self, voted: Voted) -> Voted:
+        """Leave out votes at random, down to the next smaller number that was calibrated."""
+        place = np.searchsorted(self.in_hand, voted.n_votes, side="right") - 1
+        if place.min(initial=0) < 0:
             raise ValueError(
-                f"votes has items with {join_names(other.tolist())} votes in hand, but in_hand is "
-                f"{join_names(self.in_hand, 20)}, at most {self.in_hand[-1]}. Calibrate for these numbers, or leave "
-                "votes out at random."
+                f"votes has items with {voted.n_votes.min()} votes in hand, but in_hand starts at {self.in_hand[0]}. "
+                "Calibrate with fewer votes in hand."
             )
+        numbers, counts = np.array(self.in_hand)[place], voted.counts.astype(np.int64)
+        rows = np.flatnonzero(numbers < voted.n_votes)
+        for row in rows:
+            seed = crc32(voted.prediction[row].tobytes() + counts[row].tobytes())
+            counts[row] = np.random.default_rng(seed).multivariate_hypergeometric(counts[row], numbers[row])
+        if len(rows):
+            warn(
+                f"{len(rows)} of {len(voted)} items have other numbers of votes in hand than were calibrated "
+                f"({join_names(self.in_hand, 20)}): of each, a random part of the next smaller number is used."
+            )
+        return replace(voted, counts=counts.astype(np.float64))
 
     def __repr__(self) -> str:
         votes = f"{', '.join(map(str, self.in_hand))} votes in hand" if self.policy is None else "voting policy"

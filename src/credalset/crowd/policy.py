@@ -15,7 +15,7 @@ from credalset import metrics
 from credalset._display import progress
 from credalset._typing import BoolArray, FloatArray, IntArray, RandomState
 from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
-from credalset.crowd.estimator import DirichletCrowd, Saved, Voted, draw_one
+from credalset.crowd.estimator import DirichletCrowd, Saved, Voted, draw_one, draw_votes, enough_votes
 from credalset.crowd.posterior import Posterior, blocks, predict_blocks
 from credalset.scores import get_score
 
@@ -104,7 +104,7 @@ class VotingPolicy(Saved):
         predictions, votes
             Items with many votes each.
         min_votes : int, optional
-            Smallest number of votes, by default ``max_votes + 10``; items with fewer are left out.
+            Smallest number of votes, by default ``max_votes + 10``. Items with fewer are left out.
         random_state : int, Generator or None
             Seed of the orders.
 
@@ -113,7 +113,11 @@ class VotingPolicy(Saved):
         Replay
             The votes that were used, the final predictions and the votes that were held back.
         """
-        return self._replay(self.crowd.read(predictions, votes), self._least(min_votes), as_generator(random_state))
+        voted, generator = self.crowd.read(predictions, votes, needed=True), as_generator(random_state)
+        rows, _ = enough_votes(voted, self.max_votes, min_votes, "max_votes")
+        panel = voted[rows]
+        used = self._use(panel.prediction, panel.counts, generator)
+        return Replay(rows, used, predict_blocks(self.crowd.law_, panel.prediction, used), panel.counts - used)
 
     def conformalize(
         self,
@@ -144,12 +148,11 @@ class VotingPolicy(Saved):
         """
         from credalset.crowd.in_hand import CrowdCalibration, calibrate
 
-        voted, least = self.crowd.read(predictions, votes).grouped(groups), self._least(min_votes)
-        replayed = self._replay(voted, least, as_generator(random_state))
-        panel = voted[replayed.rows]
-        self.crowd.refuse_fitted(panel)
-        labels = replayed.held_back[:, None, :]
-        part = calibrate(get_score(score), self.crowd.law_, panel, replayed.votes, labels)
+        voted, generator = self.crowd.read(predictions, votes, needed=True).grouped(groups), as_generator(random_state)
+        rows, least = enough_votes(voted, self.max_votes, min_votes, "max_votes")
+        panel = self.crowd.refuse_fitted(voted[rows])
+        used = self._use(panel.prediction, panel.counts, generator)
+        part = calibrate(get_score(score), self.crowd.law_, panel, used, (panel.counts - used)[:, None, :])
         return CrowdCalibration(self.crowd, (part,), (), "panel", len(panel), least, panel.items, self)
 
     def forecast(
@@ -168,7 +171,7 @@ class VotingPolicy(Saved):
         predictions, votes
             Items and their votes so far.
         coverage : float
-            Probability of the intervals. They include the randomness of the votes, not the error of the fitted crowd.
+            Probability of the interval. It includes the randomness of the votes, not the error of the fitted crowd.
         n_draws : int, optional
             Number of simulations, by default 100 or fewer for many items.
         random_state : int, Generator or None
@@ -189,11 +192,8 @@ class VotingPolicy(Saved):
                 draws = further[start : start + together]
                 draws[:, open_rows] = self._simulate(voted[open_rows], len(draws), generator)
                 advance(len(draws), "")
-        ends = (0.5 - coverage / 2, 0.5 + coverage / 2)
-        total, (lower, upper) = further.sum(axis=1), np.quantile(further, ends, axis=0, method="nearest")
-        return Forecast(
-            further.mean(axis=0), lower, upper, float(total.mean()), tuple(np.quantile(total, ends).tolist())
-        )
+        total, ends = further.sum(axis=1), (0.5 - coverage / 2, 0.5 + coverage / 2)
+        return Forecast(further.mean(axis=0), float(total.mean()), tuple(np.quantile(total, ends).tolist()))
 
     def compare(
         self,
@@ -207,14 +207,15 @@ class VotingPolicy(Saved):
     ) -> list[dict[str, Any]]:
         """Compare the policy with the same number of votes for every item.
 
-        A random half of the items calibrates, the other half is measured.
+        A random half of the items calibrates, the other half is measured. All use the same ``max_votes`` of each item's
+        votes, and all are scored against the others.
 
         Parameters
         ----------
         predictions, votes, score, random_state
             As in `conformalize`.
         uniform : sequence of int
-            Numbers of votes for every item, by default 0, 1, 2, 3, 5, 10, 20 up to ``max_votes``.
+            Numbers of votes for every item, by default 0, 1, 2, 3, 5, 10, 20 up to ``max_votes``; () for none.
         alpha : float
             Miscoverage rate in (0, 1).
 
@@ -224,21 +225,24 @@ class VotingPolicy(Saved):
             For each policy its name, mean number of votes, mean width, decided share and coverage.
             `credalset.plotting.voting` draws them.
         """
-        voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
-        half = generator.permutation(np.flatnonzero(voted.n_votes >= self._least(None)))
-        one, two = voted[half[: len(half) // 2]], voted[half[len(half) // 2 :]]
-        numbers = [h for h in uniform or (0, 1, 2, 3, 5, 10, 20) if h <= self.max_votes or uniform]
-        if max(numbers) > self.max_votes:
+        from credalset.crowd.in_hand import calibrate
+
+        voted, generator = self.crowd.read(predictions, votes, needed=True), as_generator(random_state)
+        numbers = [h for h in (0, 1, 2, 3, 5, 10, 20) if h <= self.max_votes] if uniform is None else uniform
+        if max(numbers, default=0) > self.max_votes:
             raise ValueError(f"uniform goes up to {max(numbers)} votes, but max_votes is {self.max_votes}.")
+        voted = voted[generator.permutation(enough_votes(voted, self.max_votes, None, "max_votes")[0])]
+        pool, half = draw_votes(voted.counts, (self.max_votes,), generator)[self.max_votes], len(voted) // 2
+        held_back, law, chosen = voted.counts - pool, self.crowd.law_, get_score(score)
         policies = {f"{h} votes": replace(self, rule=partial(_has_fewer, h)) for h in numbers} | {"policy": self}
         rows = []
         for name, policy in policies.items():
-            calibration = policy.conformalize(one.prediction, one.counts, score, random_state=generator)
-            replay = policy.replay(two.prediction, two.counts, random_state=generator)
-            sets = calibration.predict_set(two.prediction, replay.votes, alpha)
+            used = policy._use(voted.prediction, pool, generator)
+            part = calibrate(chosen, law, voted[:half], used[:half], held_back[:half, None, :])
+            sets = part.predict_set(predict_blocks(law, voted.prediction[half:], used[half:], chosen.order), alpha)
             width, decided = float(metrics.mean_width(sets)), float(metrics.decided(sets))
-            inside, used = float(metrics.coverage(sets, replay.shares)), float(replay.n_votes.mean())
-            rows.append({"policy": name, "votes": used, "width": width, "decided": decided, "coverage": inside})
+            inside, n_used = float(metrics.coverage(sets, held_back[half:])), float(used[half:].sum(axis=1).mean())
+            rows.append({"policy": name, "votes": n_used, "width": width, "decided": decided, "coverage": inside})
         return rows
 
     def refuse_unfinished(self, voted: Voted) -> None:
@@ -293,25 +297,16 @@ class VotingPolicy(Saved):
         needed = float(self.lead or 0.0) * left
         return np.asarray(norm.sf((needed - lead) / scale) + norm.sf((needed + lead) / scale))
 
-    def _least(self, min_votes: int | None) -> int:
-        least = self.max_votes + 10 if min_votes is None else as_positive_int(min_votes, "min_votes")
-        return max(least, self.max_votes + 1)
-
-    def _replay(self, voted: Voted, least: int, generator: np.random.Generator) -> Replay:
-        rows = np.flatnonzero(voted.n_votes >= least)
-        if len(rows) == 0:
-            raise ValueError(f"votes has no item with {least} votes or more. Lower max_votes or min_votes.")
-        panel = voted[rows]
-        left = panel.counts.copy()
+    def _use(self, prediction: FloatArray, votes: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Run the policy with the votes of each item in random order; return those that it used."""
+        left = votes.copy()
 
         def next_vote(active: IntArray) -> IntArray:
             chosen = draw_one(left[active], generator)
             left[active, chosen] -= 1
             return chosen
 
-        used = self._run(panel.prediction, np.zeros_like(left), next_vote)
-        final = predict_blocks(self.crowd.law_, panel.prediction, used)
-        return Replay(rows, used, final, panel.counts - used)
+        return self._run(prediction, np.zeros_like(left), next_vote)
 
     def _simulate(self, voted: Voted, n_draws: int, generator: np.random.Generator) -> FloatArray:
         """Draw numbers of further votes, (n_draws, N), with crowds drawn from the posterior."""
@@ -375,8 +370,8 @@ class Forecast:
 
     Attributes
     ----------
-    votes, lower, upper : ndarray of shape (N,)
-        Expected number on each item, and the ends of its interval. Zero for settled items.
+    votes : ndarray of shape (N,)
+        Expected number on each item; zero where the policy does not ask again.
     total : float
         Expected number in all.
     total_interval : tuple of float
@@ -384,17 +379,15 @@ class Forecast:
     """
 
     votes: FloatArray
-    lower: FloatArray
-    upper: FloatArray
     total: float
     total_interval: tuple[float, ...]
 
     @property
-    def is_settled(self) -> BoolArray:
-        """Whether the policy asks nothing more on an item."""
-        return np.asarray(self.votes == 0)
+    def to_ask(self) -> BoolArray:
+        """Whether the policy asks for another vote on an item."""
+        return np.asarray(self.votes > 0)
 
     def __repr__(self) -> str:
         low, high = self.total_interval
-        settled = f"{self.is_settled.sum()} of {len(self.votes)} items settled"
-        return f"Forecast: {settled}, {self.total:.0f} votes to come ({low:.0f} to {high:.0f})"
+        asked = f"{self.to_ask.sum()} of {len(self.votes)} items to ask"
+        return f"Forecast: {asked}, {self.total:.0f} votes to come ({low:.0f} to {high:.0f})"

@@ -386,14 +386,12 @@ class Annotations:
             )
         if self.scale is not None and len(wanted) > len(own):
             raise ValueError(f"classes must hold the levels of the scale, {join_names(own, 8)}, and no others.")
-        position = {name: k for k, name in enumerate(wanted)}
-        columns = np.array([position[name] for name in own], dtype=np.int64)
+        columns = np.array([wanted.index(name) for name in own], dtype=np.int64)
         counts = np.zeros((len(self), len(wanted)), dtype=np.int64)
         counts[:, columns] = self.counts
         ballots = None if self.ballots is None else self.ballots.relabel(columns)
-        return replace(
-            self, counts=counts, classes=wanted, ballots=ballots, scale=take_names(self.scale, np.argsort(columns))
-        )
+        scale = take_names(self.scale, np.argsort(columns))
+        return replace(self, counts=counts, classes=wanted, ballots=ballots, scale=scale)
 
     def to_frame(self, values: str = "counts") -> Any:
         """Return a pandas frame: "counts" or "distributions" of items by classes, or "votes", one per row.

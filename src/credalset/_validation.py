@@ -162,8 +162,8 @@ def as_distributions(
                 f"but {_describe_rows(bad)} are neither {where} or pass the raw counts."
             )
         raise ValueError(
-            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}, or "
-            "apply a softmax if these are logits."
+            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}, "
+            "apply a softmax if these are logits, or name the class columns (columns) if others were read with them."
         )
     off = np.abs(sums - 1.0) > EXACT_SUM_TOLERANCE
     return np.where(off[:, None], array / sums[:, None], array)

@@ -189,8 +189,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         score = get_score(self.nonconformity)
         refuse_frozen(self.estimator)
         labels = read_labels(Y, X)
-        order = labels.scale_order(labels.classes is not None, "Y") if score.is_ordinal else None
-        labels = labels if order is None else labels.reorder(order)
+        labels = labels.in_scale_order(labels.classes is not None, "Y") if score.is_ordinal else labels
         if _num_samples(X) != len(labels):
             raise ValueError(f"X has {_num_samples(X)} items, but Y has {len(labels)}.")
         codes, classes = fold_numbers(folds, len(labels), random_state), class_array(labels)
@@ -372,8 +371,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         known: Any = getattr(self, "classes_", None)
         known = getattr(self._fitted_estimator(), "classes_", None) if known is None else known
         labels = read_labels(Y, X, classes=known)
-        order = None if ordinal is None else labels.scale_order(estimator_classes(ordinal) is not None, "Y")
-        return labels if order is None else labels.reorder(order)
+        return labels if ordinal is None else labels.in_scale_order(estimator_classes(ordinal) is not None, "Y")
 
     def _predict(self, X: Any) -> Any:
         """Return the predictions that the score takes, or a list of those of every fold's estimator."""

@@ -43,7 +43,7 @@ def test_too_little_data_gives_an_infinite_threshold_and_a_warning() -> None:
 
 def test_infinite_scores_are_blamed_for_an_infinite_threshold() -> None:
     g, labels = np.tile([1.0, 0.0], (20, 1)), np.eye(2)[[0] * 15 + [1] * 5]
-    with pytest.warns(cs.CredalSetWarning, match="5 calibration scores are infinite"):
+    with pytest.warns(cs.CredalSetWarning, match="5 calibration items"):
         assert cs.conformalize(g, labels, "kl").threshold(0.1) == math.inf
 
 

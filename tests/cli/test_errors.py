@@ -57,11 +57,12 @@ PREDICTIONS = FAULTS | {
     "a class missing": (frame(lambda f: f.drop(columns="yes")), "yes"),
     "words": (cell("no", "many"), "no"),
     "negative": (cell("no", -0.5), ""),
-    "not a distribution": (cell("no", 5.0), ""),
+    "not a distribution": (cell("no", 5.0), "columns"),
 }
 VOTES: dict[str, tuple[Change, str]] = {
     "missing": FAULTS["missing"],
     "empty": FAULTS["empty"],
+    "no rows": (content(b"task,worker,label\n"), "no votes"),
     "no label": (frame(lambda f: f.drop(columns="label")), "label"),
     "no task": (frame(lambda f: f.drop(columns="task")), "task"),
     "an unknown label": (cell("label", "maybe"), "maybe"),

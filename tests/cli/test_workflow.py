@@ -108,9 +108,14 @@ def test_the_review_queue_is_a_column(files: Path, run: Run) -> None:
 def test_sets_that_hold_everything_and_large_alphas_are_noted(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE)
     command = ["predict", "made", "test.csv", "--overwrite", "-o", "sets.csv", "--alpha"]
-    assert f"{N} sets hold every distribution" in run(*command, 0.001).err
+    assert run(*command, 0.001).err.count(f"{N} calibration items") == 1
     assert "alpha" in run(*command, 0.9).err
     assert "note" not in run(*command, 0.1).err
+    table = pd.read_csv("calibration.csv")
+    table.loc[:39, CLASSES] = [1.0, 0.0, 0.0]
+    table.to_csv("calibration.csv", index=False)
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--overwrite", *TABLE)
+    assert "people chose" in run(*command, 0.1).err
 
 
 def test_items_that_calibrated_are_not_a_test(files: Path, run: Run) -> None:
@@ -205,7 +210,7 @@ def test_a_policy_as_a_whole(files: Path, run: Run) -> None:
 def test_more_votes_in_hand_than_were_calibrated(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--in-hand", "0,2", *TABLE)
     said = run("predict", "made", "test.csv", "--votes-in-hand", "votes.csv", "-o", "sets.csv").err
-    assert f"{2 * N} items with another number" in said
+    assert f"{N} of {N} items" in said
     sets = pd.read_csv("sets.csv")
     assert np.unique(sets.threshold) == pytest.approx(cs.load("made").threshold(0.1, in_hand=2))
 
@@ -220,6 +225,12 @@ def test_import_names_the_items_and_counts_what_it_changes(run: Run) -> None:
     words = ("tidied", "without a worker", "without a label", "overruled", "item without votes")
     assert all(any(word in line for line in notes) for word in words)
     assert "'item': 'x1', 'x3'" in said
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.csv", "task,label\n"), ("a.json", "[]"), ("a.jsonl", "")])
+def test_import_of_nothing(name: str, text: str, run: Run) -> None:
+    Path(name).write_text(text)
+    assert name in run("import", name, "-o", "votes.csv", code=2).err
 
 
 def test_an_ordinal_scale_survives_import(files: Path, run: Run) -> None:

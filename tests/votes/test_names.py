@@ -140,9 +140,7 @@ def test_scales_move_with_their_columns() -> None:
     assert moved.scale == (2.0, 0.0, 1.0)
     with pytest.raises(ValueError, match="Y are on the scale 'low', 'mid', 'high'"):
         moved.scale_order(False, "Y")
-    order = moved.scale_order(True)
-    assert order is not None
-    assert moved.reorder(order).classes == ("low", "mid", "high")
+    assert moved.in_scale_order().classes == ("low", "mid", "high")
 
 
 def test_classes_numbered_in_another_order_beside_classes_without_names() -> None:

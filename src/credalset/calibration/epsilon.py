@@ -72,8 +72,7 @@ def epsilon_from_counts(
         epsilon = _from_predictions(chosen, checked, labels, delta)
         return BoundedNoise(epsilon, delta, scope="average item, one model")
     found = read_labels(counts, name="counts")
-    order = found.scale_order(has_names=True) if chosen.is_ordinal else None
-    found = found if order is None else found.reorder(order)
+    found = found.in_scale_order() if chosen.is_ordinal else found
     chosen, votes = chosen.on_scale(found.scale), found.votes("counts", "epsilon_from_counts")
     is_equal = bool((votes.sum(axis=1) == votes[0].sum()).all())
     return BoundedNoise(_from_votes(chosen, votes, delta), delta, scope="any" if is_equal else "average item")

@@ -276,14 +276,10 @@ class Thresholds:
             reason = f"{sizes[small[0]]} calibration items support no level below {least:.4g}. Add data, or raise alpha"
         elif unbounded:
             reason = (
-                f"{unbounded} calibration scores are infinite, as votes are for classes with prediction zero. Smooth "
-                "the predictions, 0.99 * prediction + 0.01 / n_classes, or use another score"
+                f"{unbounded} calibration items have a predicted share of 0 for a label that people chose. Smooth the "
+                "predictions, 0.99 * prediction + 0.01 / n_classes, or use the score hellinger or tv"
             )
-        n_infinite = int(infinite.sum())
-        which = (
-            "the threshold is" if n_infinite == len(thresholds) else f"{n_infinite} of {len(thresholds)} thresholds are"
-        )
-        warn(f"{which} infinite at alpha={float(alpha):g}, and such sets are the whole simplex: {reason}.")
+        warn(f"thresholds are infinite at alpha={float(alpha):g}, and such sets are the whole simplex: {reason}.")
 
     def describe(self) -> str:
         """Return the part of a calibration's description about noise, groups, features and weights."""

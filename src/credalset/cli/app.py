@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("always", CredalSetWarning)
-        warnings.showwarning = _show_warning
+        warnings.showwarning = _notes()
         try:
             code = int(app(arguments, prog_name="credalset", standalone_mode=False) or 0)
             return _fail(ENDED, code) if code == INTERRUPTED else code
@@ -78,8 +78,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _fail(str(error), WRONG_USE)
 
 
-def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
-    note(str(message))
+def _notes() -> Any:
+    """Return a function that prints each warning once, however many batches it is about."""
+    said: set[str] = set()
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            note(str(message))
+
+    return show
 
 
 def _fail(sentence: str, code: int) -> int:

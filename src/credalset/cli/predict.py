@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from typer import Argument, Option
 
 from credalset._display import progress
@@ -75,19 +74,11 @@ def _score_file(scorer: Scorer, new: str, out: str, votes: Annotations | None) -
     table = read_table(new)
     if votes is not None:
         table = with_votes(table, votes, scorer.id or "task", scorer.calibration.classes, VOTES)
-        numbers = scorer.calibration.in_hand or votes.n_votes
-        if other := int(np.isin(votes.n_votes, numbers, invert=True).sum()):
-            shared.note(f"of {other} items with another number of votes than was calibrated, a random part is used.")
-    scorer, n_rows, n_infinite = scorer.for_input(table.schema), 0, 0
+    scorer, n_rows = scorer.for_input(table.schema), 0
     with table_writer(out, scorer.schema) as write:
         for batch in _report(scorer.map_batches(table.batches), None):
             write(batch)
             n_rows += batch.num_rows
-            n_infinite += int(np.isposinf(batch.column("threshold")).sum())
-    if n_infinite:
-        shared.note(
-            f"{n_infinite} sets hold every distribution: too few calibration items for alpha, or infinite scores."
-        )
     return n_rows
 
 

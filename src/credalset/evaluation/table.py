@@ -244,8 +244,7 @@ def evaluate(
     alpha : float or sequence of floats
         Miscoverage rates.
     groups, weights
-        Those of the test items, if the calibration has them. Coverage by group is shown for one key per
-        item, not for the features of `Conditional`.
+        Those of the test items, if the calibration has them. Coverage by group is shown for any keys.
     volume : bool, optional
         Whether to compute mean volumes; by default up to 20 classes.
     votes_in_hand : array of shape (N, K) or Annotations, optional

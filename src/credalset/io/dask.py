@@ -13,6 +13,7 @@ import concurrent.futures
 import hashlib
 import json
 import signal
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from credalset._files import UNFINISHED, write_file
-from credalset.exceptions import ClusterError, FileFormatError, need
+from credalset.exceptions import ClusterError, CredalSetWarning, FileFormatError, need
 from credalset.io.files import find_files, readable
 from credalset.io.folders import read_manifest
 from credalset.io.scorer import Scorer, warn_dropped
@@ -155,7 +156,8 @@ def score_part(part: Part, scorer: Scorer, job: str) -> Part:
     reader = parquet.ParquetFile(part.source, pre_buffer=False, buffer_size=READ_BUFFER)
     with readable(part.source), table_writer(part.target, scorer.schema) as write:
         for batch in reader.iter_batches(batch_size=BATCH_ROWS, row_groups=[part.row_group]):
-            result, dropped = scorer.score(batch)
+            with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # every worker would print them
+                result, dropped = scorer.score(batch)
             n_dropped += dropped
             n_rows += result.num_rows
             write(result)

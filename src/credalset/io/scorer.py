@@ -191,7 +191,8 @@ class Scorer:
         options |= {} if self.weights is None else {"weights": kept.numbers([self.weights])[:, 0]}
         if self.groups is not None:
             options["groups"] = as_calibrated(kept.texts(self.groups), self.calibration)
-        with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # empty sets have their own column
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* are empty", CredalSetWarning)  # they have their own column
             sets = self._model.predict_set(self._input(kept, reading), alpha=self.alpha, **options)
         carried = [kept.column(name) for name in self._names(batch.schema)]
         return self._table(carried, sets), batch.num_rows - len(kept)

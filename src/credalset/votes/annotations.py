@@ -386,8 +386,7 @@ class Annotations:
             )
         if self.scale is not None and len(wanted) > len(own):
             raise ValueError(f"classes must hold the levels of the scale, {join_names(own, 8)}, and no others.")
-        position = {name: k for k, name in enumerate(wanted)}
-        columns = np.array([position[name] for name in own], dtype=np.int64)
+        columns = np.array([wanted.index(name) for name in own], dtype=np.int64)
         counts = np.zeros((len(self), len(wanted)), dtype=np.int64)
         counts[:, columns] = self.counts
         ballots = None if self.ballots is None else self.ballots.relabel(columns)

@@ -247,6 +247,8 @@ def find_classes(
         others = [label for label in seen if label not in set(declared or ())]
         found = (*(declared or ()), *sort_labels(others))
         found = sort_labels(found) if declared and all(map(_is_number, found)) else found
+        if not found:
+            raise ValueError("table has no votes: no row has a label.")
         if len(found) < 2:
             raise ValueError(f"classes must be at least two, but the labels found are {join_names(found)}. Name all.")
     if levels is None and (scale is False or not (scale or ordered)):
@@ -340,8 +342,8 @@ def _seconds(value: Any, dayfirst: bool | None) -> float:
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"time holds {value!r}, which is no number, date or ISO 8601 text, and is needed to find the latest of "
-            "several votes by a worker. Set dayfirst for dates such as 02.01.2025, or remove the column to use the "
-            "order of the rows."
+            "several votes by a worker. Set dayfirst for dates such as 02.01.2025, or remove the column of times: then "
+            "the last row counts."
         ) from None
 
 

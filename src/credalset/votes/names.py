@@ -89,12 +89,17 @@ class Labels:
             return None
         order = np.argsort(self.scale, kind="stable")
         if not has_names:
-            levels = take_names(self.classes or range(self.n_classes), order)
+            levels = np.array(self.classes or range(self.n_classes), dtype=object)[order]
             raise ValueError(
-                f"{name} are on the scale {join_names(levels or (), 8)}, but the columns are in another order. Pass "
+                f"{name} are on the scale {join_names(levels, 8)}, but the columns are in another order. Pass "
                 "predictions as a frame with class names, or put the columns of both into the order of the scale."
             )
         return order
+
+    def in_scale_order(self, has_names: bool = True, name: str = "labels") -> Labels:
+        """Return labels with their columns in the order of their ordinal scale; see `scale_order`."""
+        order = self.scale_order(has_names, name)
+        return self if order is None else self.reorder(order)
 
 
 def read_labels(

@@ -91,8 +91,8 @@ def find_columns(available: Sequence[Hashable], given: Mapping[str, Hashable | N
         if role not in found:
             raise ValueError(
                 f"table has no column with a usual name of the {role} ({', '.join(SYNONYMS[role])}); it has "
-                f"{join_names(available, 12)}. Name the column with {role}, or read a table with one column per "
-                "annotator as wide."
+                f"{join_names(available, 12)}. Say with {role} which column it is. If each annotator has a "
+                "column, the table is wide: read it as such."
             )
     return {role: found[role] for role in SYNONYMS if role in found}
 

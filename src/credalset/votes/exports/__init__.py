@@ -53,6 +53,8 @@ def read_votes(
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, but is {kind!r}.")
     export = read_records(path, names, encoding, delimiter)
     records = [record for _, found in export.files for record in found]
+    if not records:
+        raise FileFormatError(f"{export.name} has no votes: there are no rows.")
     if kind is None:
         first = records[:SAMPLE]
         kind = next((name for name, tool in TOOLS.items() if first and tool.recognise(first)), "long")

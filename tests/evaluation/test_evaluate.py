@@ -131,6 +131,8 @@ def test_items_with_few_votes_do_not_test_a_panel() -> None:
         assert "50 items" in rows.verdicts[0].sentence
         assert [row["n"] for row in rows.groups] == [125, 125]
         assert "constant" not in str(rows)
+    ten = np.array([rng.multivariate_hypergeometric(row, 10) for row in (many[TEST] - three)])
+    assert evaluate(calibration, p[TEST], ten, 0.1, votes_in_hand=three)[0]["coverage"].n == 300
 
 
 def test_groups_that_are_not_tested_have_a_reason() -> None:

@@ -116,7 +116,9 @@ class Source:
             return labels, ""
         least = self.calibration.min_votes
         few = (self.in_hand + n_votes < least) & (n_votes > 0)
-        note = f"{few.sum()} items with fewer than {least} votes in all are left out, as they cannot test the guarantee"
+        note = (
+            f"{few.sum()} items with fewer than {least} votes in all are left out, as they cannot test the guarantee."
+        )
         return np.where(few[:, None], np.nan, labels), note if few.any() else ""
 
 
@@ -192,7 +194,7 @@ class Evaluation(Rows):
     def headlines(self) -> list[str]:
         """Return the lines above the table: items that test nothing, and sets that are not informative."""
         lines = [f"Not tested: {v.used or v.untested}." for v in self.verdicts if v.used or v.untested]
-        lines += [f"{v.left_out}." for v in self.verdicts if v.left_out and v.observed.n]
+        lines += [v.left_out for v in self.verdicts if v.left_out]
         empty: dict[tuple[str, str], list[str]] = {}
         for row, verdict in zip(self, self.verdicts, strict=True):
             if verdict.uninformative:

@@ -52,7 +52,7 @@ class Verdict:
     untested : str
         Another reason why these items cannot test the guarantee; empty if they can.
     left_out : str
-        How many items the guarantee does not concern, and why; empty if there are none.
+        A sentence about items that were left out; empty if there are none.
     width, constant_width : float or None
         Mean width of the sets, and width of the sets of a constant prediction.
     labels : float
@@ -118,16 +118,16 @@ class Verdict:
     @property
     def detail(self) -> str:
         """The numbers behind the headline, in sentences."""
-        return " ".join(filter(None, [self._coverage, self._left_out, self._size]))
+        return " ".join(filter(None, [self._coverage, self.left_out, self._size]))
 
     @property
     def sentence(self) -> str:
         """The verdict with the numbers behind it, in sentences."""
         joint = ". " if self.status == "not tested" or not self._coverage else ": "
-        parts = [self._outcome + joint + self._coverage, self._left_out, self._size]
+        parts = [f"{self._outcome}{joint}{self._coverage}".strip(), self.left_out, self._size]
         if self.uninformative:
             parts += [f"But {self.uninformative}: see the guide 'My sets are too large' ({GUIDE})."]
-        return " ".join(filter(None, parts)).strip()
+        return " ".join(filter(None, parts))
 
     @property
     def _outcome(self) -> str:
@@ -151,10 +151,6 @@ class Verdict:
         where = {"undercovers": "below", "overcovers": "above"}.get(self.status, "within")
         band = f"{where} the {percent(self.band[0])} to {percent(self.band[1])} that chance allows for so many items"
         return f"{seen}, {band} if the guarantee of {percent(self.guaranteed)} holds."
-
-    @property
-    def _left_out(self) -> str:
-        return f"{self.left_out}." if self.left_out and self.observed.n else ""
 
     @property
     def _size(self) -> str:
@@ -213,7 +209,7 @@ if the guarantee of 90% holds.
     untested = ""
     low, high = band or (observed.low, observed.high)
     if not observed.n:
-        untested = sizes.get("left_out") or "no item has votes"
+        untested = sizes.pop("left_out", "").removesuffix(".") or "no item has votes"
     elif calibration.guarantee.covers == "true":
         untested = "the sets are about true label distributions, which votes do not show"
     elif high - low > WIDEST_BAND and low <= observed <= high:

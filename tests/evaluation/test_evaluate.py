@@ -105,10 +105,40 @@ def test_a_model_that_knows_nothing_is_told_so() -> None:
     assert [row["informative"] for row in blind] == [False, False]
     assert blind[0]["width"] == pytest.approx(blind[0]["constant_width"], rel=0.05)
     assert "too-large" in str(blind).split("\n\n")[0], "it heads the table"
+    assert str(blind).startswith("The tv sets at alpha = 0.1, 0.2 ")
     sighted = calibrated("tv").evaluate(DATA.X[TEST], DATA.counts[TEST], [0.1, 0.2])
     assert [row["informative"] for row in sighted] == [True, True]
     assert sighted[0]["width"] < 0.5 * sighted[0]["constant_width"]
     assert "too-large" not in str(sighted)
+
+
+def test_items_with_few_votes_do_not_test_a_panel() -> None:
+    """The guarantee is about items with many votes; shares of few votes gave a false alarm."""
+    rng, p, many = np.random.default_rng(0), DATA.distributions, DATA.counts
+    crowd = cs.DirichletCrowd(max_iter=20).fit(p[TRAIN], many[TRAIN])
+    calibration = crowd.conformalize(p[CALIB], many[CALIB], in_hand=(0, 3))  # items of 20 votes, at least 13
+    few = np.array([rng.multivariate_hypergeometric(row, rng.integers(5, 10)) for row in many[TEST]])
+    alone = evaluate(calibration, p[TEST], few, 0.1)
+    assert (alone[0]["verdict"], alone.passed, alone[0]["coverage"].n) == ("not tested", True, 0)
+    assert "300 items with fewer than 13 votes" in str(alone)
+    three = np.array([rng.multivariate_hypergeometric(row, 3) for row in few])
+    mixed = np.where(np.arange(300)[:, None] < 250, many[TEST] - three, few - three)
+    keys = np.arange(300) % 2
+    for hand in (three, three + np.eye(3, dtype=int)[many[TEST].argmax(axis=1)]):  # four are thinned to three
+        rows = evaluate(calibration, p[TEST], mixed, 0.1, votes_in_hand=hand, groups=keys)
+        assert (rows[0]["coverage"].n, rows[0]["constant_width"], rows.passed) == (250, None, True)
+        assert rows[0]["band_low"] is not None
+        assert "50 items" in rows.verdicts[0].sentence
+        assert [row["n"] for row in rows.groups] == [125, 125]
+        assert "constant" not in str(rows)
+
+
+def test_groups_that_are_not_tested_have_a_reason() -> None:
+    keys = np.where(np.arange(900) % 30 == 0, "few", "many")
+    clf = calibrated(groups=keys[CALIB])
+    rows = clf.evaluate(DATA.X[TEST], DATA.counts[TEST], 0.4, groups=keys[TEST])
+    assert {row["group"]: bool(row["untested"]) for row in rows.groups} == {"few": True, "many": False}
+    assert "Not tested in group few: 10 items" in str(rows)
 
 
 def test_several_calibrations_in_one_table() -> None:

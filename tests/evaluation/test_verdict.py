@@ -95,6 +95,13 @@ def test_statuses_with_a_band(share: float, n: int, status: str, valid: bool | N
     assert verdict.valid is None or percent(verdict.band[0]) in first
 
 
+@pytest.mark.parametrize(("n_calibration", "reason"), [(500, "alpha = 0.2; 80 are enough"), (15, "calibration items")])
+def test_too_few_items_are_told_how_many_are_enough(n_calibration: int, reason: str) -> None:
+    verdict = judge(uniform_calibration(n_calibration), hits(40, 0.8), 0.2)
+    assert verdict.untested.startswith("40 items")
+    assert reason in verdict.sentence
+
+
 @pytest.mark.parametrize(
     ("share", "n", "status"), [(0.9, 300, "valid"), (0.6, 300, "undercovers"), (1.0, 8, "not tested")]
 )

@@ -523,6 +523,9 @@ def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:
     few = np.array([rng.multivariate_hypergeometric(row, 3) for row in data.counts[500:]])
     rest = data.counts[500:] - few
     report = cs.report(calibration, p[500:], rest, None, votes_in_hand=few)
+    short = cs.report(calibration, p[500:], few, None)
+    assert short.verdict.status == "not tested"
+    assert short.verdict.untested in short.html
     sets = calibration.predict_set(p[500:], few, alpha=0.1)
     assert report.verdict.observed == cs.metrics.coverage(sets, rest)
     assert report.verdict == cs.evaluate(calibration, p[500:], rest, 0.1, votes_in_hand=few).verdicts[0]

@@ -10,11 +10,11 @@ import numpy as np
 
 from credalset import metrics
 from credalset._display import Rows, number_text, proportion, table_text
-from credalset._typing import BoolArray, FloatArray
+from credalset._typing import FloatArray, IntArray
 from credalset._validation import Checked
 from credalset.evaluation.verdict import GUIDE, LEVEL, Verdict, constant_width, items_used, judge
 from credalset.sets.credal_set import CredalSet
-from credalset.votes.names import item_names, per_item, read_labels
+from credalset.votes.names import item_names, name_array, per_item, read_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,8 @@ class Source:
         Groups of the items, whether or not the calibration has groups.
     keys : list or None
         The groups that thresholds depend on; None if the calibration has no groups.
+    in_hand : ndarray of n int or None
+        Numbers of votes in hand, for a panel of a crowd.
     """
 
     origin: Any
@@ -46,6 +48,7 @@ class Source:
     items: Any
     groups: Any
     keys: list[Any] | None
+    in_hand: IntArray | None = None
 
     @property
     def classes(self) -> Any:
@@ -92,20 +95,32 @@ class Source:
     def _of_crowd(cls, origin: Any, prediction: Any, groups: Any, votes_in_hand: Any) -> Source:
         """Read a calibration that predicts from votes in hand too."""
         items, calibration = item_names(prediction), origin
-        groups = per_item(groups, items, "groups")
-        numbers = set(origin.crowd.read(prediction, votes_in_hand).n_votes.tolist())
-        if origin.policy is None and len(numbers) == 1 and numbers <= set(origin.in_hand):
+        groups, voted = per_item(groups, items, "groups"), origin.crowd.read(prediction, votes_in_hand)
+        in_hand = voted.n_votes if origin.method == "panel" else None
+        voted = voted if origin.policy is not None else origin.thin(voted)
+        numbers = set(voted.n_votes.tolist())
+        if origin.policy is None and len(numbers) == 1:
             # One number of votes has one threshold, so that the distribution of the coverage is known.
             part = origin.calibrations[origin.in_hand.index(*numbers)]
             calibration = replace(origin, calibrations=(part,), in_hand=tuple(numbers))
 
         def predict(alpha: float) -> CredalSet:
             own = None if origin.groups is None else groups
-            return origin.predict_set(prediction, votes_in_hand, alpha, groups=own)
+            return origin.predict_set(prediction, voted.counts, alpha, groups=own)
 
-        return cls(origin, calibration, predict, len(prediction), items, groups, None)
+        return cls(origin, calibration, predict, len(prediction), items, groups, None, in_hand)
+
+    def tested(self, labels: FloatArray, n_votes: FloatArray | None) -> tuple[FloatArray, str]:
+        """Return the labels (N, K), NaN for items with fewer votes in all than the guarantee is for, and a note."""
+        if self.in_hand is None or n_votes is None:
+            return labels, ""
+        least = self.calibration.min_votes
+        few = (self.in_hand + n_votes < least) & (n_votes > 0)
+        note = f"{few.sum()} items with fewer than {least} votes in all are left out, as they cannot test the guarantee"
+        return np.where(few[:, None], np.nan, labels), note if few.any() else ""
 
 
+Row = dict[str, Any]
 VOLUMES_UP_TO = 20  # classes; volumes of more take long
 MAX_PROBABILITIES = 10_000  # sets × classes to measure; of more sets a selection is measured
 FEWEST_SETS = 50  # to measure, however many classes there are
@@ -132,7 +147,8 @@ class Evaluation(Rows):
       ``informative``: whether the sets rule labels out and are narrower than those of a constant prediction.
     - ``width``, ``epistemic``, ``labels``, ``decided``, ``volume``: means of `credalset.metrics` with intervals. Of
       many sets, an evenly spread selection is measured.
-    - ``constant_width``: width of the sets of a constant prediction, the mean label distribution.
+    - ``constant_width``: width of the sets of a constant prediction, the mean label distribution; None for a
+      `CrowdCalibration`, whose sets use votes too.
     - ``threshold`` (the mean if items differ), ``empty`` (number of empty sets), ``n`` (number of items).
 
     Attributes
@@ -144,10 +160,10 @@ class Evaluation(Rows):
         coverage within each group.
     """
 
-    def __init__(self, rows: Iterable[dict[str, Any]] = (), verdicts: Iterable[Verdict] = ()) -> None:
+    def __init__(self, rows: Iterable[Row] = (), verdicts: Iterable[Verdict] = (), groups: Iterable[Row] = ()) -> None:
         super().__init__(rows)
         self.verdicts = list(verdicts)
-        self.groups = Rows()
+        self.groups = Rows(groups)
 
     @property
     def passed(self) -> bool:
@@ -161,23 +177,28 @@ class Evaluation(Rows):
         self.groups += [row | {"score": str(name)} for row in other.groups]
 
     def __str__(self) -> str:
-        shown = [name for name in SHOWN if name != "empty" or any(row["empty"] for row in self)]
+        sparse = ("empty", "constant_width")
+        shown = [name for name in SHOWN if name not in sparse or any(row[name] for row in self)]
         judged = any(row["verdict"] for row in self.groups)
         of_group = [name for name in SHOWN_OF_GROUPS if judged or name not in ("band", "verdict")]
         of_groups = _table(self.groups[:MAX_GROUPS], of_group) if self.groups else ""
+        reasons = [f"Not tested in group {row['group']}: {row['untested']}." for row in self.groups if row["untested"]]
         no_band = any(verdict.band is None and verdict.valid is not None for verdict in self.verdicts)
         interval = f"Where no band is known, the {LEVEL:.0%} interval of the coverage is compared with 1 - alpha."
-        parts = ["\n".join(self.headlines()), _table(self, shown), of_groups, interval if no_band else ""]
+        parts = ["\n".join(self.headlines()), _table(self, shown), of_groups, "\n".join(reasons[:MAX_GROUPS])]
+        parts += [interval] if no_band else []
         return "\n\n".join(filter(None, parts))
 
     def headlines(self) -> list[str]:
         """Return the lines above the table: items that test nothing, and sets that are not informative."""
         lines = [f"Not tested: {v.used or v.untested}." for v in self.verdicts if v.used or v.untested]
+        lines += [f"{v.left_out}." for v in self.verdicts if v.left_out and v.observed.n]
         empty: dict[tuple[str, str], list[str]] = {}
         for row, verdict in zip(self, self.verdicts, strict=True):
             if verdict.uninformative:
                 empty.setdefault((row["score"], verdict.uninformative), []).append(f"{row['alpha']:g}")
-        lines += [f"{score}, alpha = {', '.join(levels)}: {why}." for (score, why), levels in empty.items()]
+        for (score, why), levels in empty.items():
+            lines.append(f"The {score} sets at alpha = {', '.join(levels)} {why.removeprefix('they ')}.")
         lines += [f"See the guide 'My sets are too large' ({GUIDE})."] if empty else []
         return list(dict.fromkeys(lines))
 
@@ -244,8 +265,7 @@ def evaluate(
     """
     rows = Evaluation()
     if isinstance(calibration, Mapping | list | tuple):
-        named = calibration if isinstance(calibration, Mapping) else numbered(calibration)
-        for name, one in named.items():
+        for name, one in numbered(calibration).items():
             rows.extend_as(name, evaluate(one, prediction, labels, alpha, groups, weights, volume, votes_in_hand))
         return rows
     source = Source.read(calibration, prediction, groups, weights, votes_in_hand)
@@ -253,12 +273,11 @@ def evaluate(
     used = items_used(calibration, found.items if source.items is None else source.items)
     if source.n != len(found):
         raise ValueError(f"labels has {len(found)} rows, but there are {source.n} predictions. Pass one row per item.")
+    tested, left_out = source.tested(found.distributions, None if found.counts is None else found.counts.sum(axis=1))
     for level in alpha if isinstance(alpha, Iterable) else [alpha]:
         sets = source.predict(level)
-        row, verdict = assess(sets, found.distributions, level, source, used, volume)
-        rows.append(row)
-        rows.verdicts.append(verdict)
-        rows.groups += _of_groups(source, sets.contains(found.distributions), row, used)
+        row, verdict = assess(sets, tested, level, source, used, volume, left_out)
+        rows.extend_as(row["score"], Evaluation([row], [verdict], _of_groups(source, sets, tested, row, used)))
     return rows
 
 
@@ -269,16 +288,19 @@ def assess(
     source: Source | None = None,
     used: str = "",
     volume: bool | None = None,
+    left_out: str = "",
 ) -> tuple[dict[str, Any], Verdict]:
     """Return the row and the verdict of sets at one level, on label distributions (N, K); NaN where there are none."""
     voted = ~np.isnan(labels).any(axis=1)
     covered = sets[voted].contains(labels[voted])
     some = metrics.evenly(sets, max(FEWEST_SETS, MAX_PROBABILITIES // sets.n_classes))
     sizes = metrics.mean_sizes(some)
-    constant = None if alpha is None else constant_width(sets.score, labels[voted], float(alpha))
-    of_sets: dict[str, Any] = {"width": float(sizes["width"]), "labels": float(sizes["labels"])} if len(sets) else {}
-    of_sets |= {"constant_width": constant, "n_classes": sets.n_classes}
     calibration = None if source is None else source.calibration
+    constant = None  # for a crowd it would have to use the votes in hand too
+    if alpha is not None and not hasattr(calibration, "crowd"):
+        constant = constant_width(sets.score, labels[voted], float(alpha))
+    of_sets: dict[str, Any] = {"width": float(sizes["width"]), "labels": float(sizes["labels"])} if len(sets) else {}
+    of_sets |= {"constant_width": constant, "n_classes": sets.n_classes, "left_out": left_out}
     keys = None if source is None or source.keys is None else np.array(source.keys, dtype=object)[voted].tolist()
     level = None if alpha is None else float(alpha)
     verdict = judge(calibration, covered, level, groups=keys, used=used, **of_sets)
@@ -293,27 +315,32 @@ def assess(
     return row | {"empty": int(sets.is_empty().sum()), "n": len(sets)}, verdict
 
 
-def _of_groups(source: Source, covered: BoolArray, row: dict[str, Any], used: str) -> list[dict[str, Any]]:
+def _of_groups(
+    source: Source, sets: CredalSet, labels: FloatArray, row: dict[str, Any], used: str
+) -> list[dict[str, Any]]:
     """Return a row per group: its coverage, and a verdict if the calibration guarantees coverage within groups."""
     keys = source.groups if source.keys is None else source.keys
     if keys is None or np.ndim(keys) != 1:
         return []
-    rows = []
-    for key, hits in metrics.by_key(keys, covered).items():
+    rows, voted = [], ~np.isnan(labels).any(axis=1)
+    covered = sets[voted].contains(labels[voted])
+    for key, hits in metrics.by_key(name_array(keys)[voted], covered).items():
         verdict, low, high = None, None, None
         if getattr(source.calibration, "groups", None) is not None:
             groups = None if source.keys is None else [key] * len(hits)
             verdict = judge(source.calibration, hits, row["alpha"], groups=groups, used=used)
             low, high = verdict.band or (None, None)
         about = {"score": row["score"], "alpha": row["alpha"], "group": key, "n": len(hits)}
-        status = None if verdict is None else verdict.status
-        found = {"coverage": proportion(sum(hits), len(hits)), "band_low": low, "band_high": high, "verdict": status}
-        rows.append(about | found)
+        status, untested = (None, "") if verdict is None else (verdict.status, verdict.untested)
+        found = {"coverage": proportion(sum(hits), len(hits)), "band_low": low, "band_high": high}
+        rows.append(about | found | {"verdict": status, "untested": untested})
     return rows
 
 
-def numbered(calibrations: Sequence[Any]) -> dict[str, Any]:
-    """Return calibrations by the names of their scores, numbered if two have the same."""
+def numbered(calibrations: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
+    """Return calibrations by the names that they have, or those of their scores, numbered if two have the same."""
+    if isinstance(calibrations, Mapping):
+        return calibrations
     names = [str(getattr(one, "calibration_", one).score.name) for one in calibrations]
     return {
         name if names.count(name) == 1 else f"{name} ({1 + names[:i].count(name)})": one

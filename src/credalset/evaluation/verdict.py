@@ -51,6 +51,8 @@ class Verdict:
         What these items were used for before; empty if they were not used.
     untested : str
         Another reason why these items cannot test the guarantee; empty if they can.
+    left_out : str
+        How many items the guarantee does not concern, and why; empty if there are none.
     width, constant_width : float or None
         Mean width of the sets, and width of the sets of a constant prediction.
     labels : float
@@ -72,6 +74,7 @@ class Verdict:
     labels: float = np.nan
     n_classes: int = 0
     level: float = LEVEL
+    left_out: str = ""
 
     @property
     def status(self) -> Status:
@@ -115,13 +118,13 @@ class Verdict:
     @property
     def detail(self) -> str:
         """The numbers behind the headline, in sentences."""
-        return " ".join(filter(None, [self._coverage, self._size]))
+        return " ".join(filter(None, [self._coverage, self._left_out, self._size]))
 
     @property
     def sentence(self) -> str:
         """The verdict with the numbers behind it, in sentences."""
         joint = ". " if self.status == "not tested" or not self._coverage else ": "
-        parts = [self._outcome + joint + self._coverage, self._size]
+        parts = [self._outcome + joint + self._coverage, self._left_out, self._size]
         if self.uninformative:
             parts += [f"But {self.uninformative}: see the guide 'My sets are too large' ({GUIDE})."]
         return " ".join(filter(None, parts)).strip()
@@ -148,6 +151,10 @@ class Verdict:
         where = {"undercovers": "below", "overcovers": "above"}.get(self.status, "within")
         band = f"{where} the {percent(self.band[0])} to {percent(self.band[1])} that chance allows for so many items"
         return f"{seen}, {band} if the guarantee of {percent(self.guaranteed)} holds."
+
+    @property
+    def _left_out(self) -> str:
+        return f"{self.left_out}." if self.left_out and self.observed.n else ""
 
     @property
     def _size(self) -> str:
@@ -185,7 +192,7 @@ def judge(
     level : float
         Probability of the band.
     **sizes
-        ``width``, ``constant_width``, ``labels`` and ``n_classes`` of the `Verdict`.
+        ``width``, ``constant_width``, ``labels``, ``n_classes`` and ``left_out`` of the `Verdict`.
 
     Examples
     --------
@@ -203,17 +210,29 @@ if the guarantee of 90% holds.
         return Verdict(observed, alpha, used=used, level=level, **sizes)
     guaranteed = guaranteed_coverage(calibration, alpha)
     band = coverage_band(calibration, alpha, len(hits), groups=groups, level=level)
-    untested = _why_untested(calibration, observed, band)
+    untested = ""
+    low, high = band or (observed.low, observed.high)
+    if not observed.n:
+        untested = sizes.get("left_out") or "no item has votes"
+    elif calibration.guarantee.covers == "true":
+        untested = "the sets are about true label distributions, which votes do not show"
+    elif high - low > WIDEST_BAND and low <= observed <= high:
+        untested = (
+            f"{observed.n} items are too few for alpha = {alpha:g}; {_needed(calibration, alpha, groups, observed)}"
+        )
     return Verdict(observed, alpha, guaranteed, band, used, untested, level=level, **sizes)
 
 
-def _why_untested(calibration: Any, observed: Estimate, band: tuple[float, float] | None) -> str:
-    if not observed.n:
-        return "no item has votes"
-    if calibration.guarantee.covers == "true":
-        return "the sets are about true label distributions, which votes do not show"
-    low, high = band or (observed.low, observed.high)
-    return f"{observed.n} items are too few" if high - low > WIDEST_BAND and low <= observed <= high else ""
+def _needed(calibration: Any, alpha: float, groups: Sequence[Any] | None, observed: Estimate) -> str:
+    """Say how many items would test the guarantee, in multiples of those there are."""
+    for times in (2, 4, 8, 16, 32, 64):
+        n = times * observed.n
+        keys = None if groups is None else [*groups] * times
+        seen = proportion(round(n * (1.0 - alpha)), n, LEVEL)
+        low, high = coverage_band(calibration, alpha, n, groups=keys) or (seen.low, seen.high)
+        if high - low <= WIDEST_BAND:
+            return f"{n} are enough"
+    return "the calibration items are too few as well"
 
 
 def guaranteed_coverage(calibration: Any, alpha: float) -> float:

@@ -186,10 +186,13 @@ def _predict(
 def _measure(source: Any, levels: Levels, items: Items, compare: Sequence[dict[str, Any]]) -> Findings:
     """Measure coverage and sizes at each level, and coverage by slice."""
     origin, alpha, sets_at = levels
-    there, shares = items.votes.there, items.votes.shares
+    shares, left_out = items.votes.shares, ""
+    if origin is not None:
+        shares, left_out = origin.tested(shares, items.votes.totals)
+    there = np.asarray(~np.isnan(shares).any(axis=1))
     used = "" if origin is None else items_used(source, items.keys)
     sized = [one for one in sorted(sets_at, key=lambda one: one or 0.0) if one == alpha or one in LEVELS]
-    rows = {one: assess(sets_at[one], shares, one, origin, used) for one in sized}
+    rows = {one: assess(sets_at[one], shares, one, origin, used, left_out=left_out) for one in sized}
     covered = np.full(len(items), 2)
     covered[there] = voted = levels.sets[there].contains(shares[there])
     curve = []

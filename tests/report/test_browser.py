@@ -81,7 +81,7 @@ def test_the_table_sorts_both_ways_and_says_so(visit: Open) -> None:
 def test_filters_and_search(visit: Open) -> None:
     one = visit(example())
     report, data = example(), data_of(example().html)
-    one.page.select_option("#by-action", label="Ambiguous by nature")
+    one.page.select_option("#by-action", label="Known to be ambiguous")
     count = report.queue.counts()["ambiguous"]
     assert status(one) == f"{count} items of 300 fit the filters."
     assert set(column(one, 2)) == {"Ambiguous"}

@@ -107,6 +107,19 @@ def test_slices_and_sizes_are_on_the_page() -> None:
     assert report.worst.conditions[0][1] in text
 
 
+def test_small_slices_are_not_shown() -> None:
+    report = page(groups=["rare"] * 19 + ["small"] * 20 + ["large"] * 161)
+    assert [part.value for part in report.slices if part.feature == "group"] == ["large", "small"]
+
+
+def test_names_of_statistical_methods_are_only_in_tooltips() -> None:
+    reader = Reader(page(groups=["a", "b"] * 100).html)
+    titles = " ".join(each.get("title") or "" for each in reader.all("span"))
+    for name in ("e-admissible", "Clopper", "beta-binomial", "Bonferroni"):
+        assert name not in reader.text()
+        assert name in titles
+
+
 def test_several_scores_are_compared() -> None:
     g, counts = make()
     own, other = (cs.conformalize(g[:300], counts[:300], score) for score in ("tv", "kl"))
@@ -496,6 +509,10 @@ def test_votes_in_hand_are_shown_and_test_nothing() -> None:
     both = cs.report(sets, votes=counts[300:], path=None, votes_in_hand=few)
     assert both.verdict.observed == cs.metrics.coverage(sets, counts[300:])
     assert data_of(both.html)["votes"] == data["votes"]
+    counts[300:325] *= 2
+    unequal = Reader(cs.report(sets, votes=counts[300:], path=None, votes_in_hand=few).html).text()
+    assert "width votes in hand covered" in unequal
+    assert "By number of later votes" in unequal
 
 
 def test_a_calibration_with_votes_in_hand_predicts_from_them() -> None:

@@ -28,6 +28,7 @@ MAX_BYTES, MAX_ITEMS = 2_000_000, 5000  # of a page
 LEVELS = (0.05, 0.1, 0.2)  # of the table of sizes
 CURVE = tuple(round(0.05 * i, 2) for i in range(1, 11))  # levels of the curve
 FEWEST_FOR_CURVE = 10  # items; below, a curve only shows chance
+FEWEST_IN_SLICE = 20  # items; smaller slices only show chance
 FEWEST_FOR_SEARCH = 60  # items; below, there is no slice to find
 OUTLINE_TOLERANCE = 3e-3  # in sides of the triangle: at most a pixel
 
@@ -48,9 +49,9 @@ class Report:
     verdict : Verdict
         Whether the sets are valid and informative.
     slices : list of Slice
-        Coverage by feature, among the items with votes.
+        Coverage by feature, among the items with votes; slices of fewer than 20 items are left out.
     worst : WorstSlice or None
-        The slice with the worst coverage that was found.
+        The slice whose coverage is least compatible with that of all items.
     queue : Queue
         What to do with each item; ``queue.to_frame()`` has all of them.
     sizes : list of dict
@@ -202,7 +203,7 @@ def _measure(source: Any, levels: Levels, items: Items, compare: Sequence[dict[s
             band = coverage_band(origin.calibration, one, len(hits), groups=keys)
             curve.append((one, proportion(int(hits.sum()), len(hits)), band))
     features = {name: values[there] for name, values in items.features.items()}
-    slices = slice_coverage(voted, features) if len(voted) else []
+    slices = [part for part in slice_coverage(voted, features) if part.coverage.n >= FEWEST_IN_SLICE]
     worst = worst_slice(voted, features, random_state=0) if len(voted) >= FEWEST_FOR_SEARCH else None
     sizes = [*(row for row, _ in rows.values()), *compare]
     return Findings(rows[alpha][1], covered, curve, slices, _low(slices, alpha), worst, sizes)

@@ -167,7 +167,8 @@ def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
     features["width of the set"] = np.nan_to_num(items.width).round(6)
     totals, there = items.votes.totals, items.votes.there
     if totals is not None and len(np.unique(totals[there])) > 1:
-        features["number of votes"] = totals.astype(np.int64)
+        kind = "votes" if items.shown_votes is items.votes else "later votes"
+        features[f"number of {kind}"] = totals.astype(np.int64)
     return features
 
 

@@ -33,7 +33,7 @@ TOP = 5  # items listed under each action
 NAMED_LABELS = 6  # possible labels that are named where space is short
 MAX_FEATURES = 20  # for which coverage is shown
 FINE, COARSE = 10_000, 1_000  # steps of an entropy between 0 and 1, and of a probability
-TITLES = {action: action.capitalize() for action in ACTIONS} | {"ambiguous": "Ambiguous by nature"}
+TITLES = {action: action.capitalize() for action in ACTIONS} | {"ambiguous": "Known to be ambiguous"}
 ADVICE = {
     "re-annotate": "Ask for more votes, which show whether people agree.",
     "escalate": "Let a person decide.",
@@ -63,7 +63,7 @@ class Findings(NamedTuple):
     slices, low : lists of Slice and of bool
         Coverage by slice, and whether it is certainly below the guarantee.
     worst : WorstSlice or None
-        The slice with the worst coverage.
+        The slice whose coverage is least compatible with that of all items.
     sizes : list of dict
         Coverage and sizes by score and level.
     """
@@ -128,7 +128,7 @@ def _guarantee(known: Any) -> dict[str, Any]:
             f"With probability {1 - known.delta:g} over calibration sets, it holds for the one that was used."
         )
     assumed += [] if known.is_exact else ["Coverage is approximate and not guaranteed."]
-    return {"covers": COVERS.get(known.covers, COVERS["recorded"]), "assumptions": assumed}
+    return {"covers": COVERS.get(known.covers, COVERS["recorded"]), "assumptions": assumed, "within": known.within}
 
 
 def _tone(verdict: Verdict) -> str:

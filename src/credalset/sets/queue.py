@@ -58,10 +58,10 @@ class QueueRules:
     --------
     >>> for action, words in QueueRules(unknown=0.4).describe().items():
     ...     print(f"{action}: {words}")
-    re-annotate: several labels possible (e-admissible), aleatoric at most 0.5, epistemic above 0.4
-    escalate: several labels possible (e-admissible), aleatoric at most 0.5, epistemic at most 0.4; or an empty set
-    ambiguous: several labels possible (e-admissible), aleatoric above 0.5
-    settled: exactly one label possible (e-admissible)
+    re-annotate: several labels possible, aleatoric at most 0.5, epistemic above 0.4
+    escalate: several labels possible, aleatoric at most 0.5, epistemic at most 0.4; or an empty set
+    ambiguous: several labels possible, aleatoric above 0.5
+    settled: exactly one label possible
     """
 
     ambiguous: float = 0.5
@@ -74,13 +74,13 @@ class QueueRules:
 
     def describe(self, choice: str = "label") -> dict[str, str]:
         """Return the rules in words, by action; ``choice`` is "label" or "action"."""
-        several = f"several {choice}s possible ({self.decision})"
+        several = f"several {choice}s possible"
         clear = f"{several}, aleatoric at most {self.ambiguous:g}, epistemic"
         return {
             "re-annotate": f"{clear} above {self.unknown:g}",
             "escalate": f"{clear} at most {self.unknown:g}; or an empty set",
             "ambiguous": f"{several}, aleatoric above {self.ambiguous:g}",
-            "settled": f"exactly one {choice} possible ({self.decision})",
+            "settled": f"exactly one {choice} possible",
         }
 
 

@@ -28,8 +28,9 @@ function factsOf(item) {
       shown.map(([name, n]) => `${name}: ${data.counted ? n : words(n, 2)}`).join(", "),
     ]);
   }
+  const tested = data.votesName === "votes" ? "votes" : "later votes";
   if (data.covered[item] !== 2)
-    facts.push(["covered", data.covered[item] === 1 ? "yes, the votes lie in the set" : "no, the votes lie outside the set"]);
+    facts.push(["covered", `${data.covered[item] === 1 ? "yes" : "no"}, the ${tested} lie ${data.covered[item] === 1 ? "in" : "outside"} the set`]);
   if (data.group !== null) facts.push(["group", data.groups[data.group[item]]]);
   return facts;
 }

@@ -167,7 +167,7 @@ function csvOf(items) {
     "aleatoric",
     "epistemic",
     "width",
-    "votes",
+    data.votesName,
     "covered",
     "reason",
   ];

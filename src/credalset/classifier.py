@@ -240,7 +240,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         groups: Any = None,
         weights: Any = None,
         *,
-        volume: bool | None = None,
+        volume: bool = False,
     ) -> Evaluation:
         """Measure coverage and size of the sets on labelled items that were not used before.
 
@@ -252,8 +252,8 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             Miscoverage rates.
         groups, weights
             Those of the test items, if the calibration has them.
-        volume : bool, optional
-            Whether to compute mean volumes; by default up to 20 classes.
+        volume : bool
+            Whether to compute mean volumes, which takes long for many classes.
 
         Returns
         -------

@@ -123,14 +123,13 @@ class Source:
 
 
 Row = dict[str, Any]
-VOLUMES_UP_TO = 20  # classes; volumes of more take long
 MAX_PROBABILITIES = 10_000  # sets × classes to measure; of more sets a selection is measured
 FEWEST_SETS = 50  # to measure, however many classes there are
 MAX_GROUPS = 60  # rows of groups to print
 #: columns of the printed tables
 SHOWN = [
     *("score", "alpha", "coverage", "band", "verdict", "width", "constant_width"),
-    *("epistemic", "labels", "decided", "volume", "threshold", "empty", "n"),
+    *("epistemic", "labels", "decided", "volume", "empty", "n"),
 ]
 SHOWN_OF_GROUPS = ["score", "alpha", "group", "coverage", "interval", "band", "verdict", "n"]
 HEADINGS = {"band": f"{LEVEL:.0%} band", "interval": "95% interval", "constant_width": "constant"}
@@ -179,7 +178,7 @@ class Evaluation(Rows):
         self.groups += [row | {"score": str(name)} for row in other.groups]
 
     def __str__(self) -> str:
-        sparse = ("empty", "constant_width")
+        sparse = ("empty", "constant_width", "volume")
         shown = [name for name in SHOWN if name not in sparse or any(row[name] for row in self)]
         judged = any(row["verdict"] for row in self.groups)
         of_group = [name for name in SHOWN_OF_GROUPS if judged or name not in ("band", "verdict")]
@@ -230,7 +229,7 @@ def evaluate(
     alpha: float | Sequence[float] = (0.05, 0.1, 0.2),
     groups: Any = None,
     weights: Any = None,
-    volume: bool | None = None,
+    volume: bool = False,
     votes_in_hand: Any = None,
 ) -> Evaluation:
     """Evaluate calibrations on labelled items that were used neither for training nor for calibration.
@@ -247,8 +246,8 @@ def evaluate(
         Miscoverage rates.
     groups, weights
         Those of the test items, if the calibration has them. Coverage by group is shown for any keys.
-    volume : bool, optional
-        Whether to compute mean volumes; by default up to 20 classes.
+    volume : bool
+        Whether to compute mean volumes, which takes long for many classes.
     votes_in_hand : array of shape (N, K) or Annotations, optional
         Votes in hand of the test items, for a calibration that predicts from them; ``labels`` are then the other votes.
 
@@ -289,7 +288,7 @@ def assess(
     alpha: float | None,
     source: Source | None = None,
     used: str = "",
-    volume: bool | None = None,
+    volume: bool = False,
     left_out: str = "",
 ) -> tuple[dict[str, Any], Verdict]:
     """Return the row and the verdict of sets at one level, on label distributions (N, K); NaN where there are none."""
@@ -306,13 +305,12 @@ def assess(
     keys = None if source is None or source.keys is None else np.array(source.keys, dtype=object)[voted].tolist()
     level = None if alpha is None else float(alpha)
     verdict = judge(calibration, covered, level, groups=keys, used=used, **of_sets)
-    with_volume = sets.n_classes <= VOLUMES_UP_TO if volume is None else volume
     observed = proportion(int(covered.sum()), len(covered))
     low, high = (None, None) if verdict.valid is None else verdict.band or (None, None)
     row = {"score": sets.score.name, "alpha": level, "nominal": None if level is None else 1.0 - level}
     row |= {"coverage": observed, "coverage_low": observed.low, "coverage_high": observed.high}
     row |= {"band_low": low, "band_high": high, "verdict": verdict.status, "informative": verdict.informative}
-    row |= sizes | {"constant_width": constant, "volume": metrics.mean_volume(some) if with_volume else None}
+    row |= sizes | {"constant_width": constant, "volume": metrics.mean_volume(some) if volume else None}
     row |= {"threshold": float(sets.threshold.mean()) if len(sets) else np.nan}
     return row | {"empty": int(sets.is_empty().sum()), "n": len(sets)}, verdict
 

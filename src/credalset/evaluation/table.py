@@ -178,8 +178,9 @@ class Evaluation(Rows):
         self.groups += [row | {"score": str(name)} for row in other.groups]
 
     def __str__(self) -> str:
-        sparse = ("empty", "constant_width", "volume")
-        shown = [name for name in SHOWN if name not in sparse or any(row[name] for row in self)]
+        unused = {name for name in ("constant_width", "volume") if all(row[name] is None for row in self)}
+        unused |= set() if any(row["empty"] for row in self) else {"empty"}
+        shown = [name for name in SHOWN if name not in unused]
         judged = any(row["verdict"] for row in self.groups)
         of_group = [name for name in SHOWN_OF_GROUPS if judged or name not in ("band", "verdict")]
         of_groups = _table(self.groups[:MAX_GROUPS], of_group) if self.groups else ""

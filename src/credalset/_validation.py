@@ -163,7 +163,7 @@ def as_distributions(
             )
         raise ValueError(
             f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}, "
-            "apply a softmax if these are logits, or name the class columns (columns) if others were read with them."
+            "apply a softmax if these are logits, or leave out columns that are not classes."
         )
     off = np.abs(sums - 1.0) > EXACT_SUM_TOLERANCE
     return np.where(off[:, None], array / sums[:, None], array)

@@ -270,6 +270,8 @@ def test_further_marks_of_an_empty_cell() -> None:
     assert votes.counts.tolist() == COUNTS
     assert votes.notes == ("2 votes dropped: without a label",)
     assert Annotations.from_wide([[0, 1], [-1, 1]], empty=[-1]).counts.tolist() == [[1, 1], [0, 1]]
+    tidy = Annotations.from_records({"a": ["Yes", "no", "N/A ", "n/a"]}, empty=["n/a"], tidy=True)
+    assert (tidy.classes, tidy.counts.tolist()) == (("no", "yes"), [[1, 1]])
 
 
 @pytest.mark.parametrize(

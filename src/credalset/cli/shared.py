@@ -32,9 +32,7 @@ HeldOut = Annotated[str, Argument(help="Predictions for items kept aside; featur
 Id = Annotated[str | None, Option(help="Column that names the items, if it is not called task, item or id.")]
 Columns = Annotated[str | None, Option(help="Columns to read, separated by commas.")]
 Groups = Annotated[str | None, Option(help="Column with the group of each item.")]
-Weights = Annotated[
-    str | None, Option(help="Column: how many times as frequent such items are among new items as here.")
-]
+Weights = Annotated[str | None, Option(help="Column: frequency of such items among new items, divided by that here.")]
 Logits = Annotated[bool, Option("--logits", help="Predictions are logits: apply a softmax.")]
 Strict = Annotated[bool, Option("--strict", help="Refuse rows with empty cells, not drop them.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace what is there already.")]

@@ -132,7 +132,7 @@ class CrowdCalibration(Saved):
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
             Votes in hand, whose number was fixed without looking at the item or its votes. Of an item with another
-            number than those in ``in_hand``, a random part of the next smaller number is used; it is drawn with a seed
+            number than those in ``in_hand``, a random subset of the next smaller size is used; it is drawn with a seed
             made of the item's prediction and votes, and so the same in every batch. With a policy, the votes that it
             asked for; items that need another vote are refused.
         alpha : float
@@ -164,7 +164,7 @@ class CrowdCalibration(Saved):
         if place.min(initial=0) < 0:
             raise ValueError(
                 f"votes has items with {voted.n_votes.min()} votes in hand, but in_hand starts at {self.in_hand[0]}. "
-                "Calibrate with fewer votes in hand."
+                "Pass the votes in hand (votes_in_hand), or calibrate with fewer."
             )
         numbers, counts = np.array(self.in_hand)[place], voted.counts.astype(np.int64)
         rows = np.flatnonzero(numbers < voted.n_votes)
@@ -174,7 +174,8 @@ class CrowdCalibration(Saved):
         if len(rows):
             warn(
                 f"{len(rows)} of {len(voted)} items have other numbers of votes in hand than were calibrated "
-                f"({join_names(self.in_hand, 20)}): of each, a random part of the next smaller number is used."
+                f"({join_names(self.in_hand, 20)}): a random subset of their votes is used, "
+                "as many as the next smaller number."
             )
         return replace(voted, counts=counts.astype(np.float64))
 

@@ -168,8 +168,8 @@ class Evaluation(Rows):
 
     @property
     def passed(self) -> bool:
-        """Whether no coverage is too low and no item was used before."""
-        return all(verdict.passed for verdict in self.verdicts)
+        """Whether no coverage is too low, no item was used before, and at least one level was tested."""
+        return all(v.passed for v in self.verdicts) and any(v.status != "not tested" for v in self.verdicts)
 
     def extend_as(self, name: str, other: Evaluation) -> None:
         """Add the rows of another evaluation under a name."""

@@ -197,20 +197,20 @@ def spell(labels: Sequence[Any], declared: Names | None, options: Options) -> tu
 
     Tidy texts are in lower case with single spaces. ``rename`` applies afterwards; it does not distinguish 5 and "5".
     """
-    blank = {mark for value in options.empty for mark in (value, str(value))}
     tidy = _tidied if options.tidy else lambda value: value
+    blank = {mark for value in options.empty for mark in (value, str(value), tidy(value))}
     rename = {str(tidy(old)): new for old, new in (options.rename or {}).items()}
     known = {tidy(name): name for name in options.levels or options.classes or ()}
     used: set[str] = set()
 
     def spelled(label: Any) -> Any:
-        if is_missing(label) or label in blank or str(label) in blank:
-            return None
         found = tidy(label)
+        if is_missing(found) or not blank.isdisjoint((label, str(label), found)):
+            return None
         if str(found) in rename:
             used.add(str(found))
             return rename[str(found)]
-        return known.get(found, None if is_missing(found) else found)
+        return known.get(found, found)
 
     singles = [_single(label) if isinstance(label, list | set | np.ndarray) else label for label in labels]
     try:

@@ -307,9 +307,9 @@ FAULTS = [
     Fault(
         "columns in another order than the scale of the votes are taken for its levels",
         "votes/names.py",
-        "any(b <= a for a, b in pairwise(self.scale))",
-        "any(b == a for a, b in pairwise(self.scale))",
-        "tests/votes/test_names.py tests/scores/test_wasserstein.py tests/calibration/test_split.py",
+        "all(a < b for a, b in pairwise(self.scale))",
+        "all(a != b for a, b in pairwise(self.scale))",
+        "tests/calibration/test_scales.py",
     ),
     Fault(
         "a label set for every vote counts the majority only",

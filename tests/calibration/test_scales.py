@@ -44,6 +44,11 @@ def test_votes_give_an_ordinal_score_its_positions(prediction: Any, votes: Any) 
     assert sets.contains(votes).mean() >= 0.9
 
 
+def test_a_new_order_of_the_columns_is_told() -> None:
+    with pytest.warns(cs.CredalSetWarning, match="prediction are put into the order of the scale, 'low'"):
+        cs.conformalize(TURNED, SCALED, "ws")
+
+
 def test_positions_of_the_score_win() -> None:
     assert cs.conformalize(TURNED, SCALED, Wasserstein((0, 1, 2))).threshold(0.1) == reference("ws").threshold(0.1)
     assert cs.conformalize(TURNED, SCALED, Normalized("ws")).score == Normalized(Wasserstein(POSITIONS))

@@ -149,7 +149,9 @@ def test_items_held_out_of_one_file_are_tested(options: list[str], files: Path, 
 
 def test_items_held_out_of_a_fit_are_tested(files: Path, run: Run) -> None:
     run("fit", "features.csv", "votes.csv", "-o", "model", "--hold-out", 0.5)
-    assert json.loads(run("check", "model", "features.csv", "votes.csv", "--json", code=1).out)["rows"][0]["n"] == N // 2
+    assert (
+        json.loads(run("check", "model", "features.csv", "votes.csv", "--json", code=1).out)["rows"][0]["n"] == N // 2
+    )
 
 
 def test_the_check_fails_where_coverage_does(files: Path, run: Run) -> None:

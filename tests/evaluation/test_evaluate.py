@@ -102,6 +102,17 @@ def test_many_sets_are_measured_by_a_selection_and_volumes_where_they_are_asked_
     assert "volume" in str(measured)
 
 
+def test_votes_in_hand_that_are_left_out_are_covered_like_later_ones() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.dirichlet([1, 1, 1], 2000)
+    prediction, votes = (truth + 0.1) / 1.3, rng.multinomial(10, truth)
+    crowd = cs.DirichletCrowd().fit(prediction[:300], votes[:300])
+    calibration = crowd.conformalize(prediction[300:1000], votes[300:1000], "tv", in_hand=0)
+    hand = np.array([rng.multivariate_hypergeometric(row, 8) for row in votes[1000:]])
+    row = evaluate(calibration, prediction[1000:], votes[1000:] - hand, 0.1, votes_in_hand=hand)[0]
+    assert row["coverage"] == cs.metrics.coverage(calibration.predict_set(prediction[1000:], None, 0.1), votes[1000:])
+
+
 def test_a_model_that_knows_nothing_is_told_so() -> None:
     blind = calibrated("tv", X=np.zeros((900, 2))).evaluate(np.zeros((300, 2)), DATA.counts[TEST], [0.1, 0.2])
     assert [row["informative"] for row in blind] == [False, False]

@@ -185,6 +185,11 @@ def test_columns_per_item_follow_the_items_by_name() -> None:
         per_item(groups, ("t1", "t2", "t9"), "groups")
 
 
+def test_columns_numbered_in_another_order_than_the_items() -> None:
+    with pytest.warns(cs.CredalSetWarning, match="groups and prediction are matched by position"):
+        per_item(pd.Series(["x", "y"]), (1, 0), "groups")
+
+
 def test_rows_by_name() -> None:
     assert find_rows(["c", "a"], ("a", "b", "c")).tolist() == [2, 0]
     with pytest.raises(ValueError, match="items has 1 of 2 names"):

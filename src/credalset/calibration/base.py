@@ -24,6 +24,7 @@ from credalset.votes.names import (
     as_names,
     class_names,
     item_names,
+    join_names,
     match_names,
     order_columns,
     per_item,
@@ -202,6 +203,10 @@ def read_items(
     order = found.scale_order(has_names, labels_name) if score.is_ordinal else None
     if order is not None:
         checked, found = map_arrays(checked, lambda array: array[:, order]), found.reorder(order)
+        warn(
+            f"the columns of prediction are put into the order of the scale, {join_names(found.classes or (), 8)}. "
+            "Later predictions need names of classes too, or this order."
+        )
     return score.on_scale(found.scale), checked, found
 
 

@@ -202,6 +202,8 @@ def read_pair(
     rows = np.flatnonzero([item not in used for item in matched.table.items])
     if hold_out:
         rows = np.sort(np.random.default_rng(random_state).permutation(n)[round(hold_out * n) :])
+        if not len(rows):
+            raise ValueError(f"hold_out is {hold_out:g}, which leaves none of {n} items to calibrate on.")
         note(f"{n - len(rows)} of {n} items are held out for check and report.")
     elif 0 < len(rows) < n:
         note(f"{n - len(rows)} items were used for training or calibration and are left out; {len(rows)} are tested.")

@@ -133,7 +133,7 @@ class CrowdCalibration(Saved):
         votes : array or data frame of shape (N, K), Annotations or None
             Votes in hand, whose number was fixed without looking at the item or its votes. Of an item with another
             number than those in ``in_hand``, a random subset of the next smaller size is used; it is drawn with a seed
-            made of the item's prediction and votes, and so the same in every batch. With a policy, the votes that it
+            made of its name, prediction and votes, and so the same in every batch. With a policy, the votes that it
             asked for; items that need another vote are refused.
         alpha : float
             Miscoverage rate in (0, 1).
@@ -169,7 +169,8 @@ class CrowdCalibration(Saved):
         numbers, counts = np.array(self.in_hand)[place], voted.counts.astype(np.int64)
         rows = np.flatnonzero(numbers < voted.n_votes)
         for row in rows:
-            seed = crc32(voted.prediction[row].tobytes() + counts[row].tobytes())
+            name = "" if voted.items is None else repr(voted.items[row])
+            seed = crc32(voted.prediction[row].tobytes() + counts[row].tobytes() + name.encode(errors="replace"))
             counts[row] = np.random.default_rng(seed).multivariate_hypergeometric(counts[row], numbers[row])
         if len(rows):
             warn(

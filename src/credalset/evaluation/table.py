@@ -39,6 +39,8 @@ class Source:
         The groups that thresholds depend on; None if the calibration has no groups.
     in_hand : ndarray of n int or None
         Numbers of votes in hand, for a panel of a crowd.
+    set_aside : ndarray of shape (n, K) or None
+        Votes in hand that the sets do not use, and therefore cover.
     """
 
     origin: Any
@@ -49,6 +51,7 @@ class Source:
     groups: Any
     keys: list[Any] | None
     in_hand: IntArray | None = None
+    set_aside: FloatArray | None = None
 
     @property
     def classes(self) -> Any:
@@ -96,7 +99,7 @@ class Source:
         """Read a calibration that predicts from votes in hand too."""
         items, calibration = item_names(prediction), origin
         groups, voted = per_item(groups, items, "groups"), origin.crowd.read(prediction, votes_in_hand)
-        in_hand = voted.n_votes if origin.method == "panel" else None
+        in_hand, given = voted.n_votes if origin.method == "panel" else None, voted.counts
         voted = voted if origin.policy is not None else origin.thin(voted)
         numbers = set(voted.n_votes.tolist())
         if origin.policy is None and len(numbers) == 1:
@@ -108,12 +111,14 @@ class Source:
             own = None if origin.groups is None else groups
             return origin.predict_set(prediction, voted.counts, alpha, groups=own)
 
-        return cls(origin, calibration, predict, len(prediction), items, groups, None, in_hand)
+        return cls(origin, calibration, predict, len(prediction), items, groups, None, in_hand, given - voted.counts)
 
     def tested(self, labels: FloatArray, n_votes: FloatArray | None) -> tuple[FloatArray, str]:
         """Return the labels (N, K), NaN for items with fewer votes in all than the guarantee is for, and a note."""
-        if self.in_hand is None or n_votes is None:
+        if self.in_hand is None or self.set_aside is None or n_votes is None:
             return labels, ""
+        total = labels * n_votes[:, None] + self.set_aside
+        labels = np.where(n_votes[:, None] > 0, total / np.maximum(total.sum(axis=1, keepdims=True), 1.0), labels)
         least = self.calibration.min_votes
         few = (self.in_hand + n_votes < least) & (n_votes > 0)
         note = (

@@ -295,6 +295,8 @@ def per_item(values: Any, items: Iterable[Any] | None, name: str, like: str = "p
         raise ValueError(f"{name} has masked values. Fill them in, or leave these items out.")
     own = item_names(values)
     if own is None or items is None:
+        if hasattr(values, "iloc"):
+            warn_of_numbers(own if items is None else as_names(items), "items", name, like)
         return values
     rows = match_names(own, as_names(items), "items", name, like)
     if rows is None:

@@ -370,8 +370,8 @@ FAULTS = [
     Fault(
         "a policy is scored against votes that it has seen",
         "crowd/policy.py",
-        "return Replay(rows, used, final, panel.counts - used)",
-        "return Replay(rows, used, final, panel.counts)",
+        "used), panel.counts - used)",
+        "used), panel.counts)",
         "tests/crowd/test_policy.py",
     ),
     Fault(

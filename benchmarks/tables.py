@@ -170,7 +170,6 @@ def report(parts: dict[str, float], runs: list[Run], rows: int) -> int:
 def scale(folder: Path, source: Path, options: argparse.Namespace) -> None:
     """Score the same rows part by part, in this process and by workers, with one thread each."""
     scorer = cs.Scorer(folder / "calibration", alpha=ALPHA)
-    os.environ["CREDALSET_NUM_THREADS"] = "1"
     print("\nworkers     clock  against serial  processor time  against serial  memory of a worker")
     serial: list[float] = []
     for n in [0, *options.workers]:

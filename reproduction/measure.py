@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from credalset._parallel import gather_blocks
+from credalset._blocks import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.calibration import Calibration
 from credalset.metrics import evenly, has_exact_volumes, mean_sizes

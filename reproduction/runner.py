@@ -68,7 +68,7 @@ def compute(group: Sequence[Batch], data_dir: Path | None) -> list[Outcome]:
 def _outcomes(groups: Sequence[list[Batch]], data_dir: Path | None, jobs: int) -> Generator[Finished, None, None]:
     """Yield each group of batches, with their outcomes, as soon as it is finished."""
     workers = max(1, min(jobs, len(groups)))
-    start = {"initializer": _start_worker, "initargs": (os.getpid(), workers)}
+    start = {"initializer": _start_worker, "initargs": (os.getpid(),)}
     pool = Parallel(workers, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs", **start)
     with _interrupts_ignored():
         running = pool(delayed(_compute_group)(group, data_dir) for group in groups)
@@ -98,10 +98,9 @@ def _compute_group(group: list[Batch], data_dir: Path | None) -> Finished:
     return group, compute(group, data_dir)
 
 
-def _start_worker(main: int, workers: int) -> None:
-    """Ignore Ctrl-C, share the cores among the workers, and leave when the main process is gone."""
+def _start_worker(main: int) -> None:
+    """Ignore Ctrl-C, and leave when the main process is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["CREDALSET_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // workers))
 
     def watch() -> None:
         while os.getppid() == main:

@@ -32,7 +32,7 @@ HEAVY = [
 LAYERS = [
     ["_typing", "_version", "exceptions"],
     ["_files"],
-    ["_predictions", "_parallel"],
+    ["_predictions", "_blocks"],
     ["_validation"],
     ["_display"],
     ["simplex", "datasets"],

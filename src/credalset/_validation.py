@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from credalset._parallel import gather_blocks
+from credalset._blocks import gather_blocks
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 
 # A row whose sum is this close to one is used unchanged. Other rows within the tolerance are divided by their sums. The

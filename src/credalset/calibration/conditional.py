@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from credalset._parallel import row_blocks
+from credalset._blocks import row_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset._validation import as_numbers
 from credalset.votes.names import Names, as_names, class_names, item_names, match_names, take_names

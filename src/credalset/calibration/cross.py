@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from credalset._parallel import row_blocks
+from credalset._blocks import row_blocks
 from credalset._typing import ArrayLike, FloatArray, IntArray, Prediction
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.levels import conformal_rank

@@ -315,7 +315,7 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
     except ImportError:
         need("cryptography", "Scoring with several workers", extra="dask")
         raise
-    options: dict[str, Any] = {"threads_per_worker": 1, "host": "127.0.0.1", "env": {"CREDALSET_NUM_THREADS": "1"}}
+    options: dict[str, Any] = {"threads_per_worker": 1, "host": "127.0.0.1"}
     options |= {"loop": _loop_without_interrupts(), "scheduler_kwargs": {"dashboard": False}, "n_workers": n_workers}
     options |= {"silence_logs": "CRITICAL"}  # what matters comes as an exception
     options |= {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": None, "security": security}

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from credalset._parallel import gather_blocks
+from credalset._blocks import gather_blocks
 from credalset._predictions import PredictionBatch, map_arrays, row_size
 from credalset._typing import ArrayLike, FloatArray, Prediction
 from credalset._validation import as_concentrations, as_distributions, as_thresholds

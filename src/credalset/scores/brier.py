@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy.special import entr
 
-from credalset._parallel import gather_blocks
+from credalset._blocks import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset._validation import as_finite
 from credalset.scores.base import Score

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, loggamma, rel_entr, xlog1py, xlogy
 
-from credalset._parallel import gather_blocks
+from credalset._blocks import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.scores.base import Score
 from credalset.scores.power import BLOCK, TINIEST, PowerBall, pool

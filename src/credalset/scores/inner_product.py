@@ -27,7 +27,7 @@ from typing import ClassVar, Literal, final
 
 import numpy as np
 
-from credalset._parallel import in_blocks, row_blocks
+from credalset._blocks import in_blocks, row_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.scores.base import Score
 from credalset.scores.registry import register_score

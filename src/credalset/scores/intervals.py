@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy.special import entr, gammaln
 
-from credalset._parallel import gather_blocks, row_blocks
+from credalset._blocks import gather_blocks, row_blocks
 from credalset._predictions import PredictionBatch
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction
 from credalset._validation import as_numbers

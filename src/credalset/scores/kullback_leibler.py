@@ -35,7 +35,7 @@ from typing import ClassVar, Literal, final
 import numpy as np
 from scipy.special import rel_entr
 
-from credalset._parallel import in_blocks
+from credalset._blocks import in_blocks
 from credalset._typing import FloatArray
 from credalset._validation import as_finite
 from credalset.scores.base import Score

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from credalset._parallel import gather_blocks
+from credalset._blocks import gather_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.sets.geometry import Entropies, Geometry
 from credalset.sets.roots import newton

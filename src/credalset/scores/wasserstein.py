@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from credalset._parallel import gather_blocks
+from credalset._blocks import gather_blocks
 from credalset._typing import FloatArray, IntArray
 from credalset.scores import transport
 from credalset.scores.base import Score

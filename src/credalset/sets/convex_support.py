@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from credalset._parallel import row_blocks
+from credalset._blocks import row_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets import box
 

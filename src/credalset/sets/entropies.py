@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from credalset._parallel import gather_blocks
+from credalset._blocks import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets.box import majorization_bound, most_even
 from credalset.sets.roots import bisect

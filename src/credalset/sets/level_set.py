@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from credalset._parallel import gather_blocks
+from credalset._blocks import gather_blocks
 from credalset._typing import FloatArray, IntArray, Prediction
 from credalset.sets import convex_support
 from credalset.sets.geometry import Geometry

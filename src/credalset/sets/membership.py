@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credalset._parallel import gather_blocks
+from credalset._blocks import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset._validation import as_numbers
 from credalset.simplex import grid

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from credalset._parallel import row_blocks
+from credalset._blocks import row_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
 from credalset.sets.roots import bisect
 from credalset.sets.volume import edge_distance, weighted_rays

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from credalset._parallel import row_blocks
+from credalset._blocks import row_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset.sets.roots import bisect, newton
 

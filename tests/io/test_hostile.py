@@ -8,9 +8,7 @@ import io
 import json
 import os
 import pickle
-import resource
 import sys
-import time
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +27,7 @@ from credalset.exceptions import CredalSetWarning, FileFormatError
 from credalset.io.estimators import _look_through
 from credalset.io.folders import ARRAYS, MANIFEST, MAX_MANIFEST
 
+from .children import load_within_limits
 from .forging import DATA, assert_same, calibrate, classify, forge, forge_arrays, header, leaves, npy, npz, put
 
 SKOPS = "estimator.skops"
@@ -115,31 +114,6 @@ def test_damaged_files(fixture: str, request: pytest.FixtureRequest) -> None:
 
 
 # --- bounds: refused in under a second and 200 MB ---
-
-
-def load_within_limits(path: Path, trusted: list[str] | None = None) -> str:
-    """Load in a child with little memory; return the name of the error, or what else happened."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (size + 200_000_000,) * 2)
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 5,) * 2)
-        outcome = "loaded"
-        start = time.process_time()  # whatever else the machine does
-        try:
-            cs.load(path, trusted=trusted or ())
-        except BaseException as error:
-            outcome = type(error).__name__
-        seconds = time.process_time() - start
-        outcome = outcome if seconds < 1.0 else f"{outcome} after {seconds:.1f} s"
-        os.write(writing, outcome.encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as stream:
-        outcome = stream.read()
-    os.waitpid(child, 0)
-    return outcome
 
 
 def skops_zip(schema: Any, compression: int = zipfile.ZIP_STORED, **files: bytes) -> bytes:

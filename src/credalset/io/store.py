@@ -249,7 +249,8 @@ def check_field(field: str, value: Any, hint: Any, owner: str) -> None:
     if not fits(value, hint):
         raise FileFormatError(f"has no valid {field} for a {owner}: {str(value)[:80]!r}.")
     is_size = field in ("n_classes", "n_features_in_") and value is not None
-    require(not is_size or 1 <= value <= MAX_SIZE, f"claims {field} = {value}; at most {MAX_SIZE} are read.")
+    if is_size and not 1 <= value <= MAX_SIZE:  # only now put into words: other values may be long
+        raise FileFormatError(f"claims {field} = {value}; at most {MAX_SIZE} are read.")
 
 
 def fits(value: Any, hint: Any) -> bool:

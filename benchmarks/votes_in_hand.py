@@ -159,14 +159,14 @@ def policies(name: str, split: int) -> dict[str, Row]:
 
 
 def order(name: str, split: int) -> dict[str, Row]:
-    """Whom to ask next at a given budget: smallest lead, ActiveLab, or anybody."""
+    """Whom to ask next at a given budget: smallest lead, ActiveLab, or items at random."""
     fit, _, (p, counts) = parts_of(name, split)
     p, counts = p[:600], counts[:600]
     crowd, top = cs.DirichletCrowd().fit(*fit), counts.argmax(axis=1)
     orders: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "smallest lead": lambda votes: _leads(crowd, p, votes.sum(axis=2)),
         "ActiveLab": lambda votes: _activelab(p, votes),
-        "anybody": lambda votes: votes.sum(axis=(1, 2)) + np.random.default_rng(split).random(len(p)),
+        "random": lambda votes: votes.sum(axis=(1, 2)) + np.random.default_rng(split).random(len(p)),
     }
     found, step = {}, len(p) // 10
     for title, rank in orders.items():
@@ -317,7 +317,7 @@ def write(n_splits: int, kept: Path) -> list[str]:
         for name in both:
             found = collect(order, name, min(n_splits, 5), kept)
             lines += table(f"{NAMES[name]}, mean votes per item", found, ["wrong", "tv"])
-    lines += ["## Crowds that are no Dirichlet crowds: imputed, three votes, score brier", ""]
+    lines += ["## Crowds that violate the model: imputed, three votes, score brier", ""]
     lines += table("crowd, classes, in hand", collect(broken, "", min(n_splits, 5), kept), ["coverage", "ratio", "p"])
     return lines
 

@@ -47,7 +47,7 @@ def dirichlets(title: str, mode: list[float], weights: list[float], threshold: f
 
 
 def sided(title: str, prediction: list[list[float]], thresholds: list[float]) -> Panel:
-    """Probability intervals, a distribution with its sides below and above, at several thresholds."""
+    """Probability intervals, a distribution with its half-widths below and above, at several thresholds."""
     return Panel(title, cs.get_score("intervals").region(np.tile(prediction, (len(thresholds), 1, 1)), thresholds))
 
 

@@ -78,7 +78,7 @@ def grid_table(head: Sequence[str], rows: Mapping[tuple[Any, ...], Mapping[str, 
 
 
 def full_table(cells: Sequence[Row]) -> str:
-    """Write cells with their spread over the seeds and the band of coverage."""
+    """Write cells with their spread over the seeds and the expected band."""
     rows = [_full_row(cell) for cell in cells]
     used = [name for name in rows[0] if any(text_of(row[name]) for row in rows)]  # no grid beyond three classes
     return markdown(used, [[row[name] for name in used] for row in rows])

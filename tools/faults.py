@@ -163,7 +163,7 @@ def kill_commands(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
 
 
 def forge_folders(folder: Path, n: int, chance: random.Random) -> Iterator[str]:
-    """Random values in random places of manifests and arrays, with checksums made anew."""
+    """Random values in random places of manifests and arrays, with recomputed checksums."""
     texts = make_pipeline(TfidfVectorizer(), LogisticRegression())
     stream = cs.Stream(calibrate())
     stream.update(DATA.distributions[:3], DATA.counts[:3])
@@ -291,7 +291,7 @@ TRIALS: dict[str, tuple[Callable[..., Iterator[str]], int, dict[str, Any]]] = {
     "kill -9 during a save over an older folder": (kill_saves, 400, {"exchange": True}),
     "the same where names cannot be exchanged": (kill_saves, 200, {"exchange": False}),
     "kill -9 of import, calibrate, predict, report": (kill_commands, 80, {}),
-    "forged folders with checksums made anew": (forge_folders, 800, {}),
+    "forged folders with recomputed checksums": (forge_folders, 800, {}),
     "full disk during import, calibrate, predict, report": (fill_disk, 12, {}),
     "kill -9 of Dask workers": (lose_workers, 4, {}),
     "Ctrl-C during predict, with and without workers": (interrupt, 16, {}),

@@ -30,7 +30,7 @@ class ClusterError(RuntimeError):
 
 
 class FileFormatError(ValueError):
-    """A saved file is damaged, not of credalset, or of a newer format."""
+    """A saved file is damaged, not written by credalset, or of a newer format."""
 
 
 def need(package: str, feature: str = "A table of this kind", alternative: str = "", *, extra: str = "tables") -> Any:

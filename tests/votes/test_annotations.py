@@ -151,7 +151,7 @@ REPEATED = {
 def test_repeated_votes_go_by_the_order_of_the_rows_without_times() -> None:
     votes, said = warned(lambda: Annotations.from_table(REPEATED))
     assert votes.counts.tolist() == [[0, 2], [0, 1]]
-    assert votes.notes == ("1 vote overruled by the worker's later vote on the same task, by the order of the rows",)
+    assert votes.notes == ("1 vote replaced by the worker's later vote on the same task, by the order of the rows",)
     assert len(said) == 1
     assert "1 vote overruled" in said[0]
 
@@ -174,7 +174,7 @@ def test_repeated_votes_are_settled_by_time(times) -> None:
     """A column of dates decides, not the order of the file."""
     votes, said = warned(lambda: Annotations.from_table(REPEATED | {"time": times}))
     assert votes.counts.tolist() == [[1, 1], [0, 1]]
-    assert votes.notes == ("1 vote overruled by the worker's later vote on the same task, by time",)
+    assert votes.notes == ("1 vote replaced by the worker's later vote on the same task, by time",)
     assert len(said) == 1
 
 

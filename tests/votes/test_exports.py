@@ -233,7 +233,7 @@ def test_label_studio_drops_what_is_not_a_vote() -> None:
         "1 vote dropped: marked as ground truth",
         "1 vote dropped: listed twice",
         "1 vote dropped: without a label",
-        "1 vote overruled by the worker's later vote on the same task, by time",
+        "1 vote replaced by the worker's later vote on the same task, by time",
     )
 
 
@@ -437,7 +437,7 @@ def test_prodigy_choices() -> None:
         "1 vote dropped: ignored by the annotator",
         "1 vote dropped: rejected by the annotator",
         "1 vote dropped: without a label",
-        "1 vote overruled by the worker's later vote on the same task, by time",
+        "1 vote replaced by the worker's later vote on the same task, by time",
     )
     assert Annotations.read(FILES / "prodigy.jsonl", task="text").items == ("Tor! ⚽", "Wahl")
 

@@ -250,7 +250,7 @@ def cross_conformalize(
     chosen, checked, found = read_items(get_score(score), prediction, labels, classes)
     if not (chosen.is_metric or chosen.has_enclosing_balls):
         raise ValueError(
-            f"score {chosen.name!r} does not define balls that enclose its cross-conformal sets. Use another score, or "
+            f"score {chosen.name!r} does not support cross-conformal calibration. Use another score, or "
             "split the data and conformalize."
         )
     columns = (per_item(groups, found.items, "groups"), per_item(weights, found.items, "weights"))

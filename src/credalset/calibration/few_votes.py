@@ -68,7 +68,7 @@ class FewVotes(Noise):
     @property
     def guarantee(self) -> Guarantee:
         """Cover the true distribution, with probability 1 − δ over calibration sets."""
-        votes = "votes are independent draws, their number fixed before"
+        votes = "votes are independent draws, their number fixed in advance"
         return Guarantee("true", delta=self.delta, items="independent", votes=votes)
 
     @property

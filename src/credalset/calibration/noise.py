@@ -28,7 +28,7 @@ from credalset.votes.names import Labels
 ROUNDING = 1e-12
 Covered = Literal["recorded", "further", "true", "annotator", "majority", "share"]
 COVERED: dict[Covered, str] = {
-    "recorded": "the label distribution as recorded votes show it",
+    "recorded": "the recorded label distribution",
     "further": "the distribution of the votes that are not in hand",
     "true": "the true label distribution",
     "annotator": "the label of an annotator asked at random",
@@ -363,6 +363,6 @@ def check_supported(noise: Noise, **uses: Any) -> None:
     for use, asked in uses.items():
         if asked and use in noise.unsupported:
             raise ValueError(
-                f"noise={noise!r} has no proof with {use.replace('cross', 'cross-conformal sets')}: "
+                f"noise={noise!r} is not supported with {use.replace('cross', 'cross-conformal sets')}: "
                 f"{noise.unsupported[use]}."
             )

@@ -70,7 +70,7 @@ class AnnotatorSampling(Noise):
     @property
     def guarantee(self) -> Guarantee:
         """Cover the true distribution, if votes are independent draws."""
-        how = "their number may depend on the votes" if self.region == "anytime" else "their number fixed before"
+        how = "their number may depend on the votes" if self.region == "anytime" else "their number fixed in advance"
         return Guarantee("true", votes=f"votes are independent draws, {how}")
 
     @property

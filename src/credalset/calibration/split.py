@@ -53,7 +53,7 @@ class Calibration(ThresholdCalibration[CredalSet]):
     >>> calibration
     Calibration: score kl, 200 items, 3 classes
     >>> print(calibration.guarantee)
-    Sets contain the label distribution as recorded votes show it with probability at least 1 - alpha on average over \
+    Sets contain the recorded label distribution with probability at least 1 - alpha on average over \
 calibration sets. Assumptions: items are exchangeable.
     """
 

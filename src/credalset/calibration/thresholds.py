@@ -273,7 +273,7 @@ class Thresholds:
             reason = f"{named} have too few calibration items. Add data, merge small groups, or raise alpha"
         elif small:
             least = self.noise.smallest_alpha(sizes[small[0]])
-            reason = f"{sizes[small[0]]} calibration items support no level below {least:.4g}. Add data, or raise alpha"
+            reason = f"{sizes[small[0]]} calibration items allow no alpha below {least:.4g}. Add data, or raise alpha"
         elif unbounded:
             reason = (
                 f"{unbounded} calibration items have a predicted share of 0 for a label that people chose. Smooth the "

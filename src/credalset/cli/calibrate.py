@@ -23,10 +23,10 @@ def calibrate(
     out: Annotated[str, Option("--out", "-o", help="Folder for the calibration.")],
     score: Annotated[str, Option(help="Distance that shapes the sets: kl, tv, ws, …")] = "kl",
     hold_out: shared.HoldOut = 0.0,
-    noise: Annotated[str | None, Option(help=f"Cover what very many votes would show: {', '.join(NAMED)}.")] = None,
+    noise: Annotated[str | None, Option(help=f"Cover the true distribution: {', '.join(NAMED)}.")] = None,
     in_hand: Annotated[str | None, Option(help="Numbers of votes that new items have: 0,1,2.")] = None,
     method: Annotated[str, Option(help="For --in-hand: panel, or imputed if no item has many votes.")] = "panel",
-    lead: Annotated[float | None, Option(help="Calibrate the policy of plan with this lead.")] = None,
+    lead: Annotated[float | None, Option(help="Calibrate a voting policy with this lead.")] = None,
     max_votes: shared.MaxVotes = None,
     futility: shared.Futility = None,
     groups: shared.Groups = None,
@@ -40,7 +40,7 @@ def calibrate(
 ) -> None:
     """Calibrate the predictions of a model on votes.
 
-    The items must not have trained the model.
+    Use items that were not used to train the model.
     """
     shared.check_output(out, overwrite, folder=True)
     if noise is not None and noise not in NAMED:

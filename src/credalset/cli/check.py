@@ -1,4 +1,4 @@
-"""``credalset check`` and ``credalset report``: coverage on items that were kept aside."""
+"""``credalset check`` and ``credalset report``: coverage on held-out items."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check(
     strict: shared.Strict = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Test the coverage on items that were kept aside.
+    """Test the coverage on held-out items.
 
     Items that were used for training or calibration are left out. The exit code is 1 if coverage is too low, or if no
     other items are left.

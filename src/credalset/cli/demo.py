@@ -38,7 +38,7 @@ def demo(
     n_items: Annotated[int, Option(min=300, help="Number of messages.")] = 2100,
     random_state: Seed = 0,
 ) -> None:
-    """Run all commands on invented messages, from votes to a report."""
+    """Run all commands on synthetic messages, from votes to a report."""
     _clear(out)
     data = make_messages(n_items, n_votes=MANY, random_state=random_state)
     say = Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
@@ -47,7 +47,7 @@ def demo(
         example = (
             f"{data.texts[3]}\n  ({', '.join(f'{n} {c}' for n, c in zip(data.counts[3], data.classes, strict=True))})"
         )
-        say.print(f"{n_items} invented messages to a shop, and what annotators call them:\n\n  {example}\n")
+        say.print(f"{n_items} synthetic messages to a shop, and what annotators call them:\n\n  {example}\n")
         say.print(f"Some train a model ({FEW} votes each), some are the panel ({MANY} votes each), and half are new.")
         say.print(f"$ cd {shlex.quote(str(out))}", style="cyan")
         _go(say)

@@ -34,7 +34,7 @@ def plan(
 ) -> None:
     """List the items that need another vote.
 
-    Items with most votes to come are first. Also forecasts how many votes will be needed. The calibration must have
+    Items are sorted by expected further votes. Also forecasts how many votes will be needed. The calibration must have
     --in-hand or --lead; with --lead it has its own policy. Collect one vote for each item of the list, add the votes
     to the file, and plan again. Items that are not on the list need no vote.
     """

@@ -214,7 +214,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Fit the crowd on items that did not train the model that made the predictions.
+    Fit the crowd on items that were not used to train the model.
 
     Examples
     --------
@@ -244,7 +244,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, predictions: Any, votes: Any) -> Self:
-        """Fit the crowd to predictions and votes of items that did not train the model.
+        """Fit the crowd to predictions and votes of items not used to train the model.
 
         Parameters
         ----------
@@ -344,7 +344,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         with these if h was fixed without looking at the item or its votes. Sets then contain, with probability at least
         1 − α, the distribution of the further votes that an item would get if it had ``min_votes`` or more in all. If
         items were chosen for a reason (three votes where the model was unsure, none elsewhere), pass the reason as
-        ``groups``, so that each group has its own thresholds. If the votes decided, calibrate a `VotingPolicy`.
+        ``groups``, so that each group has its own thresholds. If it depended on the votes, calibrate a `VotingPolicy`.
 
         ``method="imputed"`` is for calibration items with few votes. It draws label distributions from the posteriors
         given all votes, of refits to bootstrap samples. Sets contain the true distribution with probability

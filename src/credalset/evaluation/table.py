@@ -191,7 +191,7 @@ class Evaluation(Rows):
         of_groups = _table(self.groups[:MAX_GROUPS], of_group) if self.groups else ""
         reasons = [f"Not tested in group {row['group']}: {row['untested']}." for row in self.groups if row["untested"]]
         no_band = any(verdict.band is None and verdict.valid is not None for verdict in self.verdicts)
-        interval = f"Where no band is known, the {LEVEL:.0%} interval of the coverage is compared with 1 - alpha."
+        interval = f"Without a band, the {LEVEL:.0%} interval of the coverage is compared with the guaranteed coverage."
         parts = ["\n".join(self.headlines()), _table(self, shown), of_groups, "\n".join(reasons[:MAX_GROUPS])]
         parts += [interval] if no_band else []
         return "\n\n".join(filter(None, parts))

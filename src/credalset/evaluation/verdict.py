@@ -46,7 +46,7 @@ class Verdict:
     guaranteed : float or None
         Coverage that the calibration guarantees: 1 − α, or the proven bound of a cross-conformal calibration.
     band : tuple or None
-        Smallest and largest coverage that chance allows if the guarantee holds, where its distribution is known.
+        Smallest and largest coverage to expect if the guarantee holds, where its distribution is known.
     used : str
         What these items were used for before; empty if they were not used.
     untested : str
@@ -87,7 +87,7 @@ class Verdict:
 
     @property
     def valid(self) -> bool | None:
-        """Whether the sets cover what is guaranteed, as far as chance allows; None if this was not tested."""
+        """Whether the sets cover what is guaranteed, up to chance; None if this was not tested."""
         return None if self.status == "not tested" else self.status != "undercovers"
 
     @property
@@ -149,7 +149,7 @@ class Verdict:
         if self.band is None:
             return f"{seen} ({interval}), and {percent(self.guaranteed)} is guaranteed."
         where = {"undercovers": "below", "overcovers": "above"}.get(self.status, "within")
-        band = f"{where} the {percent(self.band[0])} to {percent(self.band[1])} that chance allows for so many items"
+        band = f"{where} the {percent(self.band[0])} to {percent(self.band[1])} that are expected of so many items"
         return f"{seen}, {band} if the guarantee of {percent(self.guaranteed)} holds."
 
     @property
@@ -197,7 +197,7 @@ def judge(
     >>> calibration = cs.conformalize(data.distributions[:500], data.counts[:500], "tv")
     >>> sets = calibration.predict_set(data.distributions[500:], alpha=0.1)
     >>> print(judge(calibration, sets.contains(data.counts[500:] / 50), 0.1).sentence)
-    The sets are valid: 91.4% of 500 items are covered, within the 84.8% to 94.4% that chance allows for so many items \
+    The sets are valid: 91.4% of 500 items are covered, within the 84.8% to 94.4% that are expected of so many items \
 if the guarantee of 90% holds.
     """
     hits = np.asarray(covered, dtype=bool)

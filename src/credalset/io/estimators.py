@@ -223,8 +223,8 @@ def _dump_skops(estimator: Any, writer: Writer) -> str:
         ) from error
     if unknown and not writer.files:  # once, not for every fold
         warn(
-            f"{type(estimator).__name__} was saved, but holds types that load builds only for those who trust the "
-            f"file. To load it, name them with trusted: {','.join(unknown)}."
+            f"{type(estimator).__name__} was saved, but holds types that load refuses unless they are listed in "
+            f"trusted: {','.join(unknown)}."
         )
     name = f"estimator{len(writer.files) or ''}.skops"
     writer.files[name] = data

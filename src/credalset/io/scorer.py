@@ -52,10 +52,10 @@ def reads_texts(model: Any) -> bool | str:
 
 @dataclass(frozen=True)
 class Scorer:
-    """Turn record batches of predictions (or features) into record batches of what their credal sets answer.
+    """Turn record batches of predictions (or features) into record batches of results.
 
     A scorer is a plain value: it depends on nothing but its fields, gives the same rows for the same rows however they
-    are batched, and is small to ship. Made from a path, only the path travels and each process loads it once.
+    are batched, and pickles small. With a path, only the path is sent and each process loads it once.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class Scorer:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The schema of every result, known before there is one."""
+        """The schema of every result, available before scoring."""
         calibration = self.calibration
         stand_in = np.full((1, calibration.n_classes), 1.0 / calibration.n_classes)
         stand_in += calibration.score.order == "second"

@@ -103,7 +103,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def gauge(verdict: Verdict) -> str:
-    """Guaranteed and observed coverage on one line, with the band that chance allows."""
+    """Guaranteed and observed coverage on one line, with the expected band."""
     seen, guaranteed = verdict.observed, verdict.guaranteed
     band = verdict.band if verdict.valid is not None else None
     known = [seen.low] + ([] if guaranteed is None else [guaranteed]) + list(band or ())
@@ -135,7 +135,7 @@ def _note(frame: Frame, x: float, y: float, words: str, kind: str) -> str:
 
 
 def curve(points: Sequence[tuple[float, Estimate, tuple[float, float] | None]], alpha: float | None) -> str:
-    """Observed coverage against the level, with the band that chance allows and 1 − α."""
+    """Observed coverage against the level, with the expected band and 1 − α."""
     ends = [float(seen) for _, seen, _ in points] + [end for _, _, band in points for end in band or ()]
     low = max(0.0, float(np.floor(10 * min(0.5, *ends)) / 10))
     frame = Frame((0.0, 0.5), (low, 1.0))

@@ -1,4 +1,4 @@
-r"""Probability intervals with predicted sides above and below the predicted probabilities.
+r"""Probability intervals with predicted half-widths above and below the predicted probabilities.
 
 The sets are the probability intervals of de Campos, Huete and Moral (1994): the intersection of a box and the simplex,
 the largest sets with given envelopes. All results follow from the largest changes of each class, down and up, which
@@ -35,10 +35,10 @@ DRAWS_PER_RAY = 16  # of a volume estimate
 
 @dataclass(frozen=True, eq=False)
 class IntervalPrediction(PredictionBatch):
-    """Distributions of N items over K classes, and the sides of their intervals below and above, (N, K) each.
+    """Distributions of N items over K classes, and the half-widths of their intervals below and above, (N, K) each.
 
     ``np.asarray(prediction)`` is the array (N, 3, K) that `IntervalNetwork.predict_intervals` returns: distributions,
-    sides below, sides above.
+    half-widths below, half-widths above.
 
     Examples
     --------
@@ -68,13 +68,13 @@ class IntervalPrediction(PredictionBatch):
 @register_score
 @dataclass(frozen=True)
 class Intervals(Score):
-    r"""The largest difference over its side, $f = \max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.
+    r"""The largest difference over its half-width, $f = \max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.
 
-    The sides $a_k > 0$ above and $b_k > 0$ below the probability $g_k$ are predicted for each item and class. The sets
-    are probability intervals, $g_k - t b_k \le \lambda_k \le g_k + t a_k$ for every class, within the simplex.
+    The half-widths $a_k > 0$ above and $b_k > 0$ below $g_k$ are predicted for each item and class. The sets are
+    probability intervals, $g_k - t b_k \le \lambda_k \le g_k + t a_k$ for every class, within the simplex.
 
-    Predictions are an `IntervalPrediction` or an array (N, 3, K): distribution, sides below, sides above, as
-    `IntervalNetwork` predicts them. Plain distributions (N, K) have sides 1: f is then the largest difference.
+    Predictions are an `IntervalPrediction` or an array (N, 3, K): distribution, half-widths below and above, as
+    `IntervalNetwork` predicts them. Plain distributions (N, K) have half-widths 1: f is then the largest difference.
 
     References
     ----------
@@ -95,13 +95,13 @@ class Intervals(Score):
 
     @property
     def prediction_methods(self) -> tuple[str, ...]:
-        """Intervals if the estimator predicts them, otherwise distributions, which have sides 1."""
+        """Intervals if the estimator predicts them, otherwise distributions, which have half-widths 1."""
         return ("predict_intervals", "predict_proba")
 
     def check_prediction(
         self, prediction: ArrayLike, name: str = "prediction", n_classes: int | None = None
     ) -> IntervalPrediction:
-        """Validate intervals, or plain distributions, which have sides 1."""
+        """Validate intervals, or plain distributions, which have half-widths 1."""
         if not isinstance(prediction, IntervalPrediction):
             if np.ndim(prediction) != 3:
                 rows = super().check_prediction(prediction, name, n_classes)
@@ -109,16 +109,17 @@ class Intervals(Score):
             array = as_numbers(prediction, name)
             if array.shape[1] != 3:
                 raise ValueError(
-                    f"{name} must hold intervals of shape (N, 3, K), that is distributions, sides below and sides "
-                    f"above, but has shape {array.shape}."
+                    f"{name} must hold intervals of shape (N, 3, K), that is distributions, half-widths below and "
+                    f"half-widths above, but has shape {array.shape}."
                 )
             prediction = IntervalPrediction(*(np.ascontiguousarray(array[:, i]) for i in range(3)))
         rows = super().check_prediction(prediction.distributions, name, n_classes)
         for sides in (prediction.below, prediction.above):
             if sides.shape != rows.shape or not (np.isfinite(sides).all() and (sides > 0).all()):
                 raise ValueError(
-                    f"{name} must have finite sides above 0 for each of its {rows.shape[0]} items and {rows.shape[1]} "
-                    f"classes, but has sides of shape {sides.shape}, the smallest {sides.min(initial=np.inf):.4g}."
+                    f"{name} must have finite half-widths above 0 for each of its {rows.shape[0]} items and "
+                    f"{rows.shape[1]} classes, but their shape is {sides.shape}, the smallest "
+                    f"{sides.min(initial=np.inf):.4g}."
                 )
         return IntervalPrediction(rows, prediction.below, prediction.above)
 

@@ -313,7 +313,7 @@ class CredalSet:
         return answer(self.geometry, lambda geometry, _: [geometry.sample(count, generator)], [whole])[0]
 
     def decide(self, rule: str = "e-admissible", utility: ArrayLike | None = None) -> BoolArray:
-        """Tell which actions survive under each set, (N, A) booleans; none under an empty set.
+        """Return which actions the rule keeps under each set, (N, A) booleans; none under an empty set.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ class CredalSet:
         return decide(self, rule, utility)
 
     def labels(self, rule: str = "e-admissible") -> list[list[Any]]:
-        """Return the names of the labels that survive `decide` under each set."""
+        """Return the names of the labels that `decide` keeps under each set."""
         return label_lists(self.decide(rule), self.class_names)
 
     @property

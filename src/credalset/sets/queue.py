@@ -29,7 +29,7 @@ ACTIONS = ("re-annotate", "escalate", "ambiguous", "settled")
 REASONS = {
     "settled": "One {choice} is best for every distribution in the set.",
     "ambiguous": "Annotators will disagree: even the clearest distribution in the set is mixed.",
-    "re-annotate": "The set holds clear and mixed distributions: more votes will tell them apart.",
+    "re-annotate": "The set allows both agreement and disagreement: collect more votes.",
     "escalate": "The set is neither clear enough to settle nor wide enough to ask for more votes: an expert decides.",
     "empty": "The set is empty: no distribution fits the prediction at this level. An expert should check the item.",
 }
@@ -41,7 +41,7 @@ class QueueRules:
 
     The first rule that applies decides:
 
-    1. *settled*: exactly one label (or action, with a utility) survives the decision rule.
+    1. *settled*: the decision rule keeps exactly one label (or action, with a utility).
     2. *escalate*: the set is empty.
     3. *ambiguous*: the aleatoric part, the smallest entropy in the set, exceeds ``ambiguous``.
     4. *re-annotate*: the epistemic part, largest minus smallest entropy, exceeds ``unknown``.
@@ -95,7 +95,7 @@ class Queue:
     reason : ndarray of N str
         The reason, in a sentence.
     possible : ndarray of shape (N, A)
-        The labels (or actions) that survive the decision rule.
+        The labels (or actions) that the decision rule keeps.
     entropies : EntropyBounds
         Smallest and largest entropy of each set, normalised; NaN for an empty set.
     choices : tuple of str

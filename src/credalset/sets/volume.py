@@ -180,7 +180,7 @@ def _log_integral(directions: FloatArray, edge: FloatArray, center: FloatArray, 
     """Return log ∫₀^edge ∏ x_k(t)^{excess_k} t^{K−2} dt for each ray, with x(t) = centre + t·direction, (N, M).
 
     The logarithm of the integrand is concave. It is integrated by Gauss–Legendre around its peak, as far as it has
-    fallen by `DROP` on both sides. Inside, classes come first.
+    fallen by `DROP` on both sides. Inside, classes take precedence.
     """
     n, m, k = directions.shape
     rows = np.flatnonzero(edge.ravel() > 0)

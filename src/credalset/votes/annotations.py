@@ -127,7 +127,7 @@ class Annotations:
         array([[1, 0],
                [1, 0]])
         >>> votes.notes
-        ("1 vote overruled by the worker's later vote on the same task, by the order of the rows",)
+        ("1 vote replaced by the worker's later vote on the same task, by the order of the rows",)
         """
         options = Options(classes, scale, rename, tidy, empty, unknown, dayfirst)
         names = {"task": task, "worker": worker, "label": label, "time": time}

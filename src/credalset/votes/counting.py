@@ -131,7 +131,7 @@ def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
     sentences = [f"{plural(number, 'vote')} dropped: {reason}" for reason, number in dropped.items() if number]
     how = "by time" if table.time is not None else "by the order of the rows"
     if overruled:
-        sentences.append(f"{plural(overruled, 'vote')} overruled by the worker's later vote on the same task, {how}")
+        sentences.append(f"{plural(overruled, 'vote')} replaced by the worker's later vote on the same task, {how}")
     if sentences:
         warn(f"some votes were not counted: {'; '.join(sentences)}.")
     shape = (len(items), len(classes))

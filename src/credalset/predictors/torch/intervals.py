@@ -57,7 +57,7 @@ class IntervalNetwork(Network):
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(200, n_classes=3, random_state=0)
     >>> network = IntervalNetwork(epochs=5, random_state=0).fit(data.X, data.counts)
-    >>> network.predict_intervals(data.X[:2]).shape  # the distribution, the sides below, the sides above
+    >>> network.predict_intervals(data.X[:2]).shape  # the distribution, the half-widths below and above
     (2, 3, 3)
     """
 
@@ -72,7 +72,7 @@ class IntervalNetwork(Network):
     epochs: int = 80
 
     def predict_intervals(self, X: Any) -> FloatArray:
-        """Predict intervals (n, 3, K): the distribution, the sides below, the sides above."""
+        """Predict intervals (n, 3, K): the distribution, the half-widths below, the half-widths above."""
         return torch.stack(self._parts(self._outputs(X)), dim=1).numpy()
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -93,7 +93,7 @@ class IntervalNetwork(Network):
         return loss + self.width * width + self.labels * labels + self.epistemic * epistemic
 
     def _parts(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Split outputs into distributions, sides below and sides above, (n, K) each."""
+        """Split outputs into distributions, half-widths below and above, (n, K) each."""
         logits, below, above = outputs.chunk(3, dim=-1)
         sides = [(raw + FIRST_LOG_SIDE).clamp(*LOG_SIDES).exp() for raw in (below, above)]
         return torch.softmax(logits, dim=-1), sides[0], sides[1]

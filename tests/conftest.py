@@ -13,17 +13,15 @@ from threadpoolctl import threadpool_limits
 
 from credalset.scores import (
     Brier,
-    Hellinger,
     InnerProduct,
-    Intervals,
     KullbackLeibler,
-    NegativeLogDensity,
     Normalized,
-    RelativeLikelihood,
     Score,
     TotalVariation,
     Wasserstein,
+    get_score,
 )
+from credalset.scores.base import REGISTRY
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # tests share the cores already: further threads would wait for each other
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -34,23 +32,16 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
-#: every score in every variant that behaves differently; the laws run over all of them
+#: every registered score, and variants that behave differently; the laws run over all of them
+SHIPPED = [name for name in REGISTRY if name != Normalized.name]
 SCORES: dict[str, Score] = {
-    "tv": TotalVariation(),
-    "ws": Wasserstein(),
-    "kl": KullbackLeibler(),
+    **{name: get_score(name) for name in SHIPPED},
     "kl-nats": KullbackLeibler(base=float(np.e)),
-    "inner": InnerProduct(),
-    "so": RelativeLikelihood(),
-    "density": NegativeLogDensity(),
-    "hellinger": Hellinger(),
-    "brier": Brier(),
     "normalized-brier": Normalized(Brier(), offset=0.1),
     "normalized-tv": Normalized(TotalVariation()),
     "normalized-ws": Normalized(Wasserstein(), offset=0.1),
     "normalized-kl": Normalized(KullbackLeibler(), offset=0.1),
     "normalized-inner": Normalized(InnerProduct(), offset=0.05),
-    "intervals": Intervals(),
 }
 
 

@@ -232,12 +232,12 @@ def as_thresholds(value: ArrayLike, n_rows: int) -> FloatArray:
     return np.array(np.broadcast_to(array, (n_rows,)))
 
 
-def as_positive_int(value: int, name: str) -> int:
-    """Check a whole number of at least one."""
+def as_positive_int(value: int, name: str, *, minimum: int = 1) -> int:
+    """Check a whole number of at least one, or another minimum."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be a whole number, but is {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, but is {value!r}.")
+    if value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, but is {value!r}.")
     return int(value)
 
 

@@ -161,7 +161,7 @@ def test_what_it_refuses() -> None:
     with pytest.raises(ValueError, match="labels"):
         cs.conformalize(g, counts / 5, "brier", noise=cs.FewVotes())
     for options in ({"weights": np.ones(50)}, {"groups": cs.Conditional(g[:, :1])}):
-        with pytest.raises(ValueError, match="no proof"):
+        with pytest.raises(ValueError, match="not supported"):
             cs.conformalize(g, counts, "brier", noise=cs.FewVotes(), **options)
-    with pytest.raises(ValueError, match="no proof"):
+    with pytest.raises(ValueError, match="not supported"):
         cs.cross_conformalize(g, counts, np.arange(50) % 2, Brier(), noise=cs.FewVotes())

@@ -17,7 +17,7 @@ import credalset as cs
 from credalset.calibration.epsilon import total_variation_radius
 from credalset.calibration.noise import Guarantee, Noise, NoNoise, set_aside
 from credalset.calibration.sampling import DELTAS, REGIONS, lower_limits
-from credalset.calibration.thresholds import NOISES
+from credalset.calibration.thresholds import NOISES, named_noises
 from credalset.scores import Score, TotalVariation
 from tests.conftest import SCORES, random_predictions
 
@@ -394,7 +394,7 @@ def test_guarantees_say_what_is_covered_for_whom_and_assuming_what() -> None:
     options: dict[str, Any] = {"groups": np.arange(60) % 2, "weights": np.ones(60)}
     plain = cs.conformalize(data.distributions, data.counts).guarantee
     assert plain == Guarantee()
-    assert "recorded votes" in str(plain)
+    assert "recorded label" in str(plain)
     for noise in (cs.AnnotatorSampling(0.05), cs.BoundedNoise(0.1, 0.02), cs.UnbiasedVotes()):
         guarantee = cs.conformalize(data.distributions, data.counts, noise=noise, **options).guarantee
         assert (guarantee.covers, guarantee.within) == ("true", "each group")
@@ -417,7 +417,15 @@ def test_a_noise_model_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
         def bounds(self, score: Any, prediction: Any, labels: Any) -> Any:
             return 2.0 * super().bounds(score, prediction, labels)
 
-    monkeypatch.setitem(NOISES, "doubled", Doubled)
+    @dataclass(frozen=True)
+    class Times(Doubled):
+        amount: float
+        name: ClassVar[str] = "times"
+
+    for model in (Doubled, Times):
+        monkeypatch.setitem(NOISES, model.name, model)
+    assert "doubled" in named_noises()
+    assert "times" not in named_noises(), "a parameter without a default has no value to go by"
     data = synthetic(60)
     plain = cs.conformalize(data.distributions, data.counts)
     for noise in (Doubled(), "doubled"):

@@ -201,12 +201,14 @@ def test_a_policy_as_a_whole(files: Path, run: Run) -> None:
     run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--lead", 2, "--max-votes", 10, *TABLE)
     assert "policy" in repr(cs.load("made"))
     plan = ["plan", "made", "test.csv", "-o", "tasks.csv"]
-    assert "--max-votes" in run(*plan, "--max-votes", 5, code=2).err
+    assert "its own policy" in run(*plan, "--max-votes", 5, code=2).err
     run(*plan)
     cs.load("made").policy.save("policy")
     assert "VotingPolicy" in run("plan", "policy", "test.csv", "-o", "others.csv", code=2).err
     run("predict", "made", "test.csv", "-o", "sets.csv", code=2)  # nobody has been asked yet
     assert not Path("sets.csv").exists()
+    assert "replayed" in run("check", "made", "test.csv", "votes.csv", "--alpha", "0.2").err
+    run("report", "made", "test.csv", "votes.csv", "-o", "page.html")
 
 
 def test_more_votes_in_hand_than_were_calibrated(files: Path, run: Run) -> None:
@@ -224,7 +226,7 @@ def test_import_names_the_items_and_counts_what_it_changes(run: Run) -> None:
     pd.DataFrame(rows, columns=["item", "rater", "label"]).to_csv("votes.csv", index=False)
     said = run("import", "votes.csv", "-o", "b.csv", "--tidy").err
     notes = [line for line in said.splitlines() if line.startswith("note: 1 ")]
-    words = ("tidied", "without a worker", "without a label", "overruled", "item without votes")
+    words = ("tidied", "without a worker", "without a label", "replaced", "item without votes")
     assert all(any(word in line for line in notes) for word in words)
     assert "'item': 'x1', 'x3'" in said
 

@@ -53,6 +53,7 @@ RULES = {
     "either": {"lead": 2.0, "width": 0.8, "futility": 0.1},
     "two alike": {"rule": two_alike},
     "contrary": {"rule": contrary},
+    "after two": {"lead": 1.5, "initial_votes": 2},
 }
 
 
@@ -232,11 +233,38 @@ def test_unfinished_items_are_refused(crowd):
     assert calibration.threshold(0.1) > 0
     with pytest.raises(ValueError, match="again"):
         calibration.predict_set([[0.4, 0.3, 0.3]], [[1, 1, 0]])
-    with pytest.raises(ValueError, match="at most 10"):
-        calibration.predict_set([[0.4, 0.3, 0.3]], [[11, 0, 0]])
+    for clear, votes in (([0.4, 0.3, 0.3], [11, 0, 0]), ([0.4, 0.3, 0.3], [9, 1, 0]), ([0.98, 0.01, 0.01], [3, 0, 0])):
+        with pytest.raises(ValueError, match="would not have asked for"):
+            calibration.predict_set([clear], [votes])
 
 
-@pytest.mark.parametrize("wrong", [{"max_votes": 0}, {"lead": -1.0}, {"width": np.inf}, {"rule": 3}])
+def test_every_item_gets_the_initial_votes(crowd):
+    p, counts, _ = make_crowd(200, 3, 40, np.random.default_rng(3))
+    policy = cs.VotingPolicy(crowd, lead=1.0, max_votes=10, initial_votes=3)
+    plain = cs.VotingPolicy(crowd, lead=1.0, max_votes=10).replay(p, counts)
+    replay = policy.replay(p, counts)
+    assert policy.ask(p).all()
+    assert plain.n_votes.min() == 0
+    assert replay.n_votes.min() == 3
+    np.testing.assert_array_equal(replay.votes[plain.n_votes > 3], plain.votes[plain.n_votes > 3])
+    assert len(policy.conformalize(p, counts).predict_set(p, replay.votes)) == 200
+    with pytest.raises(ValueError, match="would not have asked for"):
+        cs.VotingPolicy(crowd, lead=1.0, max_votes=10).conformalize(p, counts).predict_set(p, replay.votes)
+
+
+def test_the_order_of_votes_depends_on_no_other_item(crowd):
+    """One item that takes more votes must not change the votes of the others."""
+    p, counts, _ = make_crowd(50, 3, 40, np.random.default_rng(3))
+    other = np.concatenate([[[0.34, 0.33, 0.33]], p[1:]]), np.concatenate([[[14, 13, 13]], counts[1:]])
+    policy = cs.VotingPolicy(crowd, max_votes=10)
+    np.testing.assert_array_equal(policy.replay(p, counts).votes[1:], policy.replay(*other).votes[1:])
+    rows = [policy.compare(p, counts, uniform)[-1] for uniform in ((), (0, 3))]
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_votes": 0}, {"lead": -1.0}, {"width": np.inf}, {"rule": 3}, {"initial_votes": 21}]
+)
 def test_wrong_policies_are_refused(crowd, wrong):
     with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
         cs.VotingPolicy(crowd, **wrong)

@@ -53,6 +53,18 @@ def test_all_ones_fit_everything_and_zeros_nothing() -> None:
     assert NegativeLogDensity().region(ones, -1.0).is_empty().all()
 
 
+def test_answers_hold_members_that_rounding_lets_in() -> None:
+    """Nearly flat densities: the score adds a drop of 1e-12 KL to a constant, whose rounding is 1e-4 of a radius."""
+    score, flat = NegativeLogDensity(), np.array([[1.0 + 1e-12, 1.0, 1.0]])
+    sets = score.region(flat, score(flat, np.array([[1.0, 0.0, 0.0]])))
+    rest = np.linspace(0.0, 1e-3, 2001)
+    points = np.stack([1.0 - rest, 0.5 * rest, 0.5 * rest], axis=1)
+    members = points[sets.contains(points, broadcast=True)[0]]
+    assert 1e-5 < 1.0 - members[:, 0].min() <= 1.0 - sets.lower()[0, 0] + 1e-9
+    assert entropy_of_valid(members).max() <= sets.entropy_bounds().upper[0] + 1e-9
+    assert score.region(flat, np.nextafter(sets.threshold, -np.inf)).is_empty()
+
+
 def test_sharp_predictions_do_not_tie() -> None:
     """With 1 − exp(−drop) a quarter of these scores were exactly 1, and every set became the whole simplex."""
     rng = np.random.default_rng(0)

@@ -163,10 +163,10 @@ def test_vertices() -> None:
     ("prediction", "message"),
     [
         (np.full((2, 2, 3), 1 / 3), r"intervals of shape"),
-        (np.array([[[0.5, 0.5], [0.1, 0.0], [0.1, 0.1]]]), "finite sides above 0"),
-        (np.array([[[0.5, 0.5], [0.1, 0.1], [0.1, np.inf]]]), "finite sides above 0"),
+        (np.array([[[0.5, 0.5], [0.1, 0.0], [0.1, 0.1]]]), "finite half-widths above 0"),
+        (np.array([[[0.5, 0.5], [0.1, 0.1], [0.1, np.inf]]]), "finite half-widths above 0"),
         (np.array([[[0.5, 0.9], [0.1, 0.1], [0.1, 0.1]]]), "sum"),
-        (IntervalPrediction(np.full((1, 2), 0.5), np.ones((1, 3)), np.ones((1, 2))), "finite sides above 0"),
+        (IntervalPrediction(np.full((1, 2), 0.5), np.ones((1, 3)), np.ones((1, 2))), "finite half-widths above 0"),
     ],
 )
 def test_refusals(prediction: Any, message: str) -> None:

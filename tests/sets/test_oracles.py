@@ -14,11 +14,11 @@ from credalset.scores import Score
 from credalset.sets import CredalSet
 from credalset.sets.membership import contains_pairs
 from credalset.simplex import entropy_of_valid, sample_uniform
-from tests.conftest import SCORES
+from tests.conftest import SCORES, SHIPPED
 from tests.sets.oracle import extreme, improve, make_sets, members, nearest_with_top
 
 #: one of each kind, of which the others are variants
-PLAIN = ["tv", "ws", "kl", "inner", "so", "density", "hellinger", "brier", "intervals", "normalized-kl"]
+PLAIN = [*SHIPPED, "normalized-kl"]
 plain = pytest.mark.parametrize("score", [SCORES[name] for name in PLAIN], ids=PLAIN)
 SHARES: list[float | str] = ["point", "tiny", 0.02, 0.3, 0.8, "huge"]
 sizes = pytest.mark.parametrize("share", SHARES, ids=str)

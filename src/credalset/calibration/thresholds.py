@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -34,10 +34,14 @@ from credalset.votes.names import as_names, join_names
 NOISES: dict[str, type[Noise]] = {
     model.name: model for model in (NoNoise, BoundedNoise, AnnotatorSampling, UnbiasedVotes, FewVotes)
 }
-#: models that can be given by name, in Python and on the command line
-NAMED = tuple(name for name in NOISES if name not in (NoNoise.name, BoundedNoise.name))
 #: the value of ``groups`` for the most probable class of the (mean) predicted distribution
 PREDICTED = "predicted"
+
+
+def named_noises() -> list[str]:
+    """Return the models that can be given by name, in Python and on the command line: all parameters have defaults."""
+    models = {name: fields(model) for name, model in NOISES.items() if model is not NoNoise}  # type: ignore[arg-type]
+    return [name for name, found in models.items() if not any(field.default is MISSING for field in found)]
 
 
 def as_noise(noise: Any) -> Noise:
@@ -50,7 +54,7 @@ def as_noise(noise: Any) -> Noise:
     """
     if noise is None:
         return NoNoise()
-    if isinstance(noise, str) and noise in NOISES and noise != BoundedNoise.name:
+    if isinstance(noise, str) and noise in named_noises():
         return NOISES[noise]()
     if not isinstance(noise, Noise):
         models = ", ".join(f"{model.__name__}(...)" for model in NOISES.values() if model is not NoNoise)

@@ -8,7 +8,7 @@ import numpy as np
 from typer import Argument, Option
 
 from credalset.calibration import conformalize
-from credalset.calibration.thresholds import NAMED
+from credalset.calibration.thresholds import named_noises
 from credalset.cli import shared
 
 if TYPE_CHECKING:
@@ -23,12 +23,13 @@ def calibrate(
     out: Annotated[str, Option("--out", "-o", help="Folder for the calibration.")],
     score: Annotated[str, Option(help="Distance that shapes the sets: kl, tv, ws, …")] = "kl",
     hold_out: shared.HoldOut = 0.0,
-    noise: Annotated[str | None, Option(help=f"Cover the true distribution: {', '.join(NAMED)}.")] = None,
+    noise: Annotated[str | None, Option(help=f"Cover the true distribution: {', '.join(named_noises())}.")] = None,
     in_hand: Annotated[str | None, Option(help="Numbers of votes that new items have: 0,1,2.")] = None,
     method: Annotated[str, Option(help="For --in-hand: panel, or imputed if no item has many votes.")] = "panel",
     lead: Annotated[float | None, Option(help="Calibrate a voting policy with this lead.")] = None,
     max_votes: shared.MaxVotes = None,
     futility: shared.Futility = None,
+    initial_votes: shared.InitialVotes = None,
     groups: shared.Groups = None,
     weights: shared.Weights = None,
     id: shared.Id = None,
@@ -43,11 +44,11 @@ def calibrate(
     Use items that were not used to train the model.
     """
     shared.check_output(out, overwrite, folder=True)
-    if noise is not None and noise not in NAMED:
-        raise ValueError(f"--noise must be one of {', '.join(NAMED)}, but is {noise!r}.")
-    policy = None if lead is None else shared.given(lead=lead, max_votes=max_votes, futility=futility)
-    if lead is None and (max_votes, futility) != (None, None):
-        raise ValueError("--max-votes and --futility belong to a policy: give --lead too.")
+    if noise is not None and noise not in named_noises():
+        raise ValueError(f"--noise must be one of {', '.join(named_noises())}, but is {noise!r}.")
+    policy = shared.given(lead=lead, max_votes=max_votes, futility=futility, initial_votes=initial_votes) or None
+    if lead is None and policy:
+        raise ValueError("--max-votes, --futility and --initial-votes belong to a policy: give --lead too.")
     reading = shared.Reading(predictions, id, columns, {"groups": groups, "weights": weights}, logits, strict)
     pair = shared.read_pair(reading, votes, hold_out=hold_out, random_state=random_state)
     calibration: Any

@@ -23,6 +23,7 @@ def plan(
     ] = None,
     max_votes: shared.MaxVotes = None,
     futility: shared.Futility = None,
+    initial_votes: shared.InitialVotes = None,
     texts: Annotated[str | None, Option(help="Column with the texts of the items, copied to the table.")] = None,
     id: shared.Id = None,
     columns: shared.Columns = None,
@@ -43,9 +44,9 @@ def plan(
     shared.check_output(out, overwrite)
     loaded = shared.load_model(calibration)
     shared.check_in_hand(loaded, calibration)
-    options = shared.given(lead=lead, max_votes=max_votes, futility=futility)
+    options = shared.given(lead=lead, max_votes=max_votes, futility=futility, initial_votes=initial_votes)
     if loaded.policy is not None and options:
-        raise ValueError(f"{calibration} has its own policy. Leave out --lead, --max-votes and --futility.")
+        raise ValueError(f"{calibration} has its own policy. Leave out --lead and the options that belong to it.")
     policy = loaded.policy or VotingPolicy(loaded.crowd, **options)
     table = shared.Reading(predictions, id, columns, {"texts": texts}, logits, strict).items(loaded)
     found = Annotations.from_counts(

@@ -40,6 +40,7 @@ Trusted = Annotated[str | None, Option(help="Types that a model may hold, by ful
 InHand = Annotated[str | None, Option(help="Table of the votes that items have already; the sets use them.")]
 HoldOut = Annotated[float, Option(min=0, max=0.9, help="Random share of the items left for check and report.")]
 MaxVotes = Annotated[int | None, Option(help="With --lead: most votes per item (20).")]
+InitialVotes = Annotated[int | None, Option(help="With --lead: votes that every item has at the start (0).")]
 Futility = Annotated[float | None, Option(help="With --lead: stop when the lead is less probable than this.")]
 Alpha = Annotated[float, Option(help="Miscoverage rate: 0.1 for 90 % coverage.")]
 Alphas = Annotated[str, Option("--alpha", help="Miscoverage rates, separated by commas.")]
@@ -217,6 +218,14 @@ def read_pair(
             if twice := set.intersection(*pairs):
                 raise ValueError(f"{votes} holds {len(twice)} of the votes in hand. Remove them from it.")
         extra["votes_in_hand"] = match(table, so_far, keep_unvoted=True).votes
+    elif (policy := getattr(model, "policy", None)) is not None:
+        note("without votes in hand, the policy is replayed: it uses some votes on each item, others test its sets.")
+        replay = policy.replay(table.features(), kept)
+        table, extra = table.take(replay.rows), {role: values[replay.rows] for role, values in extra.items()}
+        names: Any = {"classes": policy.crowd.classes_, "items": table.items}
+        kept, extra["votes_in_hand"] = (
+            Annotations.from_counts(votes, **names) for votes in (replay.held_back, replay.votes)
+        )
     return Pair(table.features(), kept, table.items, extra)
 
 

@@ -72,14 +72,14 @@ def check_crowd(law: CrowdLaw, voted: Voted, n_simulations: int, generator: np.r
     drawn = draw_votes(voted.counts, tuple(range(MOST_KEPT + 1)), generator)
     kept = np.choose(number[:, None], [drawn[h] for h in range(MOST_KEPT + 1)])
     left = voted.counts - kept
-    first = draw_one(left, generator)
+    first = draw_one(left, generator.random(len(left)))
     left[np.arange(len(left)), first] -= 1
     mean, variance = Posterior.given(law, voted.prediction, kept).moments
     votes, vote_p = _compare(mean, first, mean.shape[1], n_simulations, generator)
     if not two.any():
         return CrowdCheck(votes, np.empty((0, 5)), vote_p, np.nan)
     agree = np.minimum((variance + mean**2).sum(axis=1), 1.0)[two]
-    differs = (draw_one(left[two], generator) != first[two]).astype(np.int64)
+    differs = (draw_one(left[two], generator.random(len(left))[two]) != first[two]).astype(np.int64)
     pairs, pair_p = _compare(np.stack([agree, 1 - agree], axis=1), differs, 1, n_simulations, generator)
     return CrowdCheck(votes, pairs, vote_p, pair_p)
 

@@ -155,15 +155,15 @@ def draw_votes(counts: FloatArray, numbers: tuple[int, ...], generator: np.rando
         if step in numbers:
             found[step] = drawn.copy()
         rows = np.flatnonzero(left.sum(axis=1) > 0)
-        chosen = draw_one(left[rows], generator)
+        chosen = draw_one(left[rows], generator.random(len(left))[rows])
         drawn[rows, chosen] += 1
         left[rows, chosen] -= 1
     return found
 
 
-def draw_one(counts: FloatArray, generator: np.random.Generator) -> IntArray:
-    """Draw one of the votes of each item at random, as the position of its class, (N,)."""
-    number = generator.integers(counts.sum(axis=1).astype(np.int64))
+def draw_one(counts: FloatArray, uniform: FloatArray) -> IntArray:
+    """Draw one of the votes of each item by a uniform number of its own, as the position of its class, (N,)."""
+    number = np.floor(uniform * counts.sum(axis=1))
     return (np.cumsum(counts, axis=1) <= number[:, None]).sum(axis=1)
 
 

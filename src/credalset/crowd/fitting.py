@@ -78,7 +78,8 @@ def maximise(law: CrowdLaw, items: Items, max_iter: int, weights: FloatArray | f
         total = (weight @ slope) * (theta == within) - off / deviation
         return float(0.5 * off @ off - weight @ value) / size, -scale.T @ total / size
 
-    options: Any = {"maxiter": max_iter, "ftol": 1e-7}
+    # Looser tolerances let the rounding of a processor decide where the search ends, and with it which items are asked.
+    options: Any = {"maxiter": max_iter, "ftol": 1e-10, "gtol": 1e-6}
     found = minimize(objective, np.zeros(len(start)), jac=True, method="L-BFGS-B", options=options)
     return law.at(np.clip(start + scale @ found.x, lowest, highest)), -float(found.fun)
 

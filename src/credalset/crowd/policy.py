@@ -31,8 +31,9 @@ LARGEST_FORECAST, SIMULATED = 500_000, 50_000  # items × draws, in all and at a
 class VotingPolicy(Saved):
     """Decide item by item whether to ask for another vote.
 
-    A policy stops when the first class leads the second by ``lead`` posterior standard deviations, when the posterior
-    is as narrow as ``width``, when such a lead has become improbable (``futility``), or at ``max_votes``.
+    Every item first gets ``initial_votes`` votes. Then the policy asks for one vote at a time, and stops when the first
+    class leads the second by ``lead`` posterior standard deviations, when the posterior is as narrow as ``width``,
+    when such a lead has become improbable (``futility``), or at ``max_votes``.
 
     Parameters
     ----------
@@ -47,6 +48,8 @@ class VotingPolicy(Saved):
     futility : float
         Stop when the probability that the lead is reached within ``max_votes`` falls below this number, such as 0.01.
         Items on which the crowd is divided then take fewer votes.
+    initial_votes : int
+        Number of votes that every item gets, or has already, before the policy decides.
     rule : callable, optional
         ``rule(predictions, votes)`` takes arrays (N, K) and returns which of the N items to ask again. It replaces
         lead, width and futility. The guarantee holds for any rule that depends on these two arguments only.
@@ -70,10 +73,13 @@ class VotingPolicy(Saved):
     width: float | None = None
     max_votes: int = 20
     futility: float = 0.0
+    initial_votes: int = 0
     rule: Rule | None = None
 
     def __post_init__(self) -> None:
         as_positive_int(self.max_votes, "max_votes")
+        if as_positive_int(self.initial_votes, "initial_votes", minimum=0) > self.max_votes:
+            raise ValueError(f"initial_votes is {self.initial_votes}, but max_votes is only {self.max_votes}.")
         for name in ("lead", "width", "futility"):
             if getattr(self, name) is not None:
                 as_finite(getattr(self, name), name, minimum=0.0)
@@ -234,10 +240,10 @@ class VotingPolicy(Saved):
         voted = voted[generator.permutation(enough_votes(voted, self.max_votes, None, "max_votes")[0])]
         pool, half = draw_votes(voted.counts, (self.max_votes,), generator)[self.max_votes], len(voted) // 2
         held_back, law, chosen = voted.counts - pool, self.crowd.law_, get_score(score)
-        policies = {f"{h} votes": replace(self, rule=partial(_has_fewer, h)) for h in numbers} | {"policy": self}
-        rows = []
-        for name, policy in policies.items():
-            used = policy._use(voted.prediction, pool, generator)
+        equal = {f"{h} votes": replace(self, rule=partial(_has_fewer, h), initial_votes=0) for h in numbers}
+        rows, seed = [], int(generator.integers(1 << 63))
+        for name, policy in {**equal, "policy": self}.items():  # all get the votes of an item in the same order
+            used = policy._use(voted.prediction, pool, np.random.default_rng(seed))
             part = calibrate(chosen, law, voted[:half], used[:half], held_back[:half, None, :])
             sets = part.predict_set(predict_blocks(law, voted.prediction[half:], used[half:], chosen.order), alpha)
             width, decided = float(metrics.mean_width(sets)), float(metrics.decided(sets))
@@ -246,23 +252,40 @@ class VotingPolicy(Saved):
         return rows
 
     def refuse_unfinished(self, voted: Voted) -> None:
-        """Refuse items that need another vote, or have more votes than the policy asks for."""
-        more, again = voted.n_votes > self.max_votes, self._ask(voted.prediction, voted.counts)
-        if more.any():
-            raise ValueError(
-                f"votes has {more.sum()} items with up to {voted.n_votes.max()} votes, but the policy asks for at most "
-                f"{self.max_votes}. Pass the votes that it asked for."
-            )
+        """Refuse items that need another vote, or have votes that the policy does not ask for."""
+        items = range(len(voted)) if voted.items is None else voted.items
+        again = self._ask(voted.prediction, voted.counts)
         if again.any():
             raise ValueError(
-                f"votes has {again.sum()} of {len(voted)} items that the policy would ask again (first: row "
-                f"{int(np.argmax(again))}). Collect the votes that policy.ask or credalset plan asks for."
+                f"votes has {again.sum()} of {len(voted)} items that the policy would ask again (first: "
+                f"{items[int(np.argmax(again))]!r}). Collect the votes that policy.ask or credalset plan asks for."
+            )
+        other = ~self._asks_for(voted)
+        if other.any():
+            raise ValueError(
+                f"votes has {other.sum()} of {len(voted)} items with votes that the policy would not have asked for "
+                f"(first: {items[int(np.argmax(other))]!r}), so that its calibration does not hold for them. Pass only "
+                "votes that it asked for. For items that start with n votes, calibrate with initial_votes=n."
             )
 
+    def _asks_for(self, voted: Voted) -> BoolArray:
+        """Tell whether the policy can come to these votes: it asks for the first, and for the last in some order."""
+        counts, possible = voted.counts, voted.n_votes <= self.initial_votes
+        for k in range(counts.shape[1]):
+            rows = np.flatnonzero(~possible & (counts[:, k] > 0) & (voted.n_votes <= self.max_votes))
+            before = counts[rows]
+            before[:, k] -= 1
+            possible[rows] = self._ask(voted.prediction[rows], before)
+        some = np.flatnonzero(voted.n_votes > 0)
+        possible[some] &= self._ask(voted.prediction[some], np.zeros_like(counts[some]))
+        return possible
+
     def _ask(self, prediction: FloatArray, counts: FloatArray) -> BoolArray:
-        again = counts.sum(axis=1) < self.max_votes
+        number = counts.sum(axis=1)
+        again = number < self.max_votes
+        decides = again & (number >= self.initial_votes)
         for rows in blocks(len(counts), 6 * counts.shape[1]):
-            part = np.flatnonzero(again[rows]) + rows.start
+            part = np.flatnonzero(decides[rows]) + rows.start
             if len(part):
                 again[part] = self._wants(prediction[part], counts[part])
         return again
@@ -298,11 +321,14 @@ class VotingPolicy(Saved):
         return np.asarray(norm.sf((needed - lead) / scale) + norm.sf((needed + lead) / scale))
 
     def _use(self, prediction: FloatArray, votes: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """Run the policy with the votes of each item in random order; return those that it used."""
+        """Run the policy with the votes of each item in random order; return those that it used.
+
+        Numbers are drawn for all items in every step, so that the order of an item's votes depends on no other item.
+        """
         left = votes.copy()
 
         def next_vote(active: IntArray) -> IntArray:
-            chosen = draw_one(left[active], generator)
+            chosen = draw_one(left[active], generator.random(len(left))[active])
             left[active, chosen] -= 1
             return chosen
 
@@ -315,7 +341,7 @@ class VotingPolicy(Saved):
         ends = ends.reshape(-1, ends.shape[2])
 
         def next_vote(active: IntArray) -> IntArray:
-            return (ends[active] <= generator.random((len(active), 1))).sum(axis=1)
+            return (ends[active] <= generator.random((len(ends), 1))[active]).sum(axis=1)
 
         start = np.tile(voted.counts, (n_draws, 1))
         votes = self._run(np.tile(voted.prediction, (n_draws, 1)), start, next_vote)

@@ -138,7 +138,10 @@ class NegativeLogDensity(DirichletScore):
 
     def geometry(self, prediction: FloatArray, threshold: FloatArray) -> Geometry:
         """Return reverse-KL balls of radius (t + log p(m)) / W."""
-        return self._ball(prediction, threshold - self.evaluate_rows(prediction, self.best_fit(prediction)))
+        # Adding −log p(m) rounds the score: drops up to half a unit of its last place above t + log p(m) are members.
+        rounding = 0.5 * np.spacing(np.minimum(np.abs(threshold), 1e300))
+        drop = threshold - self.evaluate_rows(prediction, self.best_fit(prediction)) + rounding
+        return self._ball(prediction, drop)
 
     def largest_gap(self, model: FloatArray, center: FloatArray) -> FloatArray:
         """Return the largest fall in log density from model to center ≤ model, (N,)."""

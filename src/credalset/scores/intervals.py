@@ -68,7 +68,7 @@ class IntervalPrediction(PredictionBatch):
 @register_score
 @dataclass(frozen=True)
 class Intervals(Score):
-    r"""The largest difference over its half-width, $f = \max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.
+    r"""Largest difference over its half-width, $f = \max_k \max \{(\lambda_k - g_k) / a_k, (g_k - \lambda_k) / b_k\}$.
 
     The half-widths $a_k > 0$ above and $b_k > 0$ below $g_k$ are predicted for each item and class. The sets are
     probability intervals, $g_k - t b_k \le \lambda_k \le g_k + t a_k$ for every class, within the simplex.

@@ -6,7 +6,7 @@ handles regular regions only; `credalset.sets.CredalSet` handles empty sets and 
 
 The defaults need `divergence` and `support` only: envelopes by 2K support functions, entropies by certified brackets
 (`credalset.sets.entropies`), possible modes by separating planes (`credalset.sets.modes`), volumes by rays from the
-centre (`credalset.sets.volume`) and samples by rejection and hit-and-run (`credalset.sets.sampling`).
+centre (`credalset.sets.volume`) and samples by rejection and Markov chains (`credalset.sets.sampling`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Uniform draws from regions: rejection for large regions, weighted rays and hit-and-run for others.
+"""Uniform draws from regions: rejection for large regions, exchanges between two classes for others.
 
 With two classes, a region is a segment. Beyond, a region that covers a few per cent of the simplex is sampled by
-rejection, which is exact. Other regions use the rays of the volume estimate (`credalset.sets.volume`): a ray chosen by
-its weight and cut at U^{1/(K−1)} of its length ends in a uniform point. Where weights are uneven, hit-and-run steps
-follow, which preserve the uniform distribution.
+rejection, which is exact. In other regions each draw is the end of its own Markov chain, which starts at the centre and
+moves mass between two classes at a time. Such a move leaves the other classes alone, hence a class near zero does not
+shorten the moves of the others, as it does along a direction in which all classes change.
 """
 
 from __future__ import annotations
@@ -15,18 +15,15 @@ import numpy as np
 
 from credalset._blocks import row_blocks
 from credalset._typing import BoolArray, FloatArray, IntArray
-from credalset.sets.roots import bisect
-from credalset.sets.volume import edge_distance, weighted_rays
 
 if TYPE_CHECKING:
     from credalset.sets.geometry import Geometry
 
 PILOT_POINTS = 256
-WIDE = 0.03  # share of the simplex from which rejection is faster than rays
+WIDE = 0.03  # share of the simplex from which rejection is faster than chains
 PROPOSALS, MAX_ROUNDS = 16, 100  # of rejection, per draw
-RAYS_PER_DRAW, MIN_RAYS = 8, 256
-EFFECTIVE = 64.0  # effective number of rays below which hit-and-run follows; at least one per draw
-STEPS = 4  # of the chain, per class
+SWEEPS = 16  # moves of a chain, per class
+TRIES = 6  # proposals per move
 ELEMENTS = 1 << 21  # numbers held at a time
 
 
@@ -58,7 +55,7 @@ def _sample(geometry: Geometry, n: int, generator: np.random.Generator) -> Float
     done = accept(result, propose, np.flatnonzero(wide))
     rest = np.setdiff1d(np.arange(len(geometry)), done)
     if len(rest):
-        result[rest] = _by_rays(geometry[rest], n, generator)
+        result[rest] = _by_exchange(geometry[rest], n, generator)
     return result
 
 
@@ -83,63 +80,61 @@ def accept(result: FloatArray, propose: Callable[[IntArray], tuple[FloatArray, B
     return rows[filled[rows] == n]
 
 
-def choose_by_weight(weights: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
-    """Choose n columns of each row of weights (N, M), systematically: a share w is chosen ⌊nw⌋ or ⌈nw⌉ times."""
-    total = np.cumsum(weights, axis=1)
-    total /= total[:, -1:]
-    ticks = np.floor(n * total + generator.random((len(weights), 1)))
-    copies = np.diff(ticks, axis=1, prepend=0.0).astype(np.int64)
-    return np.repeat(np.tile(np.arange(weights.shape[1]), len(weights)), copies.ravel()).reshape(-1, n)
+def _by_exchange(geometry: Geometry, n: int, generator: np.random.Generator) -> FloatArray:
+    """Run a chain per draw in which every class in turn exchanges mass with another one.
 
-
-def _by_rays(geometry: Geometry, n: int, generator: np.random.Generator) -> FloatArray:
-    """Choose rays by weight and cut them; continue by hit-and-run where weights are uneven or all zero."""
-    k = geometry.n_classes
-    rays = weighted_rays(geometry, max(RAYS_PER_DRAW * n, MIN_RAYS), generator)
-    top = rays.log_weights.max(axis=1, keepdims=True)
-    flat = ~np.isfinite(top[:, 0])
-    weights = np.where(flat[:, None], 1.0, np.exp(rays.log_weights - np.where(flat[:, None], 0.0, top)))
-    effective = np.where(flat, 0.0, weights.sum(axis=1) ** 2 / (weights**2).sum(axis=1))
-    chosen = generator.permuted(choose_by_weight(weights, n, generator), axis=1)  # copies lie side by side
-    length = np.take_along_axis(rays.reach, chosen, axis=1) * generator.random(chosen.shape) ** (1.0 / (k - 1))
-    step = length[..., None] * np.take_along_axis(rays.directions, chosen[..., None], axis=1)
-    # A point that rounding moves outside is moved toward the centre, which is a member.
-    points = np.repeat(geometry.center[:, None, :], n, axis=1)
-    for share in (0.9, 0.999, 1.0 - 1e-9, 1.0):
-        moved = np.maximum(geometry.center[:, None, :] + share * step, 0.0)
-        moved /= moved.sum(axis=-1, keepdims=True)
-        points = np.where(_inside(geometry, moved)[..., None], moved, points)
-    uneven = np.flatnonzero(effective < max(n, EFFECTIVE))
-    if len(uneven):
-        points[uneven] = _hit_and_run(geometry[uneven], points[uneven], generator)
-    return points
-
-
-def _hit_and_run(geometry: Geometry, state: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Move every point to a uniform point of a random chord, several times per class.
-
-    Directions are Gaussian with the widths of the envelope as scales, so classes that the region excludes stay at zero.
+    The other one is the next class, any class, or one chosen by its probability under the centre, equally often. Large
+    classes thus meet each other although there may be many small ones, and a move between neighbours changes a single
+    cumulative sum, the coordinate that separates in a Wasserstein ball.
     """
-    lower, upper = geometry.envelope()
-    scale = (upper - lower)[:, None, :]
-    share = scale / np.maximum(scale.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
-    for _ in range(STEPS * geometry.n_classes):
-        noise = scale * generator.standard_normal(state.shape)
-        direction = noise - share * noise.sum(axis=-1, keepdims=True)
-        ahead, behind = _chord(geometry, state, direction), _chord(geometry, state, -direction)
-        t = generator.random(state.shape[:2]) * (ahead + behind) - behind
-        moved = np.maximum(state + t[..., None] * direction, 0.0)
-        moved /= moved.sum(axis=-1, keepdims=True)
-        state = np.where(_inside(geometry, moved)[..., None], moved, state)
+    k, box = geometry.n_classes, geometry.envelope()
+    state = _start(geometry, n, box[1] - box[0], generator)
+    for i in generator.permuted(np.tile(np.arange(k), (SWEEPS, 1)), axis=1).ravel():
+        share = geometry.center + 1.0 / k
+        share[:, (i + 1) % k] += 1.0
+        share[:, i] = 0.0
+        ends = np.cumsum(share, axis=1)[:, None, :]
+        picks = generator.random(state.shape[:2]) * ends[..., -1]
+        state = _exchange(geometry, state, i, (picks[..., None] >= ends[..., :-1]).sum(axis=-1), box, generator)
     return state
 
 
-def _chord(geometry: Geometry, state: FloatArray, direction: FloatArray) -> FloatArray:
-    """Return the distance from each state to the edge of its region along a direction, (N, n)."""
+def _start(geometry: Geometry, n: int, width: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Return points on rays toward random points of the simplex, to which classes contribute in proportion to width."""
+    toward = width[:, None, :] * generator.standard_exponential((len(geometry), n, geometry.n_classes))
+    size, center = toward.sum(axis=-1, keepdims=True), geometry.center[:, None, :]
+    toward = toward / np.maximum(size, np.finfo(float).tiny) - np.where(size > 0, center, 0.0)
+    length = geometry.ray_length(toward) * generator.random(size.shape[:2]) ** (1.0 / (geometry.n_classes - 1))
+    points = np.maximum(center + length[..., None] * toward, 0.0)
+    return np.where(_inside(geometry, points)[..., None], points, center)  # rounding may move a point outside
 
-    def outside(t: FloatArray) -> BoolArray:
-        points = np.maximum(state + t[..., None] * direction, 0.0)
-        return np.asarray(geometry.divergence(points) > geometry.radius[:, None])
 
-    edge = edge_distance(state, direction)
-    return bisect(outside, np.where(outside(edge), 0.0, edge), edge, steps=26)[0]
+def _exchange(
+    geometry: Geometry,
+    state: FloatArray,
+    i: int,
+    j: IntArray,
+    box: tuple[FloatArray, FloatArray],
+    generator: np.random.Generator,
+) -> FloatArray:
+    """Move mass between class i and classes j (N, n), by the shrinking intervals of slice sampling (Neal 2003).
+
+    Proposals are uniform on the part of the line that lies in the box around the region. One outside the region cuts
+    the interval, on its side of the state. A state without a proposal inside stays. Forth and back are equally
+    probable, hence the uniform distribution is preserved, whatever the number of tries.
+    """
+    at = (*np.ogrid[: state.shape[0], : state.shape[1]], j)
+    lower, upper = (side[:, None, :] for side in box)
+    now, total = state[..., i], state[..., i] + state[at]
+    low = np.minimum(np.maximum(lower[..., i], total - upper[at[0], 0, j]), now)
+    high = np.maximum(np.minimum(upper[..., i], total - lower[at[0], 0, j]), now)
+    moved, good = state.copy(), np.zeros(now.shape, dtype=bool)
+    for _ in range(TRIES):
+        moved[..., i] = np.where(good, moved[..., i], low + (high - low) * generator.random(now.shape))
+        moved[at] = np.maximum(total - moved[..., i], 0.0)
+        good = _inside(geometry, moved)
+        if good.all():
+            break
+        below = moved[..., i] < now
+        low, high = np.where(below, moved[..., i], low), np.where(below, high, moved[..., i])
+    return np.where(good[..., None], moved, state)

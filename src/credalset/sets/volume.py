@@ -15,7 +15,7 @@ which respects the edge of the simplex where g has small entries, and κ is chos
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -34,17 +34,6 @@ DROP = 32.0  # fall of the log integrand beyond which it is negligible
 LARGEST_SHARPNESS = 1e8  # beyond, the normaliser of the Dirichlet loses digits
 LARGEST_ERROR = 0.25  # relative standard error beyond which a few rays dominate and the error is unreliable
 ELEMENTS = 1 << 21  # numbers held at a time
-
-
-class Rays(NamedTuple):
-    """Rays from the centres: directions (N, M, K), their length inside the region and log weights, (N, M).
-
-    The mean of the weights of a region is an unbiased estimate of its share of the simplex.
-    """
-
-    directions: FloatArray
-    reach: FloatArray
-    log_weights: FloatArray
 
 
 def edge_distance(origin: FloatArray, directions: FloatArray) -> FloatArray:
@@ -98,8 +87,7 @@ def estimate(geometry: Geometry, generator: np.random.Generator, n_rays: int) ->
     proper = np.flatnonzero(geometry.radius > 0)  # a single point has no volume
     for block in row_blocks(len(proper), n_rays * k, ELEMENTS):
         rows = proper[block]
-        rays = weighted_rays(geometry[rows], n_rays, generator)
-        value[rows], error[rows] = log_mean(rays.log_weights)
+        value[rows], error[rows] = log_mean(_weights(geometry[rows], n_rays, generator))
     return value, np.where(error > LARGEST_ERROR, np.inf, error * (1.0 + 8.0 * error)), "estimate"
 
 
@@ -112,11 +100,11 @@ def log_mean(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
     return logs, values.std(axis=-1, ddof=1) / np.sqrt(n)
 
 
-def weighted_rays(geometry: Geometry, n_rays: int, generator: np.random.Generator) -> Rays:
-    """Draw rays whose weights estimate the volume, uniformly for regions that cover much of the simplex."""
-    pilot = draw_rays(geometry, np.zeros(len(geometry)), PILOT_RAYS, generator)
-    large = log_mean(pilot.log_weights)[0] > np.log(UNIFORM_FROM)
-    return draw_rays(geometry, np.where(large, 0.0, choose_sharpness(geometry, generator)), n_rays, generator)
+def _weights(geometry: Geometry, n_rays: int, generator: np.random.Generator) -> FloatArray:
+    """Return log weights of rays (N, M), drawn uniformly for regions that cover much of the simplex."""
+    pilot = draw_weights(geometry, np.zeros(len(geometry)), PILOT_RAYS, generator)
+    large = log_mean(pilot)[0] > np.log(UNIFORM_FROM)
+    return draw_weights(geometry, np.where(large, 0.0, choose_sharpness(geometry, generator)), n_rays, generator)
 
 
 def choose_sharpness(geometry: Geometry, generator: np.random.Generator) -> FloatArray:
@@ -140,8 +128,8 @@ def _dirichlet(center: FloatArray, sharpness: FloatArray, n: int, generator: np.
     return np.asarray(draws / draws.sum(axis=-1, keepdims=True))
 
 
-def draw_rays(geometry: Geometry, sharpness: FloatArray, n_rays: int, generator: np.random.Generator) -> Rays:
-    """Draw rays toward Dirichlet points; each ray's weight is its unbiased estimate of the share of the simplex."""
+def draw_weights(geometry: Geometry, sharpness: FloatArray, n_rays: int, generator: np.random.Generator) -> FloatArray:
+    """Draw rays toward Dirichlet points; return the logarithm of each ray's unbiased estimate of the share, (N, M)."""
     center, k = geometry.center[:, None, :], geometry.n_classes
     toward = _dirichlet(geometry.center, sharpness, n_rays, generator) - center
     # The entries sum to zero: that of the largest class, which is the least precise, follows from the others.
@@ -163,7 +151,7 @@ def draw_rays(geometry: Geometry, sharpness: FloatArray, n_rays: int, generator:
             density[some] = _log_integral(directions[some], edge[some], geometry.center[some], excess[some])
         density += (gammaln(k + excess.sum(axis=-1)) - gammaln(1.0 + excess).sum(axis=-1))[:, None]
         terms = (k - 1) * np.log(reach) - np.log(k - 1) - density + gammaln(k)
-    return Rays(directions, reach, np.where(aimed[..., 0], terms, -np.inf))
+    return np.where(aimed[..., 0], terms, -np.inf)
 
 
 def smooth_quadrature(n: int) -> tuple[FloatArray, FloatArray]:

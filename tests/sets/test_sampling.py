@@ -197,7 +197,7 @@ def test_moves_preserve_the_uniform_distribution(monkeypatch: pytest.MonkeyPatch
     assert_same_law(draws, *members(name, one, np.random.default_rng(2)))
 
 
-@pytest.mark.parametrize(("name", "kind"), [("tv", "inside"), ("ws", "middle corner"), ("kl", "near a corner")])
+@pytest.mark.parametrize(("name", "kind"), [("tv", "inside"), ("ws", "middle corner"), ("tv", "near a corner")])
 def test_chains_forget_where_they_start(monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
     """All chains start at the centre, which is the worst start."""
     monkeypatch.setattr(sampling, "_start", lambda geometry, n, *_: np.repeat(geometry.center[:, None], n, axis=1))

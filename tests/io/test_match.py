@@ -100,6 +100,20 @@ def test_bad_tables_name_the_file_and_the_column(text: str, options: Any, said: 
         read_items(write(tmp_path, text), **options)
 
 
+def test_lists_beside_the_named_columns_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text(
+        '{"task": "a", "gpt": {"probs": {"no": 0.25, "yes": 0.75}, "list": [1, 0]}, "claude": {"labels": ["yes"]}}\n'
+    )
+    path = str(tmp_path / "p.jsonl")
+    for classes in (None, ["no", "yes"]):
+        found = read_items(path, columns=["gpt.probs"], classes=classes)
+        assert (found.names, found.values.tolist()) == (("no", "yes"), [[0.25, 0.75]])
+    with pytest.raises(ValueError, match="missing"):
+        read_items(path, columns=["gpt.probs"], classes=["no", "maybe"])
+    found = read_items(path, columns=["gpt.list"])
+    assert (found.names, found.values.tolist()) == (None, [[1.0, 0.0]]), "one of two columns of lists"
+
+
 def test_columns_of_objects_and_what_is_beside_them(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text('{"task": "a", "p": {"no": 0.25, "yes": 0.75}, "age": 9}\n')
     path = str(tmp_path / "p.jsonl")

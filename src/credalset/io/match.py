@@ -92,10 +92,10 @@ def choose_columns(
     Reading(columns=['probs.yes', 'probs.no'], labels=('yes', 'no'), texts=False)
     """
     known, free = set(schema.names), [name for name in schema.names if name not in taken]
-    lists = [name for name in free if is_list(schema.field(name).type)]
     objects = list(dict.fromkeys(name.rpartition(".")[0] + "." for name in free if "." in name))
     own = ["", *([PREDICTION] if known >= WRITTEN else []), *objects]
     starts = own if columns is None else [f"{name}." for name in columns]
+    lists = [name for name in free if f"{name}.".startswith(tuple(starts)) and is_list(schema.field(name).type)]
     wanted, start = [str(label) for label in classes or ()], ""
     if columns is not None and (len(starts) > 1 or starts[0] not in objects):
         found = list(columns)

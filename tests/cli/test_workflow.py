@@ -224,7 +224,7 @@ def test_import_names_the_items_and_counts_what_it_changes(run: Run) -> None:
     pd.DataFrame(rows, columns=["item", "rater", "label"]).to_csv("votes.csv", index=False)
     said = run("import", "votes.csv", "-o", "b.csv", "--tidy").err
     notes = [line for line in said.splitlines() if line.startswith("note: 1 ")]
-    words = ("tidied", "without a worker", "without a label", "overruled", "item without votes")
+    words = ("tidied", "without a worker", "without a label", "replaced", "item without votes")
     assert all(any(word in line for line in notes) for word in words)
     assert "'item': 'x1', 'x3'" in said
 

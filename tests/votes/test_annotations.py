@@ -153,7 +153,7 @@ def test_repeated_votes_go_by_the_order_of_the_rows_without_times() -> None:
     assert votes.counts.tolist() == [[0, 2], [0, 1]]
     assert votes.notes == ("1 vote replaced by the worker's later vote on the same task, by the order of the rows",)
     assert len(said) == 1
-    assert "1 vote overruled" in said[0]
+    assert "1 vote replaced" in said[0]
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,9 @@ def test_import_names_the_items_and_counts_what_it_changes(run: Run) -> None:
 
 
 def test_import_writes_times_that_every_command_reads(run: Run) -> None:
-    Path("export.csv").write_text("task,worker,label,time\n1,u,a,26.01.2025 00:15\n1,u,b,02.02.2025\n2,v,b,3.3.2025\n2,u,a,\n")
+    Path("export.csv").write_text(
+        "task,worker,label,time\n1,u,a,26.01.2025 00:15\n1,u,b,02.02.2025\n2,v,b,3.3.2025\n2,u,a,\n"
+    )
     run("import", "export.csv", "-o", "votes.csv", "--dayfirst")
     with Path("votes.csv").open("a") as more:
         more.write("1,u,a,2025-01-30T08:00:00\n")

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import credalset as cs
+from credalset.io.tables import read_votes
 from tests.cli.conftest import CLASSES, N, Run, long_table
 
 WRITE = {
@@ -255,6 +256,16 @@ def test_import_of_nothing(name: str, text: str, run: Run) -> None:
 def test_an_ordinal_scale_survives_import(files: Path, run: Run) -> None:
     run("import", "votes.csv", "-o", "votes.parquet", "--scale", "no,perhaps,yes")
     assert cs.Annotations.read("votes.parquet").scale == (0.0, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("names", ["yes,none,no,perhaps", "3,1,4,2"], ids=["words", "numbers"])
+def test_the_order_of_the_classes_survives_import(names: str, files: Path, run: Run) -> None:
+    new = dict(zip(["yes", "none", "no", "perhaps"], names.split(","), strict=True))
+    pd.read_csv("votes.csv").replace({"label": new}).to_csv("v.csv", index=False)
+    run("import", "v.csv", "-o", "votes.parquet", "--classes", names)
+    for votes in (cs.Annotations.read("votes.parquet"), read_votes("votes.parquet")):
+        assert votes.classes == tuple(names.split(","))
+        assert votes.scale is None
 
 
 def test_folders_of_parquet_and_resuming(files: Path, run: Run) -> None:

@@ -247,7 +247,7 @@ def find_classes(
         seen = [label for label in dict.fromkeys(labels) if label is not None and not isinstance(label, Several)]
         others = [label for label in seen if label not in set(declared or ())]
         found = (*(declared or ()), *sort_labels(others))
-        found = sort_labels(found) if declared and all(map(_is_number, found)) else found
+        found = sort_labels(found) if (others or ordered) and all(map(_is_number, found)) else found
         if not found:
             raise ValueError("table has no votes: no row has a label.")
         if len(found) < 2:

@@ -141,6 +141,17 @@ def test_votes_without_a_worker_are_votes_of_different_workers() -> None:
 
 # --- repeated votes ---
 
+
+def test_rows_repeated_without_a_column_of_workers_are_noted() -> None:
+    table = {"task": ["a", "a", "a", "b"], "label": ["x", "x", "y", "x"], "date": ["1.1.2025", "2.1.2025", None, None]}
+    votes = Annotations.from_table({name: table[name] for name in ("task", "label")})
+    assert votes.notes == ("1 row repeated exactly, counted as votes of different workers, who have no column",)
+    assert votes.counts.tolist() == [[2, 1], [1, 0]]
+    assert not Annotations.from_table(table).notes, "at different times"
+    assert not Annotations.from_table(table | {"worker": ["u", "v", "w", "u"]}).notes
+    assert not Annotations.from_records({"a": ["x", "x", "y"]}).notes
+
+
 REPEATED = {
     "task": ["t", "t", "u", "t"],
     "worker": ["ann", "ann", "ann", "bob"],

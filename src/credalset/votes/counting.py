@@ -122,6 +122,10 @@ def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
     unnamed = int((worker < 0).sum()) if workers is not None else 0
     notes += [f"{plural(unnamed, 'vote')} without a worker, counted as votes of different workers"] * bool(unnamed)
     time = None if table.time is None else [as_iso(value, options.dayfirst) for value in table.time]
+    if table.worker is None and table.items is None:  # a long table, not lists of labels
+        again = len(rows) - len({(table.task[row], str(table.label[row]), time and time[row]) for row in rows})
+        sentence = f"{plural(again, 'row')} repeated exactly, counted as votes of different workers, who have no column"
+        notes += [sentence] * bool(again)
     kept = settle(item, worker, time, rows)
     overruled = len(rows) - len(kept)
     kept = kept[np.argsort(item[kept], kind="stable")]

@@ -176,11 +176,24 @@ def test_frames_are_judged_by_the_precision_of_their_columns() -> None:
     v.as_distributions(frame.astype({0: np.float64}), "p")
 
 
-def test_three_decimals_are_renormalised() -> None:
-    rounded = np.random.default_rng(0).dirichlet(np.ones(5), 200).round(3)
+def test_two_decimals_are_renormalised() -> None:
+    drawn = np.random.default_rng(0).dirichlet(np.ones(4), 2000).round(2)
+    rounded = np.concatenate([drawn, [[0.25, 0.25, 0.25, 0.27], [0.25, 0.25, 0.25, 0.23]]])
     assert np.allclose(v.as_distributions(rounded, "p"), rounded / rounded.sum(axis=1, keepdims=True), atol=1e-16)
-    with pytest.raises(ValueError, match="do not sum to one"):
-        v.as_distributions(rounded * 1.006, "p")
+    for off in (0.979, 1.021):
+        with pytest.raises(ValueError, match=r"do not sum to one within 0\.02"):
+            v.as_distributions(np.full((3, 4), off / 4), "p")
+
+
+def test_rows_of_frames_are_called_by_their_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[0.5, 0.5], [0.5, 0.6], [0.5, 0.7]], index=["t1", "t2", "t3"])
+    with pytest.raises(ValueError, match=r"2 rows \(first: t2, t3\) do not sum .* \(row t2 sums to 1\.1\)"):
+        v.as_distributions(frame, "p")
+    for bad, said in ((-0.1, "negative values in row t3"), (np.nan, "infinity in row t3")):
+        frame.iloc[2] = [bad, 1.1]
+        with pytest.raises(ValueError, match=said):
+            v.as_distributions(frame, "p")
 
 
 def test_levels_without_axes_are_levels() -> None:

@@ -21,7 +21,7 @@ from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 # difference between the two tolerances makes validation idempotent, so scores and their ties do not depend on how often
 # an array is validated.
 EXACT_SUM_TOLERANCE = 1e-10
-SUM_TOLERANCE = 5e-3  # probabilities that were rounded to three decimals
+SUM_TOLERANCE = 0.02  # four probabilities that were rounded to two decimals
 # Beyond, sums of concentrations and their log-gamma functions overflow.
 LARGEST_CONCENTRATION = 1e100
 
@@ -39,9 +39,11 @@ class Checked:
         return np.shape(self.prediction)
 
 
-def _describe_rows(mask: AnyArray | np.bool_, limit: int = 3) -> str:
+def _describe_rows(mask: AnyArray | np.bool_, value: Any = None, limit: int = 3) -> str:
+    """Name rows: by the index of a pandas frame, else by position."""
     rows = np.flatnonzero(mask)
-    shown = ", ".join(str(i) for i in rows[:limit])
+    names = value.index[rows[:limit]] if hasattr(value, "iloc") else rows[:limit]
+    shown = ", ".join(map(str, names))
     return f"row {shown}" if len(rows) == 1 else f"{len(rows)} rows (first: {shown})"
 
 
@@ -101,19 +103,20 @@ def refuse_texts(value: Any, name: str) -> None:
         )
 
 
-def _check_finite(array: FloatArray, name: str) -> None:
+def _check_finite(array: FloatArray, name: str, value: Any = None) -> None:
     bad = ~np.isfinite(array).all(axis=1)
     if bad.any():
         raise ValueError(
-            f"{name} contains NaN or infinity in {_describe_rows(bad)}. Drop or fill these items before passing them."
+            f"{name} contains NaN or infinity in {_describe_rows(bad, value)}. Drop or fill these items before passing "
+            "them."
         )
 
 
-def _check_non_negative(array: FloatArray, name: str) -> None:
+def _check_non_negative(array: FloatArray, name: str, value: Any = None) -> None:
     bad = (array < 0).any(axis=1)
     if bad.any():
         raise ValueError(
-            f"{name} contains negative values in {_describe_rows(bad)} (smallest {array.min():.6g}). "
+            f"{name} contains negative values in {_describe_rows(bad, value)} (smallest {array.min():.6g}). "
             "Probabilities and counts cannot be negative."
         )
 
@@ -144,26 +147,27 @@ def as_distributions(
 ) -> FloatArray:
     """Check that every row is a probability distribution and return a float64 matrix (N, K).
 
-    Rows that sum to one up to rounding to three decimals (0.005) are divided by their sum. With ``or_counts`` the error
-    mentions that counts are accepted too.
+    Rows that sum to one within 0.02, as four numbers that were rounded to two decimals do, are divided by their sum.
+    With ``or_counts`` the error mentions that counts are accepted too.
     """
     array = as_matrix(value, name, n_classes=n_classes)
     if _are_exact(array).all():
         return array
-    _check_finite(array, name)
-    _check_non_negative(array, name)
+    _check_finite(array, name, value)
+    _check_non_negative(array, name, value)
     sums = sequential_row_sums(array)
-    bad = np.abs(sums - 1.0) > SUM_TOLERANCE
+    bad = np.abs(sums - 1.0) > SUM_TOLERANCE + EXACT_SUM_TOLERANCE
     if bad.any():
-        where = f"(row {np.argmax(bad)} sums to {sums[bad][0]:.6g}). Normalise the rows"
+        first = _describe_rows(np.arange(len(bad)) == np.argmax(bad), value)
+        where = f"({first} sums to {sums[bad][0]:.6g}). Normalise the rows"
         if or_counts:
             raise ValueError(
                 f"{name} must hold label distributions (rows that sum to one) or annotation counts (whole numbers), "
-                f"but {_describe_rows(bad)} are neither {where} or pass the raw counts."
+                f"but {_describe_rows(bad, value)} are neither {where} or pass the raw counts."
             )
         raise ValueError(
-            f"{name} must hold probability distributions, but {_describe_rows(bad)} do not sum to one {where}, "
-            "apply a softmax if these are logits, or leave out columns that are not classes."
+            f"{name} must hold probability distributions, but {_describe_rows(bad, value)} do not sum to one within "
+            f"{SUM_TOLERANCE} {where}, apply a softmax if these are logits, or leave out columns that are not classes."
         )
     off = np.abs(sums - 1.0) > EXACT_SUM_TOLERANCE
     return np.where(off[:, None], array / sums[:, None], array)

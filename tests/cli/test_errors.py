@@ -99,7 +99,7 @@ def test_bad_votes(fault: str, files: Path, run: Run) -> None:
 
 def test_null_rows_are_dropped_with_a_count(files: Path, run: Run) -> None:
     cell("no", None)(files / "calibration.csv")
-    assert "1 rows" in run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE).err
+    assert "1 row of" in run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE).err
     run("calibrate", "calibration.csv", "votes.csv", "-o", "strict", "--strict", *TABLE, code=2)
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import credalset as cs
+from credalset.io.tables import read_votes
 from tests.cli.conftest import CLASSES, N, Run, long_table
 
 WRITE = {
@@ -114,8 +115,8 @@ def test_sets_that_hold_everything_and_large_alphas_are_noted(files: Path, run: 
     table = pd.read_csv("calibration.csv")
     table.loc[:39, CLASSES] = [1.0, 0.0, 0.0]
     table.to_csv("calibration.csv", index=False)
-    run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--overwrite", *TABLE)
-    assert "people chose" in run(*command, 0.1).err
+    done = run("calibrate", "calibration.csv", "votes.csv", "-o", "made", "--overwrite", *TABLE)
+    assert all("people chose" in each.err for each in (done, run(*command, 0.1)))
 
 
 def test_items_that_calibrated_are_not_a_test(files: Path, run: Run) -> None:
@@ -136,6 +137,7 @@ def test_items_held_out_of_one_file_are_tested(options: list[str], files: Path, 
     asked = ["made", "all.csv", "votes.csv", *(options if "--groups" in options else [])]
     done = run("check", *asked, "--json")
     assert "224 items" in done.err
+    assert "96 others remain" in done.err
     assert json.loads(done.out)["rows"][0]["n"] == 96
     assert "224 items" in run("report", *asked).err
     made = cs.load("made")
@@ -191,6 +193,11 @@ def test_votes_in_hand(files: Path, run: Run, data: Any, items: list[str]) -> No
     assert {"task", "text", "votes", "further_votes"} <= set(tasks)
     assert 0 < len(tasks) < N
     assert tasks.further_votes.is_monotonic_decreasing
+    pd.read_csv("test.csv").rename(columns={"task": "ticket"}).to_csv("tickets.csv", index=False)
+    run("plan", "made", "tickets.csv", "--id", "ticket", "-o", "tickets-to-ask.csv")
+    assert pd.read_csv("tickets-to-ask.csv").columns[0] == "ticket"
+    pd.read_csv("test.csv").rename(columns={"task": "votes"}).to_csv("tickets.csv", index=False)
+    assert "'votes'" in run("plan", "made", "tickets.csv", "--id", "votes", "-o", "none-to-ask.csv", code=2).err
     again = ["plan", "made", "test.csv", "-o", "tasks.csv", "--overwrite", "--json"]
     planned = json.loads(run(*again).out)
     assert planned["votes"]["low"] <= planned["votes"]["mean"] <= planned["votes"]["high"]
@@ -231,6 +238,17 @@ def test_import_names_the_items_and_counts_what_it_changes(run: Run) -> None:
     assert "'item': 'x1', 'x3'" in said
 
 
+def test_import_writes_times_that_every_command_reads(run: Run) -> None:
+    Path("export.csv").write_text(
+        "task,worker,label,time\n1,u,a,26.01.2025 00:15\n1,u,b,02.02.2025\n2,v,b,3.3.2025\n2,u,a,\n"
+    )
+    run("import", "export.csv", "-o", "votes.csv", "--dayfirst")
+    with Path("votes.csv").open("a") as more:
+        more.write("1,u,a,2025-01-30T08:00:00\n")
+    run("agree", "votes.csv", "--n-resamples", 0)
+    assert cs.Annotations.read("votes.csv").table["time"] == ["2025-02-02T00:00:00", "2025-03-03T00:00:00", None]
+
+
 @pytest.mark.parametrize(("name", "text"), [("a.csv", "task,label\n"), ("a.json", "[]"), ("a.jsonl", "")])
 def test_import_of_nothing(name: str, text: str, run: Run) -> None:
     Path(name).write_text(text)
@@ -240,6 +258,16 @@ def test_import_of_nothing(name: str, text: str, run: Run) -> None:
 def test_an_ordinal_scale_survives_import(files: Path, run: Run) -> None:
     run("import", "votes.csv", "-o", "votes.parquet", "--scale", "no,perhaps,yes")
     assert cs.Annotations.read("votes.parquet").scale == (0.0, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("names", ["yes,none,no,perhaps", "3,1,4,2"], ids=["words", "numbers"])
+def test_the_order_of_the_classes_survives_import(names: str, files: Path, run: Run) -> None:
+    new = dict(zip(["yes", "none", "no", "perhaps"], names.split(","), strict=True))
+    pd.read_csv("votes.csv").replace({"label": new}).to_csv("v.csv", index=False)
+    run("import", "v.csv", "-o", "votes.parquet", "--classes", names)
+    for votes in (cs.Annotations.read("votes.parquet"), read_votes("votes.parquet")):
+        assert votes.classes == tuple(names.split(","))
+        assert votes.scale is None
 
 
 def test_folders_of_parquet_and_resuming(files: Path, run: Run) -> None:

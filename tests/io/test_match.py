@@ -25,8 +25,8 @@ def test_items_and_classes_are_matched_by_name() -> None:
     assert found.table.items == ("d", "a") == found.votes.items
     assert found.votes.classes == ("yes", "no")
     assert found.votes.counts.tolist() == [[1, 1], [2, 1]]
-    assert "1 items without votes were left out (first: 'x')." in found.notes
-    assert any("'b'" in note and "1 items without a row" in note for note in found.notes)
+    assert "1 item without votes left out (first: 'x')." in found.notes
+    assert any("'b'" in note and "1 item without a row" in note for note in found.notes)
 
 
 def test_items_without_votes_can_stay() -> None:
@@ -80,7 +80,7 @@ def test_rows_without_a_value_are_counted_or_refused(tmp_path: Path) -> None:
         read_items(path)
     found = read_items(write(tmp_path, "task,yes,no\na,1,0\nb,,1\n,1,0\n"))
     assert found.items == ("a",)
-    assert found.notes == (f"2 rows of {path} without a value were left out.",)
+    assert found.notes == (f"2 rows of {path} without a value left out.",)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,20 @@ def test_rows_without_a_value_are_counted_or_refused(tmp_path: Path) -> None:
 def test_bad_tables_name_the_file_and_the_column(text: str, options: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=said):
         read_items(write(tmp_path, text), **options)
+
+
+def test_lists_beside_the_named_columns_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text(
+        '{"task": "a", "gpt": {"probs": {"no": 0.25, "yes": 0.75}, "list": [1, 0]}, "claude": {"labels": ["yes"]}}\n'
+    )
+    path = str(tmp_path / "p.jsonl")
+    for classes in (None, ["no", "yes"]):
+        found = read_items(path, columns=["gpt.probs"], classes=classes)
+        assert (found.names, found.values.tolist()) == (("no", "yes"), [[0.25, 0.75]])
+    with pytest.raises(ValueError, match="missing"):
+        read_items(path, columns=["gpt.probs"], classes=["no", "maybe"])
+    found = read_items(path, columns=["gpt.list"])
+    assert (found.names, found.values.tolist()) == (None, [[1.0, 0.0]]), "one of two columns of lists"
 
 
 def test_columns_of_objects_and_what_is_beside_them(tmp_path: Path) -> None:

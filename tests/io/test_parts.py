@@ -214,7 +214,7 @@ def test_rows_without_a_value_are_counted(source: Path, scorer: Scorer, tmp_path
     table = parquet.read_table(source)
     holes = table.set_column(1, "a", pa.array([None, *table["a"].to_pylist()[1:]]))
     parquet.write_table(holes, tmp_path / "x.parquet", row_group_size=ROW_GROUP)
-    with pytest.warns(CredalSetWarning, match="1 rows"):
+    with pytest.warns(CredalSetWarning, match="1 row without"):
         summary = score_parquet(tmp_path / "x.parquet", tmp_path / "out", scorer)
     assert (summary.n_rows, summary.n_dropped) == (2 * N - 1, 1)
 

@@ -124,7 +124,7 @@ def test_rows_without_a_value_are_counted_or_refused(calibration: cs.Calibration
     batch = table(DATA.distributions[:9])
     holes = batch.set_column(1, "no", pa.array([None, *DATA.distributions[1:9, 0]]))
     scorer = Scorer(calibration, 0.1, ask=["width"])
-    with pytest.warns(CredalSetWarning, match="1 rows"):
+    with pytest.warns(CredalSetWarning, match="1 row without"):
         assert scorer(holes).equals(scorer(batch.slice(1)))
     with pytest.warns(CredalSetWarning, match="2 rows"):
         assert sum(part.num_rows for part in scorer.map_batches([holes, batch, holes])) == 25

@@ -141,6 +141,17 @@ def test_votes_without_a_worker_are_votes_of_different_workers() -> None:
 
 # --- repeated votes ---
 
+
+def test_rows_repeated_without_a_column_of_workers_are_noted() -> None:
+    table = {"task": ["a", "a", "a", "b"], "label": ["x", "x", "y", "x"], "date": ["1.1.2025", "2.1.2025", None, None]}
+    votes = Annotations.from_table({name: table[name] for name in ("task", "label")})
+    assert votes.notes == ("1 row repeated exactly, counted as votes of different workers, who have no column",)
+    assert votes.counts.tolist() == [[2, 1], [1, 0]]
+    assert not Annotations.from_table(table).notes, "at different times"
+    assert not Annotations.from_table(table | {"worker": ["u", "v", "w", "u"]}).notes
+    assert not Annotations.from_records({"a": ["x", "x", "y"]}).notes
+
+
 REPEATED = {
     "task": ["t", "t", "u", "t"],
     "worker": ["ann", "ann", "ann", "bob"],
@@ -153,7 +164,7 @@ def test_repeated_votes_go_by_the_order_of_the_rows_without_times() -> None:
     assert votes.counts.tolist() == [[0, 2], [0, 1]]
     assert votes.notes == ("1 vote replaced by the worker's later vote on the same task, by the order of the rows",)
     assert len(said) == 1
-    assert "1 vote overruled" in said[0]
+    assert "1 vote replaced" in said[0]
 
 
 @pytest.mark.parametrize(

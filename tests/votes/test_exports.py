@@ -158,7 +158,11 @@ def test_dates_in_files(tmp_path: Path) -> None:
     path = written(tmp_path, "v.csv", "task,worker,label,date\n1,a,new,01.12.2024\n1,a,old,12.11.2024\n1,b,old,\n")
     with pytest.raises(ValueError, match="dayfirst"):
         Annotations.read(path)
-    assert Annotations.read(path, dayfirst=True).counts.tolist() == [[1, 1]]
+    votes = Annotations.read(path, dayfirst=True)
+    assert votes.counts.tolist() == [[1, 1]]
+    assert votes.table["time"] == ["2024-12-01T00:00:00", None]
+    with pytest.raises(ValueError, match=r"time holds '31.12.2024', but dayfirst is False"):
+        Annotations.read(written(tmp_path, "w.csv", "task,label,date\n1,a,31.12.2024\n1,b,\n"), dayfirst=False)
 
 
 # --- files ---

@@ -54,6 +54,7 @@ def calibrate(
     calibration: Any
     if in_hand is None and lead is None:
         calibration = conformalize(pair.inputs, pair.votes, score, noise=noise, **pair.extra)
+        calibration.thresholds(pair.inputs, **pair.extra)  # warns of infinite ones
     elif noise is not None or weights is not None:
         raise ValueError("--noise and --weights cannot be combined with --in-hand or --lead. Leave them out.")
     else:

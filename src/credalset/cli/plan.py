@@ -11,6 +11,7 @@ from credalset.cli import shared
 from credalset.io.match import match
 from credalset.io.tables import read_votes, table_writer
 from credalset.votes import Annotations
+from credalset.votes.names import plural
 
 
 def plan(
@@ -65,17 +66,19 @@ def plan(
         interval = dict(zip(("low", "high"), forecast.total_interval, strict=True))
         shared.print_json("plan", n_items=len(table), n_to_ask=len(asked), votes={"mean": forecast.total, **interval})
     else:
-        shared.say(f"{forecast!r}\nWrote {len(asked)} items to {out}")
+        shared.say(f"{forecast!r}\nWrote {plural(len(asked), 'item')} to {out}")
 
 
 def _write_tasks(out: str, table: Any, votes: Annotations, forecast: Any, rows: Any) -> None:
     import pyarrow as pa
 
-    columns: dict[str, Any] = {"task": [table.items[row] for row in rows]}
+    columns: dict[str, Any] = {}
     if "texts" in table.extra:
         columns["text"] = table.extra["texts"][rows].tolist()
     columns["votes"] = votes.n_votes[rows]
     columns["further_votes"] = forecast.votes[rows].round(2)
-    batch = pa.RecordBatch.from_pydict(columns)
+    if table.id in columns:
+        raise ValueError(f"id names the column {table.id!r}, and the list of items has one of that name. Rename it.")
+    batch = pa.RecordBatch.from_pydict({table.id: [table.items[row] for row in rows]} | columns)
     with table_writer(out, batch.schema) as write:
         write(batch)

@@ -18,6 +18,7 @@ from credalset.io.scorer import DEFAULT_ASK, Scorer
 from credalset.io.tables import read_table, read_votes, table_writer
 from credalset.sets.columns import QUESTIONS
 from credalset.votes import Annotations
+from credalset.votes.names import plural
 
 VOTES = "votes"  # column with the counts of the votes in hand
 
@@ -60,7 +61,7 @@ def predict(
             raise ValueError(f"--workers, --scheduler and --resume write a folder, but --out is {out}. Write -o sets/")
         shared.check_output(out, overwrite)
         n_rows = _score_file(scorer, new, out, None if votes_in_hand is None else read_votes(votes_in_hand))
-        shared.say(f"Wrote {n_rows} rows to {'standard output' if out == '-' else out}")
+        shared.say(f"Wrote {plural(n_rows, 'row')} to {'standard output' if out == '-' else out}")
         return
     if votes_in_hand is not None:
         raise ValueError(f"--votes-in-hand writes one table, but --out is the folder {out}. Name a file.")

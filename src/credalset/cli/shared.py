@@ -22,6 +22,7 @@ from credalset.io.scorer import as_calibrated, calibration_of, is_calibration, r
 from credalset.io.store import load
 from credalset.io.tables import read_votes
 from credalset.votes import Annotations
+from credalset.votes.names import plural
 
 SCHEMA_VERSION = 2
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # with marks of text direction
@@ -205,7 +206,7 @@ def read_pair(
             raise ValueError(f"hold_out is {hold_out:g}, which leaves none of {n} items to calibrate on.")
         note(f"{n - len(rows)} of {n} items are held out for check and report.")
     elif 0 < len(rows) < n:
-        note(f"{n - len(rows)} items were used for training or calibration and are left out; {len(rows)} are tested.")
+        note(f"{plural(n - len(rows), 'item')} used for training or calibration left out; {len(rows)} others remain.")
     rows = rows if len(rows) else np.arange(n)
     table, kept = matched.table.take(rows), matched.votes[rows]
     extra = dict[str, Any](table.extra)

@@ -13,7 +13,7 @@ from credalset.exceptions import CredalSetWarning
 from credalset.io.tables import read_votes, write_votes
 from credalset.votes import Annotations
 from credalset.votes.exports import KINDS
-from credalset.votes.names import join_names
+from credalset.votes.names import join_names, plural
 
 
 def agree(
@@ -79,7 +79,7 @@ def import_votes(
     for sentence in votes.notes:
         shared.note(f"{sentence}.")
     first = join_names(votes.items or range(len(votes)), 3)
-    shared.say(f"{votes.origin}: {first}\n{votes!r}\nWrote {int(votes.n_votes.sum())} votes to {out}")
+    shared.say(f"{votes.origin}: {first}\n{votes!r}\nWrote {plural(int(votes.n_votes.sum()), 'vote')} to {out}")
 
 
 def read_pairs(pairs: list[str] | None) -> dict[str, str] | None:

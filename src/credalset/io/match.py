@@ -15,7 +15,7 @@ from scipy.special import softmax
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.exceptions import need, warn
 from credalset.io.tables import Table, is_list, is_text, read_table
-from credalset.votes.names import join_names
+from credalset.votes.names import join_names, plural
 from credalset.votes.tables import SYNONYMS
 
 if TYPE_CHECKING:
@@ -92,10 +92,10 @@ def choose_columns(
     Reading(columns=['probs.yes', 'probs.no'], labels=('yes', 'no'), texts=False)
     """
     known, free = set(schema.names), [name for name in schema.names if name not in taken]
-    lists = [name for name in free if is_list(schema.field(name).type)]
     objects = list(dict.fromkeys(name.rpartition(".")[0] + "." for name in free if "." in name))
     own = ["", *([PREDICTION] if known >= WRITTEN else []), *objects]
     starts = own if columns is None else [f"{name}." for name in columns]
+    lists = [name for name in free if f"{name}.".startswith(tuple(starts)) and is_list(schema.field(name).type)]
     wanted, start = [str(label) for label in classes or ()], ""
     if columns is not None and (len(starts) > 1 or starts[0] not in objects):
         found = list(columns)
@@ -232,6 +232,8 @@ class ItemTable:
         Further columns that were asked for, by what they are used for, such as groups and weights.
     notes : tuple of str
         What was left out.
+    id : str
+        Column that names the items.
     """
 
     items: tuple[str, ...]
@@ -239,6 +241,7 @@ class ItemTable:
     names: tuple[str, ...] | None
     extra: dict[str, AnyArray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    id: str = "task"
 
     def __len__(self) -> int:
         return len(self.items)
@@ -306,14 +309,14 @@ def read_items(
     if not items:
         raise ValueError(f"{path} has no rows with values in {join_names(needed)}.")
     n_empty = starts[-1] - len(items)
-    notes += [f"{n_empty} rows of {path} without a value were left out."] if n_empty else []
+    notes += [f"{plural(n_empty, 'row')} of {path} without a value left out."] if n_empty else []
     twice = [item for item, n in Counter(items).items() if n > 1]
     if twice:
-        which = f"{len(twice)} items more than once in the column {id!r} (first: {join_names(twice)})"
+        which = f"{plural(len(twice), 'item')} more than once in the column {id!r} (first: {join_names(twice)})"
         raise ValueError(f"{path} names {which}. Each item needs one row.")
     values = np.concatenate([batch.read(reading) for batch in batches])
     more = {role: np.concatenate([batch.extra(name, role) for batch in batches]) for role, name in extra.items()}
-    return ItemTable(items, softmax(values, axis=1) if logits else values, reading.labels, more, tuple(notes))
+    return ItemTable(items, softmax(values, axis=1) if logits else values, reading.labels, more, tuple(notes), id)
 
 
 def _without_words(batch: Batch, reading: Reading, may_be_texts: bool) -> Reading:
@@ -366,18 +369,23 @@ def match(table: ItemTable, votes: Annotations, *, by_class: bool = True, keep_u
     known, asked = set(voted), set(table.items)
     here = np.flatnonzero([item in known for item in table.items])
     without, idle = ([item for item in table.items if item not in known], [item for item in voted if item not in asked])
-    fate = "are kept" if keep_unvoted else "were left out"
+    fate = "kept" if keep_unvoted else "left out"
     notes = [*table.notes]
-    notes += [f"{len(without)} items without votes {fate} (first: {join_names(without)})."] if without else []
-    notes += [f"votes on {len(idle)} items without a row were left out (first: {join_names(idle)})."] if idle else []
+    notes += [f"{plural(len(without), 'item')} without votes {fate} (first: {join_names(without)})."] if without else []
+    notes += [_without_row(idle)] if idle else []
     if not len(here):
         raise ValueError(
-            f"no item is in both tables: {len(table)} rows such as {join_names(table.items, 2)}, votes on {len(votes)} "
-            f"items such as {join_names(voted, 2)}. Check which columns name the items: id, and task of the votes."
+            f"no item is in both tables: {plural(len(table), 'row')} such as {join_names(table.items, 2)}, votes on "
+            f"{plural(len(votes), 'item')} such as {join_names(voted, 2)}. Check which columns name the items: id, and "
+            "task of the votes."
         )
     table = table if keep_unvoted else table.take(here)
     found = replace(replace(votes, items=voted).align(table.items), notes=votes.notes)
     return Matched(table, _in_class_order(found, table) if by_class else found, notes)
+
+
+def _without_row(idle: Sequence[str]) -> str:
+    return f"votes on {plural(len(idle), 'item')} without a row left out (first: {join_names(idle)})."
 
 
 def _in_class_order(votes: Annotations, table: ItemTable) -> Annotations:
@@ -413,6 +421,6 @@ def with_votes(table: Table, votes: Annotations, id: str, classes: Any, name: st
         if len(idle) == len(counts):
             raise ValueError(f"no item of the votes is among the predictions (first: {join_names(counts)}).")
         if idle:
-            warn(f"votes on {len(idle)} items without a row were left out (first: {join_names(sorted(idle))}).")
+            warn(_without_row(sorted(idle)))
 
     return Table(schema, batches())

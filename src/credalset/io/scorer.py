@@ -17,7 +17,7 @@ from credalset.exceptions import CredalSetWarning, need, warn
 from credalset.io.match import Batch, Reading, choose_columns
 from credalset.io.store import load
 from credalset.sets.columns import arrow_columns, check_questions, columns
-from credalset.votes.names import join_names
+from credalset.votes.names import join_names, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -254,7 +254,7 @@ def as_calibrated(groups: Iterable[Any], calibration: Any) -> list[Any]:
 def warn_dropped(n_dropped: int) -> None:
     """Say how many rows were left out."""
     if n_dropped:
-        warn(f"{n_dropped} rows without a value that is needed were left out (strict refuses them).")
+        warn(f"{plural(n_dropped, 'row')} without a value that is needed left out (strict refuses them).")
 
 
 def _as(kind: pa.DataType, array: pa.Array, name: str) -> pa.Array:

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from credalset._files import quote_formula, staged
 from credalset.exceptions import FileFormatError, need, warn
 from credalset.io.files import COMPRESSIONS, FORMATS, STDIN, File, find_files, format_of, open_file, open_text, readable
-from credalset.votes.names import SCALE, join_names
-from credalset.votes.tables import find_columns
+from credalset.votes.names import LABELS, join_names
+from credalset.votes.tables import find_columns, long_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +91,7 @@ def read_records(
 
     Text files may have another ``encoding`` than UTF-8 or UTF-16, and CSV files another ``delimiter`` than the comma,
     semicolon or tab that splits the first line into the most names. Also return what the Hugging Face library noted
-    about the columns of a Parquet or Arrow file, and the scale that `write_votes` noted.
+    about the columns of a Parquet or Arrow file, and the labels that `write_votes` noted.
     """
     found: list[tuple[File, list[dict[str, Any]]]] = []
     features: dict[str, Any] = {}
@@ -104,9 +104,14 @@ def read_records(
         table = _open_table(file, opened, encoding, delimiter)
         metadata = table.schema.metadata or {}
         features |= json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-        features |= {SCALE: json.loads(metadata[SCALE.encode()])} if SCALE.encode() in metadata else {}
+        features[LABELS] = features.get(LABELS, {}) | _labels(metadata)
         found.append((file, [row for batch in table.batches for row in batch.to_pylist()]))
     return found, features
+
+
+def _labels(metadata: dict[bytes, bytes] | None) -> dict[str, float | None]:
+    """Return the labels that `write_votes` noted, in their order, with their positions on a scale or None."""
+    return json.loads((metadata or {}).get(LABELS.encode(), b"{}"))
 
 
 Opened = tuple[str, bytes, Any]
@@ -346,15 +351,18 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def write_votes(votes: Annotations, path: str) -> None:
-    """Write votes as a long table: task, worker, label, and time where it is known."""
+    """Write votes as a long table: task, worker, label, and time where it is known.
+
+    Parquet also keeps the order of the labels, those without votes, and their scale.
+    """
     pa = need("pyarrow", "Writing tables")
     columns = {name: [None if cell is None else str(cell) for cell in cells] for name, cells in votes.table.items()}
     table = pa.table({name: pa.array(column, pa.string()) for name, column in columns.items()})
-    if votes.scale is not None:
-        if format_of(path, None) != "parquet":
-            warn(f"{path} does not keep the scale of the labels. Write .parquet instead.")
-        positions = {str(name): at for at, name in sorted(zip(votes.scale, votes.classes or (), strict=False))}
-        table = table.replace_schema_metadata({SCALE: json.dumps(positions)})
+    if votes.scale is not None and format_of(path, None) != "parquet":
+        warn(f"{path} does not keep the scale of the labels. Write .parquet instead.")
+    positions = sorted(zip(votes.scale or (), map(str, votes.classes or ()), strict=False))
+    labels = {name: at for at, name in positions} or dict.fromkeys(map(str, votes.classes or ()))
+    table = table.replace_schema_metadata({LABELS: json.dumps(labels)})
     with table_writer(path, table.schema) as write:
         for batch in table.to_batches():
             write(batch)
@@ -369,12 +377,13 @@ def read_votes(path: str | Path) -> Annotations:
 
     table = read_table(path)
     try:
-        names = [str(name) for name in find_columns(table.schema.names, {}).values()]
+        names = {role: str(name) for role, name in find_columns(table.schema.names, {}).items()}
     except ValueError:
         has = join_names(table.schema.names, 12)
         raise ValueError(f"{path} needs columns task and label, but has {has}. Use credalset import first.") from None
     with readable(str(path)):
         found = need("pyarrow").Table.from_batches(table.batches, table.schema)
-        columns = {name: found[name].cast("string").to_pylist() for name in names}
-    scale = json.loads((table.schema.metadata or {}).get(SCALE.encode(), b"null"))
-    return replace(Annotations.from_table(columns, scale=scale), origin=f"{Path(path).name}, read as long")
+        columns = {name: found[name].cast("string").to_pylist() for name in names.values()}
+    long = long_table(columns, names)
+    long.declare(_labels(table.schema.metadata))
+    return replace(Annotations.from_table(long, scale=long.ordered or None), origin=f"{Path(path).name}, read as long")

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Any, TypedDict
 
@@ -121,7 +121,12 @@ def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
     workers, worker = (None, np.full(len(rows), -1)) if table.worker is None else _encode(table.worker, rows)
     unnamed = int((worker < 0).sum()) if workers is not None else 0
     notes += [f"{plural(unnamed, 'vote')} without a worker, counted as votes of different workers"] * bool(unnamed)
-    kept = settle(item, worker, table.time, rows, options.dayfirst)
+    time = None if table.time is None else [as_iso(value, options.dayfirst) for value in table.time]
+    if table.worker is None and table.items is None:  # a long table, not lists of labels
+        again = len(rows) - len({(table.task[row], str(table.label[row]), time and time[row]) for row in rows})
+        sentence = f"{plural(again, 'row')} repeated exactly, counted as votes of different workers, who have no column"
+        notes += [sentence] * bool(again)
+    kept = settle(item, worker, time, rows)
     overruled = len(rows) - len(kept)
     kept = kept[np.argsort(item[kept], kind="stable")]
     codes = np.stack([item, worker, column[rows]], axis=1)[kept]
@@ -129,14 +134,14 @@ def count_votes(table: LongTable, options: Options) -> dict[str, Any]:
     if lost:
         notes.append(f"{plural(lost, 'item')} without votes left out")
     sentences = [f"{plural(number, 'vote')} dropped: {reason}" for reason, number in dropped.items() if number]
-    how = "by time" if table.time is not None else "by the order of the rows"
+    how = "by time" if time is not None else "by the order of the rows"
     if overruled:
         sentences.append(f"{plural(overruled, 'vote')} replaced by the worker's later vote on the same task, {how}")
     if sentences:
         warn(f"some votes were not counted: {'; '.join(sentences)}.")
     shape = (len(items), len(classes))
     counts = np.bincount(codes[:, 0] * shape[1] + codes[:, 2], minlength=shape[0] * shape[1]).reshape(shape)
-    times = None if table.time is None else np.array([*table.time, None], dtype=object)[rows[kept]]
+    times = None if time is None else np.array([*time, None], dtype=object)[rows[kept]]
     named = items if table.has_names else None
     found = {"counts": counts, "classes": classes, "items": named, "workers": workers, "scale": scale}
     return found | {"notes": (*notes, *sentences), "ballots": Ballots(codes, times)}
@@ -246,7 +251,7 @@ def find_classes(
         seen = [label for label in dict.fromkeys(labels) if label is not None and not isinstance(label, Several)]
         others = [label for label in seen if label not in set(declared or ())]
         found = (*(declared or ()), *sort_labels(others))
-        found = sort_labels(found) if declared and all(map(_is_number, found)) else found
+        found = sort_labels(found) if (others or ordered) and all(map(_is_number, found)) else found
         if not found:
             raise ValueError("table has no votes: no row has a label.")
         if len(found) < 2:
@@ -298,9 +303,7 @@ def _is_number(name: Any) -> bool:
     return isinstance(name, int | float) and not isinstance(name, bool)
 
 
-def settle(
-    item: IntArray, worker: IntArray, time: Sequence[Any] | None, rows: IntArray, dayfirst: bool | None
-) -> IntArray:
+def settle(item: IntArray, worker: IntArray, time: Sequence[Any] | None, rows: IntArray) -> IntArray:
     """Return the votes that count: for each worker and item the latest one, or the last row without times."""
     pairs = np.where(worker < 0, -1 - np.arange(len(rows)), item * (worker.max(initial=0) + 1) + worker)
     _, inverse, number = np.unique(pairs, return_inverse=True, return_counts=True)
@@ -309,31 +312,46 @@ def settle(
         return np.arange(len(rows))
     moment = np.zeros(len(rows))
     if time is not None:
-        moment[repeated] = as_seconds([time[row] for row in rows[repeated]], dayfirst)
+        moment[repeated] = as_seconds(time[row] for row in rows[repeated])
     order = np.lexsort((np.arange(len(rows)), moment, pairs))
     last = np.append(np.diff(pairs[order]) != 0, True)
     return np.sort(order[last])
 
 
-def as_seconds(times: Iterable[Any], dayfirst: bool | None = None) -> FloatArray:
-    """Return times as increasing numbers, from numbers, dates and ISO 8601 texts; other dates need ``dayfirst``.
-
-    Missing times come before all others.
+def as_iso(value: Any, dayfirst: bool | None) -> Any:
+    """Return a date such as 02.01.2025 as ISO 8601 text, if ``dayfirst`` tells the day from the month; others as is.
 
     Examples
     --------
-    >>> early, late = as_seconds(["2.1.2025", "1.2.2025 14:30"], dayfirst=True)
-    >>> bool(early < late)
-    True
+    >>> as_iso("2.1.2025 2:30 PM", dayfirst=True), as_iso("2.1.2025", dayfirst=None)
+    ('2025-01-02T14:30:00', '2.1.2025')
     """
-    return np.array([-np.inf if is_missing(value) else _seconds(value, dayfirst) for value in times])
+    found = DATE.fullmatch(value.strip()) if dayfirst is not None and isinstance(value, str) else None
+    if found is None:
+        return value
+    first, second, year, hour, minute, seconds, half = found.groups()
+    day, month = (first, second) if dayfirst else (second, first)
+    hours = int(hour or 0) % 12 + 12 * (half.lower() == "pm") if half else int(hour or 0)
+    try:
+        start = datetime(int(year), int(month), int(day), hours, int(minute or 0))
+    except ValueError as error:
+        raise ValueError(f"time holds {value!r}, but dayfirst is {dayfirst} ({error}). Change either.") from None
+    return (start + timedelta(seconds=float(seconds or 0))).isoformat()
 
 
-def _seconds(value: Any, dayfirst: bool | None) -> float:
+def as_seconds(times: Iterable[Any]) -> FloatArray:
+    """Return times as increasing numbers, from numbers, dates and ISO 8601 texts; missing ones before all others."""
+    return np.array([-np.inf if is_missing(value) else _seconds(value) for value in times])
+
+
+def _seconds(value: Any) -> float:
     try:
         if isinstance(value, np.datetime64):
             return float(value.astype("datetime64[us]").astype(np.int64)) / 1e6
-        moment = _parse(value.strip(), dayfirst) if isinstance(value, str) else value
+        moment = value
+        if isinstance(value, str):
+            text = value.strip()
+            moment = float(text) if NUMBER.fullmatch(text) else datetime.fromisoformat(text)
         if isinstance(moment, datetime):
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         if isinstance(moment, date):
@@ -342,19 +360,6 @@ def _seconds(value: Any, dayfirst: bool | None) -> float:
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"time holds {value!r}, which is no number, date or ISO 8601 text, and is needed to find the latest of "
-            "several votes by a worker. Set dayfirst for dates such as 02.01.2025, or remove the column of times: then "
-            "the last row counts."
+            "several votes by a worker. Set dayfirst as votes are imported or read, for dates such as 02.01.2025, or "
+            "remove the column of times: then the last row counts."
         ) from None
-
-
-def _parse(text: str, dayfirst: bool | None) -> Any:
-    if NUMBER.fullmatch(text):
-        return float(text)
-    found = DATE.fullmatch(text)
-    if found is None or dayfirst is None:
-        return datetime.fromisoformat(text)
-    first, second, year, hour, minute, seconds, half = found.groups()
-    day, month = (first, second) if dayfirst else (second, first)
-    hours = int(hour or 0) % 12 + 12 * (half.lower() == "pm") if half else int(hour or 0)
-    start = datetime(int(year), int(month), int(day), hours, int(minute or 0), tzinfo=UTC)
-    return start.timestamp() + float(seconds or 0)

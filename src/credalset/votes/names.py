@@ -18,7 +18,7 @@ from credalset._validation import as_counts, as_distributions, as_matrix
 from credalset.exceptions import warn
 
 Names = tuple[Any, ...]
-SCALE = "credalset.scale"  # metadata of a Parquet file of votes: positions of the labels on their ordinal scale
+LABELS = "credalset.labels"  # metadata of a Parquet file of votes: labels in order, with positions on a scale or null
 
 REMEDIES = {
     "items": "Select the items that have labels, frame[frame.index.isin(votes.items)]",

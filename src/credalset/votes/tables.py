@@ -69,6 +69,10 @@ class LongTable:
         worker, time = ([] if all(is_missing(value) for value in column) else column for column in (worker, time))
         return cls(task, label, worker or None, time or None)
 
+    def declare(self, labels: Mapping[Any, Any]) -> None:
+        """Set the labels that could be chosen, in their order, with their positions on a scale or None."""
+        self.classes, self.ordered = tuple(labels) or None, None not in labels.values() and labels
+
 
 def find_columns(available: Sequence[Hashable], given: Mapping[str, Hashable | None]) -> dict[str, Hashable]:
     """Return the columns of task, worker, label and time; worker and time may be missing.

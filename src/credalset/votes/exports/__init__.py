@@ -12,7 +12,7 @@ from typing import Any
 from credalset.exceptions import FileFormatError
 from credalset.votes.exports import argilla, doccano, label_studio, label_studio_min, lewidi, lists, prodigy
 from credalset.votes.exports.export import read_records, text_of
-from credalset.votes.names import SCALE
+from credalset.votes.names import LABELS
 from credalset.votes.tables import LongTable, long_table, melt
 
 #: modules by kind, in the order in which they are tried
@@ -63,8 +63,7 @@ def read_votes(
         export.how.append(f"annotators {', '.join(map(repr, dict.fromkeys(table.worker or ())))}")
     elif kind in ("long", "crowd-kit"):  # crowd-kit's columns are task, worker (or performer) and label
         table = long_table(_columns(records), names)
-        if SCALE in export.features:
-            table.classes, table.ordered = tuple(export.features[SCALE]), export.features[SCALE]
+        table.declare(export.features.get(LABELS, {}))
     else:
         table = LongTable.collect(TOOLS[kind].votes(export))
         table.classes, table.ordered = tuple(export.classes) or None, export.ordered

@@ -270,8 +270,9 @@ def test_names_decide():
 
 def test_annotations_are_read_too():
     votes = cs.Annotations.from_table(pd.DataFrame({"task": [1, 1, 2], "worker": [1, 2, 1], "label": ["a", "b", "b"]}))
+    frame = pd.DataFrame([[0.5, 0.5], [0.2, 0.8]], index=[1, 2], columns=["a", "b"])
     with pytest.warns(cs.CredalSetWarning, match="infinite"):
-        sets = cs.labels.conformalize([[0.5, 0.5], [0.2, 0.8]], votes).predict_set([[0.5, 0.5]])
+        sets = cs.labels.conformalize(frame, votes).predict_set([[0.5, 0.5]])
     assert sets.names() == [["a", "b"]]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -93,6 +95,28 @@ def test_repeated_names_count_only_in_the_same_order() -> None:
     assert match_names(("a", "a", "b"), ("a", "a", "b"), "items", "Y", "X") is None
     with pytest.raises(ValueError, match="repeat"):
         match_names(("a", "b", "a"), ("a", "a", "b"), "items", "Y", "X")
+
+
+def test_annotations_beside_predictions_without_names() -> None:
+    """They have an order of their own, so that rows of an array would get the votes on other items."""
+    votes = cs.Annotations.from_counts([[3, 1], [0, 4]], items=["t1", "t2"], classes=["no", "yes"])
+    prediction = np.array([[0.5, 0.5], [0.2, 0.8]])
+    calibration = cs.conformalize(prediction, votes.counts)
+    crowd = cs.DirichletCrowd(max_iter=5).fit(prediction, votes.counts)
+    sets = calibration.predict_set(prediction, alpha=0.5)
+    calls: list[Any] = [
+        lambda labels: cs.conformalize(prediction, labels),
+        lambda labels: cs.evaluate(calibration, prediction, labels, alpha=0.5),
+        lambda labels: cs.metrics.coverage(sets, labels),
+        lambda labels: sets.contains(labels),
+        lambda labels: crowd.predict(prediction, labels),
+        lambda labels: cs.report(calibration, prediction, labels, None, alpha=0.5),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"names of items .*'no', 'yes'"):
+            call(votes)
+        call(votes.counts)
+    assert sets.contains(votes, broadcast=True).shape == (2, 2)
 
 
 def test_labels_with_names_beside_features_without() -> None:

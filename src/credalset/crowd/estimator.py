@@ -28,6 +28,7 @@ from credalset.votes.names import (
     match_names,
     order_columns,
     per_item,
+    refuse_names,
     take_names,
     warn_of_numbers,
 )
@@ -111,6 +112,8 @@ def read_voted(
         raise ValueError("votes holds distributions, which do not show the number of votes. Pass counts per class.")
     counts = as_counts(getattr(votes, "counts", votes), "votes", may_be_none=True)
     named = item_names(votes)
+    if items is None:
+        refuse_names(votes, "votes", "predictions")
     counts = _align(_align(counts.T, own, classes, "classes").T, named, items, "items", needed)
     if counts.shape != prediction.shape:
         raise ValueError(
@@ -187,7 +190,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     The first components are centred at a power of the prediction, and their strength $s_j$ depends on its entropy. The
     others describe a crowd that agrees on one class y, whatever the model predicts; $C_y$ holds the classes that are
     confused with y. A dozen parameters are fitted by penalised maximum likelihood of the vote counts
-    (Dirichlet-multinomial); items may have any number of votes.
+    (Dirichlet-multinomial); items may have any number of votes. Fit it on items not used to train the model.
 
     Parameters
     ----------
@@ -211,10 +214,6 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     See Also
     --------
     VotingPolicy : decides which items need another vote.
-
-    Notes
-    -----
-    Fit the crowd on items that were not used to train the model.
 
     Examples
     --------

@@ -49,7 +49,7 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
         array = np.asarray(Y)
         if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
             Y = replace(_single_votes(array, name, classes), items=item_names(Y))
-    found = names.read_labels(Y, classes=classes, name=name, like="the fitted estimator")
+    found = names.read_labels(Y, items=item_names(Y), classes=classes, name=name, like="the fitted estimator")
     if X is None:
         return found
     items = item_names(X)

@@ -12,7 +12,16 @@ from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset._validation import as_matrix
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.queue import ACTIONS
-from credalset.votes.names import as_names, class_names, item_names, join_names, match_names, per_item, read_labels
+from credalset.votes.names import (
+    as_names,
+    class_names,
+    item_names,
+    join_names,
+    match_names,
+    per_item,
+    read_labels,
+    refuse_names,
+)
 
 SAFE_SCHEMES = ("http", "https", "ftp", "file")
 SAFE_IMAGES = ("data:image/png;", "data:image/jpeg;", "data:image/gif;", "data:image/webp;")
@@ -200,6 +209,8 @@ def read_votes(
     matrix = as_matrix(raw, name, n_classes=k)
     matrix = matrix if columns is None else matrix[:, columns]
     own, unmatched = item_names(votes), 0
+    if items is None:
+        refuse_names(votes, name, "prediction")
     if items is not None and own is not None:
         position = {key: row for row, key in enumerate(own)}
         rows = [position.get(key, -1) for key in items]

@@ -10,7 +10,7 @@ from credalset._blocks import gather_blocks
 from credalset._typing import BoolArray, FloatArray
 from credalset._validation import as_numbers
 from credalset.simplex import grid
-from credalset.votes.names import Names, read_labels
+from credalset.votes.names import Names, item_names, read_labels
 
 if TYPE_CHECKING:
     from credalset.sets.credal_set import CredalSet
@@ -26,7 +26,7 @@ def contains(sets: CredalSet, distribution: Any, broadcast: bool) -> BoolArray:
         if n != len(sets):
             raise ValueError(f"distribution must have one block per set ({len(sets)}), but has shape {array.shape}.")
         return contains_pairs(sets, _read(sets, array.reshape(n * m, k), None).reshape(n, m, -1))
-    candidates = _read(sets, distribution, None if broadcast else sets.items)
+    candidates = _read(sets, distribution, item_names(distribution) if broadcast else sets.items)
     if broadcast:
         return contains_pairs(sets, candidates[None])
     if len(candidates) != len(sets):

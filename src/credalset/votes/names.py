@@ -128,7 +128,7 @@ def read_labels(
     name, like : str
         The labels, and the argument with these items and classes, in messages.
     by_position : bool
-        Whether labels with names match by position if ``items`` is None.
+        Whether frames with names match by position if ``items`` is None; ``Annotations`` never do.
 
     Examples
     --------
@@ -148,12 +148,8 @@ def read_labels(
     if n_classes is not None and found.n_classes != n_classes:
         raise ValueError(f"{name} has {found.n_classes} classes (columns), but {like} has {n_classes}.")
     found = replace(found if columns is None else found.reorder(columns), classes=wanted or found.classes)
-    if items is None and found.items is not None and not by_position:
-        raise ValueError(
-            f"{name} has names of items (first: {join_names(found.items, 2)}), but {like} has none. Pass {like} as a "
-            f"frame with these names as index, or {name} as an array in the order of {like}: "
-            "votes.align(X.index).counts."
-        )
+    if items is None:
+        refuse_names(labels, name, like, by_position=by_position)
     keys = None if items is None else as_names(items)
     if (keys is None) != (found.items is None):
         warn_of_numbers(keys or found.items, "items", name, like)
@@ -162,6 +158,22 @@ def read_labels(
     if keys is not None and len(keys) != len(found):
         raise ValueError(f"{name} has {len(found)} rows, but {like} has {len(keys)} items. Pass one row per item.")
     return found if keys is None else replace(found, items=keys)
+
+
+def refuse_names(labels: Any, name: str, like: str, *, by_position: bool = True) -> None:
+    """Refuse ``Annotations`` with names of items beside predictions without: they have an order of their own.
+
+    Frames are matched by position, as in scikit-learn, unless ``by_position`` is False.
+    """
+    items, classes = item_names(labels), class_names(labels, name)
+    is_frame = isinstance(labels, Labels) or not isinstance(getattr(labels, "distributions", None), np.ndarray)
+    if items is not None and not (is_frame and by_position):
+        columns = "" if classes is None else f", with the columns {join_names(classes, 20)}"
+        raise ValueError(
+            f"{name} has names of items (first: {join_names(items, 2)}), but {like} has none. Pass {like} as a frame "
+            f"with these names as index, or {name} as an array in the order of {like}{columns}: "
+            "votes.align(X.index).counts."
+        )
 
 
 def warn_of_numbers(names: Names | None, what: str, name: str, like: str) -> None:
@@ -251,7 +263,7 @@ def match_names(own: Names | None, wanted: Names | None, what: str, name: str, l
         if what == "items":
             has = "has" if len(missing) == 1 else "have"
             fault = f"{plural(len(missing), 'item')} of {like} {has} no {name}: {join_names(missing)}"
-        raise ValueError(f"{fault}. {REMEDIES[what]}, or pass arrays without names.")
+        raise ValueError(f"{fault}. {REMEDIES[what]}.")
     if len(own) != len(position) or len(wanted) != len(known):
         raise ValueError(
             f"{name} and {like} have the same {what} in different orders, and repeated names. Use the same order, or "

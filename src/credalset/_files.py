@@ -28,6 +28,7 @@ NUMBER = re.compile(r"^[+\-]?(\d+[.,]?\d*|[.,]\d+)([eE][+\-]?\d+)?$")
 UNFINISHED = ".part"  # end of the hidden names
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_under_way: set[Path] = set()  # hidden names that this process writes to
 
 
 @contextmanager
@@ -89,6 +90,7 @@ def _reserved(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     handle = None
     while handle is None:  # another process may sweep it away before it is locked
         staging = _hidden_name(path)
+        _under_way.add(staging)
         make(staging)
         handle = _lock(staging)
     try:
@@ -100,8 +102,15 @@ def _reserved(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
         raise OSError(number, os.strerror(number), str(path)) from error
     finally:
         _remove(staging)
+        _under_way.discard(staging)
         os.close(handle)
     sweep(path)
+
+
+def remove_unfinished() -> None:
+    """Remove what this process is writing at this moment, before it ends without coming back to it."""
+    for staging in list(_under_way):
+        _remove(staging)
 
 
 def _lock(path: Path) -> int | None:
@@ -144,6 +153,7 @@ def _swap_in(staging: Path, path: Path) -> None:
         staging.rename(path)
     elif not _exchange(staging, path):
         retired = _hidden_name(path)
+        _under_way.discard(staging)  # between the renames only hidden names are left, which `load` names
         path.rename(retired)
         try:
             staging.rename(path)

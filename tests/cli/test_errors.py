@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -182,21 +183,28 @@ def test_interrupted_at_any_moment(after: float, files: Path) -> None:
     assert not [path for path in files.iterdir() if path.name.startswith(".")]
 
 
-def test_what_an_interrupt_stops_is_not_logged(tmp_path: Path) -> None:
-    """Event loops of a cluster and finalizers complain when they are stopped."""
-    (tmp_path / "run.py").write_text(
-        "import logging, os, signal, credalset.cli as cli, credalset.cli.app as app\n"
-        "class Finalized:\n"
-        "    def __del__(self): os.kill(os.getpid(), signal.SIGINT); os.getpid()\n"
-        "def main():\n"
-        "    Finalized()\n"
-        "    logging.getLogger('asyncio').error('stopped')\n"
-        "    return 130\n"
+LOSES = {
+    "finalizer": "class Last:\n    def __del__(self): ctrl_c()\nLast()",
+    "import": "try:\n    ctrl_c()\nexcept BaseException:\n    pass",
+    "text": "try:\n    exec('ctrl_c()')\nfinally:\n    raise SystemExit(0)",
+}
+
+
+@pytest.mark.parametrize("place", LOSES)
+def test_an_interrupt_is_not_lost(place: str, tmp_path: Path) -> None:
+    """Finalizers, compiled modules and event loops swallow exceptions; what is half-written is removed all the same."""
+    body = f"with _files.staged(pathlib.Path('table.csv')):\n{textwrap.indent(LOSES[place], '    ')}\n"
+    (tmp_path / "place.py").write_text(
+        "import os, pathlib, signal, credalset.cli as cli, credalset.cli.app as app\n"
+        "from credalset import _files\n"
+        "def ctrl_c(): os.kill(os.getpid(), signal.SIGINT); os.getpid()\n"
+        f"def main():\n{textwrap.indent(body, '    ')}    return 0\n"
         "app.main = main\n"
         "cli.run()\n"
     )
-    done = subprocess.run([sys.executable, tmp_path / "run.py"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "")
+    done = subprocess.run([sys.executable, "-m", "place"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted; no file was left half-written.\n")
+    assert not list(tmp_path.glob(".*")) + list(tmp_path.glob("table*"))
 
 
 @pytest.mark.parametrize("moment", ["start", "work"])

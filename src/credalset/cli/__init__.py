@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
+
+from credalset._files import remove_unfinished
 
 INTERRUPTED = 130
+ENDED = "interrupted; no file was left half-written."
 
 
 def run() -> None:
@@ -18,22 +22,25 @@ def run() -> None:
         if error.name not in {"typer", "rich"}:
             raise
         sys.exit(f"The credalset command needs the package {error.name!r}: pip install 'credalset[cli]'")
-    try:
-        signal.signal(signal.SIGINT, _interrupt)
-        code = main()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # only files and connections remain to be closed
-    except KeyboardInterrupt:  # a second one, while the first is handled
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        code = INTERRUPTED
-    if code == INTERRUPTED:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a cluster that had only started prints errors as it closes
+    signal.signal(signal.SIGINT, leave)
+    code = main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only files and connections remain to be closed
     sys.exit(code)
 
 
-def _interrupt(*_: object) -> None:
-    """Raise KeyboardInterrupt; what event loops and finalizers that it stops would log is not for the user."""
-    import logging
+def leave(*_: object) -> None:
+    """End the program at once on Ctrl-C: remove what is half-written, kill the workers, say so.
 
-    logging.disable()
-    sys.unraisablehook = lambda _: None
-    raise KeyboardInterrupt
+    An exception would have to pass through whatever runs at this moment. Compiled modules that are being imported,
+    finalizers and event loops lose it, turn it into errors of their own, or wait for each other.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if psutil := sys.modules.get("psutil"):  # which Dask imports: only its workers are processes of ours
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                if "resource_tracker" not in " ".join(child.cmdline()):  # which cleans up after the others
+                    child.kill()
+    remove_unfinished()
+    clear = "\r\x1b[K\x1b[?25h" if os.isatty(2) else ""  # the progress bar, which has hidden the cursor
+    os.write(2, f"{clear}error: {ENDED}\n".encode())
+    os._exit(INTERRUPTED)

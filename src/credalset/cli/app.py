@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from credalset._version import __version__
-from credalset.cli import INTERRUPTED
+from credalset.cli import ENDED, INTERRUPTED
 from credalset.cli.calibrate import calibrate
 from credalset.cli.check import check, report
 from credalset.cli.demo import demo
@@ -24,7 +24,6 @@ from credalset.cli.votes import agree, import_votes
 from credalset.exceptions import ClusterError, CredalSetWarning
 
 WRONG_USE, CLUSTER_FAILED = 2, 3
-ENDED = "interrupted; no file was left half-written."
 # of click, or of the copy of it in newer releases of typer
 ClickException: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
 

@@ -13,6 +13,7 @@ import concurrent.futures
 import hashlib
 import json
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +36,8 @@ PLAN, MANIFEST, MODEL, RECORDS = "_plan.json", "_manifest.json", "_calibration",
 TASKS_AT_ONCE = 4096  # that a scheduler is handed before the first are done
 RETRIES = 3
 PATIENCE = 60.0  # seconds that a scheduler may take to answer and to have a worker
+#: the process that removes the semaphores of a program that ends at once would report them
+LEFT_BEHIND = "ignore:resource_tracker:UserWarning"
 #: Dask has its workers give memory back after every array, which costs them a quarter of their time; glibc reads these
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": 1 << 28, "MALLOC_MMAP_THRESHOLD_": 1 << 26}
 
@@ -338,7 +341,9 @@ def _loop_without_interrupts() -> Any:
     runner = LoopRunner()
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         return None
+    sys.warnoptions.append(LEFT_BEHIND)
     resource_tracker.ensure_running()  # it would unblock Ctrl-C in the thread that starts it
+    sys.warnoptions.remove(LEFT_BEHIND)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         runner.start()  # type: ignore[no-untyped-call]

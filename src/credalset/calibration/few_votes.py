@@ -100,8 +100,8 @@ class FewVotes(Noise):
         known = score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2))) is not None
         if not known or not isinstance(prediction, np.ndarray | None):
             raise ValueError(
-                f"FewVotes needs a bounded score with an unbiased estimate from votes, but score is {score.name!r}. "
-                "Use the score 'brier', or another noise model (AnnotatorSampling, UnbiasedVotes)."
+                f"FewVotes supports the score 'brier', but score is {score.name!r}. Use 'brier', or another noise model "
+                "(AnnotatorSampling, UnbiasedVotes)."
             )
 
     def fit(self, score: Score, prediction: Prediction, labels: Labels, columns: Columns = PLAIN) -> Fit:

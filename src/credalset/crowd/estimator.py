@@ -341,9 +341,9 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         ``method="panel"`` draws h votes of each calibration item at random, predicts from these (`Posterior.center`)
         and scores the prediction against the distribution of the other votes. New items with h votes are exchangeable
         with these if h was fixed without looking at the item or its votes. Sets then contain, with probability at least
-        1 − α, the distribution of the further votes that an item would get if it had ``min_votes`` or more in all. If
-        items were chosen for a reason (three votes where the model was unsure, none elsewhere), pass the reason as
-        ``groups``, so that each group has its own thresholds. If it depended on the votes, calibrate a `VotingPolicy`.
+        1 − α, the distribution of the further votes that an item would get if it had ``min_votes`` or more in all. If h
+        depends on something known (three votes where the model was unsure, none elsewhere), pass that as ``groups``,
+        so that each group has its own thresholds. If it depended on the votes, calibrate a `VotingPolicy`.
 
         ``method="imputed"`` is for calibration items with few votes. It draws label distributions from the posteriors
         given all votes, of refits to bootstrap samples. Sets contain the true distribution with probability

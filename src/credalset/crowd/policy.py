@@ -88,7 +88,7 @@ class VotingPolicy(Saved):
         object.__setattr__(self, "crowd", copy.copy(self.crowd))
 
     def ask(self, predictions: Any, votes: Any = None) -> BoolArray:
-        """Tell which items to ask for another vote, (N,).
+        """Return which items to ask for another vote, (N,) booleans.
 
         Parameters
         ----------

@@ -131,11 +131,11 @@ class CredalSet:
         return (self[i] for i in range(len(self)))
 
     def is_empty(self) -> BoolArray:
-        """Tell which sets have no member, (N,)."""
+        """Return which sets have no member, (N,) booleans."""
         return np.asarray(self.radius < 0)
 
     def contains(self, distribution: Any, broadcast: bool = False) -> BoolArray:
-        """Tell which distributions belong to which sets.
+        """Return which distributions belong to which sets.
 
         Parameters
         ----------

@@ -35,10 +35,14 @@ class FirstOrderNetwork(Network):
         Widths of the hidden layers; empty for softmax regression.
     dropout : float
         Dropout rate of the last hidden layer.
-    learning_rate, weight_decay : float
-        Parameters of AdamW, which is Adam if the weight decay is 0.
-    batch_size, epochs : int
-        Items per step, and passes over the data.
+    learning_rate : float
+        Step size of AdamW.
+    weight_decay : float
+        Weight decay of AdamW, which is Adam if it is 0.
+    batch_size : int
+        Items per step.
+    epochs : int
+        Passes over the data.
     early_stopping : bool
         Hold out a share ``validation_fraction`` of the items, stop when their loss has not improved for
         ``n_iter_no_change`` epochs, and restore the best weights.

@@ -77,10 +77,11 @@ class CrossCalibration(BaseCalibration):
         r"""Return the proven lower bound of coverage, about 1 − 2α; with groups, that of the worst group.
 
         For n items in F folds of any sizes it is $1 - 2 (\alpha (n+1) + F - 1) / (n + F)$, as twice an average of
-        p-values is a p-value (Vovk and Wang, 2020). For folds of equal size, without groups, it is at least
-        $1 - 2\alpha - (1 - F/n) / (F + 1)$ too, if the learner does not depend on the order of its items (Barber, Candès,
-        Ramdas, Tibshirani: *Predictive inference with the jackknife+*, 2021). With weights it is $1 - 2\alpha$. `BoundedNoise` spends its δ twice on top of level α − δ;
-        `AnnotatorSampling` divides the misses at level α (1 − δ) by 1 − δ. The proofs are in docs/proofs.md.
+        p-values is a p-value (Vovk and Wang, 2020). For folds of equal size, without groups, and a learner that does
+        not depend on the order of its items, it is at least $1 - 2\alpha - (1 - F/n) / (F + 1)$ too (Barber, Candès,
+        Ramdas, Tibshirani: *Predictive inference with the jackknife+*, 2021). With weights it is $1 - 2\alpha$.
+        `BoundedNoise` spends its δ twice on top of level α − δ; `AnnotatorSampling` divides the misses at level
+        α (1 − δ) by 1 − δ. The proofs are in docs/proofs.md.
 
         Examples
         --------

@@ -100,7 +100,7 @@ class FewVotes(Noise):
         known = score.estimate_from_votes(np.full((1, 2), 0.5), np.ones((1, 2))) is not None
         if not known or not isinstance(prediction, np.ndarray | None):
             raise ValueError(
-                f"FewVotes supports the score 'brier', but score is {score.name!r}. Use 'brier', or another noise model "
+                f"FewVotes supports the score 'brier', but score is {score.name!r}. Use that, or another noise model "
                 "(AnnotatorSampling, UnbiasedVotes)."
             )
 

@@ -119,6 +119,21 @@ def test_numbers_in_json_keep_their_text(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("start", [b"", b"\n", b"\r\n\r\n", b"\xef\xbb\xbf\n"])
+def test_ids_after_blank_lines_are_texts(start: bytes, tmp_path: Path) -> None:
+    for name, mark in (("a.csv", ","), ("a.tsv", "\t")):
+        lines = (f"{item}{mark}0.5{mark}0.5" for item in ("1.1", "1.10", "007"))
+        (tmp_path / name).write_bytes(start + "\n".join([mark.join(("task", "yes", "no")), *lines]).encode())
+        assert read(tmp_path / name)[0] == ["1.1", "1.10", "007"]
+
+
+def test_a_header_beyond_the_first_bytes_is_refused(tmp_path: Path) -> None:
+    """Its names were cut, so that ids in these columns became numbers."""
+    (tmp_path / "a.csv").write_text(f'x,"\n{"name" * 20_000}",task\n1,1,1.10\n')
+    with pytest.raises(FileFormatError, match=r"a\.csv cannot be read: its header"):
+        read_table(tmp_path / "a.csv")
+
+
 def test_other_encodings_are_named(tmp_path: Path) -> None:
     for text, name in ((CSV, "a.csv"), (JSONL, "a.jsonl")):
         (tmp_path / name).write_bytes(text.encode("cp1252"))

@@ -179,13 +179,15 @@ def _read_csv(head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Tab
         arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
         arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""]),
     )
+    if set(reader.schema.types) != {pa.string()}:  # of names that are not in `types`: numbers would lose their digits
+        raise pa.ArrowInvalid(f"its header cannot be read in the first {len(head)} bytes")
     schema = pa.schema([(name.strip(), pa.string()) for name in reader.schema.names])
     return Table(schema, (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader))
 
 
 def _header(start: str, delimiter: str) -> list[str]:
     with suppress(csv.Error):
-        return next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
+        return next(filter(None, csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)), [])
     return []
 
 

@@ -55,6 +55,7 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
         return found
     items = item_names(unmasked(X, "X"))
     if items is None and is_numbered:
+        names.warn_of_numbers(found.items, "items", name, "X")
         return replace(found, items=None)
     return names.read_labels(found, items=items, name=name, like="X", by_position=False)
 

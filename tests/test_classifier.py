@@ -307,3 +307,25 @@ def test_items_of_fit_are_remembered_by_name() -> None:
     verdicts = [clf.evaluate(frame[part], DATA.counts[part], 0.2)[0]["verdict"] for part in (TRAIN, CALIB, TEST)]
     assert verdicts == ["not tested", "not tested", "valid"]
     assert fitted().items_ is None
+
+
+def test_masked_values_are_refused() -> None:
+    """Of features, labels, weights and folds: NumPy takes what is below the mask for data."""
+    X, y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])
+    hidden, one = np.ma.array(X, mask=X > 6), np.ma.array(y, mask=[0, 0, 0, 1])
+    model, classifier = cs.SoftLabelClassifier().fit(X, y), cs.ConformalCredalClassifier().fit(X, y)
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("X", lambda: model.fit(hidden, y)),
+        ("X", lambda: model.predict_proba(hidden)),
+        ("X", lambda: model.predict_proba(list(hidden))),
+        ("X", lambda: classifier.fit(hidden, y)),
+        ("X", lambda: classifier.conformalize(hidden, y)),
+        ("X", lambda: classifier.predict_proba(hidden)),
+        ("Y", lambda: model.fit(X, one)),
+        ("sample_weight", lambda: model.fit(X, y, one)),
+        ("sample_weight", lambda: model.score(X, y, one)),
+        ("folds", lambda: classifier.cross_conformalize(X, y, folds=one)),
+    ]
+    for name, call in calls:
+        with pytest.raises(ValueError, match=f"{name} has masked values"):
+            call()

@@ -91,6 +91,14 @@ def test_unnamed_labels_go_by_position(make: Any) -> None:
     assert (cross_val_score(model, DATA.X, series, cv=3) > -1.0).all(), "subsets of a default index name nothing"
 
 
+def test_numbers_in_another_order_are_warned_of() -> None:
+    """A series that was shuffled, beside features without names, which keep their order."""
+    shuffled = pd.Series(DATA.counts.argmax(axis=1)).iloc[ORDER]
+    for features in (DATA.X, pd.DataFrame(DATA.X)):
+        with pytest.warns(cs.CredalSetWarning, match="items of Y and X are matched by position"):
+            SoftLabelClassifier().fit(features, shuffled)
+
+
 DROP_THE_INDEX = [
     BaggingClassifier(SoftLabelClassifier(), 2, random_state=0),
     StackingClassifier([("soft", SoftLabelClassifier())], cv=2),

@@ -11,6 +11,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from credalset._typing import AnyArray, IntArray
+from credalset._validation import unmasked
 from credalset.votes.names import item_names, match_names
 
 
@@ -86,7 +87,7 @@ def fold_numbers(folds: Any, n: int, random_state: int | None) -> IntArray:
     if isinstance(folds, int | np.integer) and not isinstance(folds, bool):
         folds = KFold(int(folds), shuffle=True, random_state=random_state)
     if not hasattr(folds, "get_n_splits"):
-        return np.asarray(folds)  # `cross_conformalize` checks them
+        return np.asarray(unmasked(folds, "folds"))  # `cross_conformalize` checks them
     codes = np.full(n, -1, dtype=np.int64)
     parts = [held_out for _, held_out in folds.split(np.zeros((n, 1)))]
     for fold, held_out in enumerate(parts):

@@ -53,10 +53,17 @@ def check_choice(value: object, name: str, options: Iterable[object]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, but is {value!r}.")
 
 
+def unmasked(value: Any, name: str) -> Any:
+    """Return a value; refuse masked entries, also of arrays in a list: NumPy takes what is below the mask for data."""
+    parts = value if isinstance(value, list | tuple) else (value,)
+    if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
+        raise ValueError(f"{name} has masked values. Fill them, or leave these items out.")
+    return value
+
+
 def as_numbers(value: Any, name: str, hint: str = "Pass plain numbers.") -> FloatArray:
     """Convert to a float64 array of any shape; refuse values that are not real numbers."""
-    if np.ma.is_masked(value):
-        raise ValueError(f"{name} has masked values. Fill them, or leave these items out.")
+    unmasked(value, name)
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:

@@ -19,6 +19,7 @@ from pyarrow import parquet
 from sklearn.tree import DecisionTreeClassifier
 
 import credalset as cs
+from credalset.cli.shared import visible
 from tests.cli.conftest import Run
 from tests.io.forging import BEGIN
 
@@ -166,6 +167,7 @@ def test_control_characters_stay_off_the_terminal(files: Path, run: Run) -> None
     shown = run("agree", "votes.csv", "--n-resamples", 0).out
     assert "\\x1b[31m\\u202e" in shown
     assert not {"\x1b", "\u202e"} & set(shown)
+    assert visible("\u061c\u200e\u200f\u2028\u2029").isascii()
 
 
 @pytest.mark.parametrize("after", [0.0, 0.3, 0.6, 1.0, 1.5])
@@ -257,10 +259,22 @@ def test_a_full_disk_is_named(files: Path, run: Run, monkeypatch: pytest.MonkeyP
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "made")
 
+    def full_without_a_name() -> None:
+        raise OSError(28, "No space left on device")
+
     monkeypatch.setattr(os, "fsync", full)
     said = run("calibrate", "calibration.csv", "votes.csv", "-o", "made", *TABLE, code=2).err
     assert "made: the disk is full" in said
     assert not (files / "made").exists()
+    monkeypatch.setattr(os, "fsync", lambda _: full_without_a_name())
+    assert "train.csv: the disk is full" in run("demo", "--n-items", 300, code=2).err
+    with monkeypatch.context() as patch:
+        patch.setattr("credalset.cli.demo._write_files", lambda _: None)
+        assert "train-votes.csv: no such file" in run("demo", "--n-items", 300, code=2).err, "of a command in the demo"
+    with open("/dev/full", "w") as stdout:
+        command = [sys.executable, "-m", "credalset", "agree", "votes.csv", "--n-resamples", "0"]
+        done = subprocess.run(command, cwd=files, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, "standard output: the disk is full" in done.stderr) == (2, True)
 
 
 def test_an_empty_pipe_end_is_fine(files: Path) -> None:

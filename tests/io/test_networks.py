@@ -78,7 +78,7 @@ def test_forged_weights_are_refused(saved: Path) -> None:
 
 WRONG: dict[str, list[Any]] = {
     "hidden": [None, True, 5, "x", [10**12, 10**12], [10**400, 1], [-1], ["x"]],
-    "device": ["x", "", 3, None, "cuda:-7", "meta:x"],
+    "device": ["x", "", 3, None, "cuda:-7", "meta:x", "meta", "hpu", "privateuseone"],
     "early_stopping": [1, "yes", None, []],
     "verbose": [0, "no", None],
     "epochs": [-1, 1.5, "x", None, True],

@@ -6,11 +6,14 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +169,29 @@ def test_new_rows_are_computed_again(source: Path, scorer: Scorer, serial: dict[
     assert contents(out) == serial
 
 
+def test_rows_are_known_by_what_was_read(
+    source: Path, scorer: Scorer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source that is replaced while it is read is not vouched for; a time zone is part of the rows."""
+    write_source(tmp_path / "source")
+    score = Scorer.score
+
+    def replace_source(self: Scorer, batch: Any) -> Any:
+        write_source(tmp_path / "source", seed=1)
+        return score(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scorer, "score", replace_source)
+        score_parquet(tmp_path / "source" / "0.parquet", tmp_path / "out", scorer)
+    assert score_parquet(tmp_path / "source" / "0.parquet", tmp_path / "out", scorer, resume=True).n_kept < 8
+    seen, table = set(), parquet.read_table(source)
+    for zone in ("UTC", "Europe/Berlin"):
+        when = pa.array([0] * len(table), pa.timestamp("us", zone))
+        parquet.write_table(table.append_column("when", when), tmp_path / "x.parquet")
+        seen.add(own_dask._digest_of_row_group(Part(0, str(tmp_path / "x.parquet"), 0, tmp_path)))
+    assert len(seen) == 2
+
+
 def test_another_job_is_not_resumed(source: Path, scorer: Scorer, model: Path, tmp_path: Path) -> None:
     out = interrupted(source, tmp_path / "out", scorer)
     for other in (Scorer(model, 0.2, ask=["lower", "labels"]), Scorer(model, 0.1, ask=["upper"])):
@@ -208,6 +234,11 @@ def test_models_in_memory_travel_as_files(source: Path, serial: dict[str, bytes]
     out = interrupted(source, tmp_path / "out", loaded)
     assert score_parquet(source, out, Scorer(cs.load(model), 0.1, ask=["lower", "labels"]), resume=True).n_kept == 6
     assert contents(out) == serial
+    kept = (out / "_calibration" / "manifest.json").read_bytes()
+    other = cs.conformalize(DATA.distributions, DATA.counts, classes="abc", score="tv")
+    with pytest.raises(ValueError, match="another job"):
+        score_parquet(source, out, Scorer(other, 0.1, ask=["lower", "labels"]), resume=True)
+    assert (out / "_calibration" / "manifest.json").read_bytes() == kept, "the model of the job stays"
 
 
 def test_rows_without_a_value_are_counted(source: Path, scorer: Scorer, tmp_path: Path) -> None:
@@ -319,7 +350,43 @@ def test_failures_of_clusters_end_in_one_error(source: Path, scorer: Scorer, tmp
 def test_no_scheduler_at_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr(own_dask, "PATIENCE", 6.0)
-    with pytest.raises(ClusterError, match=r"127\.0\.0\.1:9"), own_dask.connect("tcp://127.0.0.1:9"):
+    for address in ("tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nonsense"):
+        with pytest.raises(ClusterError, match=address), own_dask.connect(address):
+            pass
+
+
+@pytest.mark.parametrize(
+    "greeting", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(99)], ids=["silent", "web", "zeros"]
+)
+def test_another_server_at_an_address(greeting: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A silent one was waited for forever; another ended in a MemoryError."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(own_dask, "PATIENCE", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with suppress(OSError):
+                connections.append(server.accept()[0])
+                connections[0].sendall(greeting)
+
+        connections: list[socket.socket] = []
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ClusterError, match=address), own_dask.connect(address):
+            pass
+        for connection in connections:
+            connection.close()
+
+
+def test_workers_that_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    pytest.importorskip("cryptography")
+
+    def refuse(**_: Any) -> None:
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr(distributed, "LocalCluster", refuse)
+    with pytest.raises(ClusterError, match="workers do not start: Nanny failed to start"), local_cluster(1):
         pass
 
 

@@ -24,8 +24,8 @@ from pyarrow import parquet  # noqa: E402
 import credalset as cs  # noqa: E402
 from credalset._files import quote_formula  # noqa: E402
 from credalset.exceptions import FileFormatError  # noqa: E402
-from credalset.io.match import Batch, choose_columns, find_id  # noqa: E402
-from credalset.io.tables import read_records, read_table, table_writer  # noqa: E402
+from credalset.io.match import Batch, choose_columns, find_id, read_items  # noqa: E402
+from credalset.io.tables import read_records, read_table, read_votes, table_writer  # noqa: E402
 
 ROWS = [("007", 0.25, 0.75), ("1.10", 0.5, 0.5), ("1.1", 1.0, 0.0), ("NA", 0.125, 0.875), ("naïve", 0.0, 1.0)]
 COMMAS = [(task, str(yes).replace(".", ","), str(no).replace(".", ",")) for task, yes, no in ROWS]
@@ -119,6 +119,31 @@ def test_numbers_in_json_keep_their_text(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("start", [b"", b"\n", b"\r\n\r\n", b"\xef\xbb\xbf\n"])
+def test_ids_after_blank_lines_are_texts(start: bytes, tmp_path: Path) -> None:
+    for name, mark in (("a.csv", ","), ("a.tsv", "\t")):
+        lines = (f"{item}{mark}0.5{mark}0.5" for item in ("1.1", "1.10", "007"))
+        (tmp_path / name).write_bytes(start + "\n".join([mark.join(("task", "yes", "no")), *lines]).encode())
+        assert read(tmp_path / name)[0] == ["1.1", "1.10", "007"]
+
+
+def test_a_header_beyond_the_first_bytes_is_refused(tmp_path: Path) -> None:
+    """Its names were cut, so that ids in these columns became numbers."""
+    (tmp_path / "a.csv").write_text(f'x,"\n{"name" * 20_000}",task\n1,1,1.10\n')
+    with pytest.raises(FileFormatError, match=r"a\.csv cannot be read: its header"):
+        read_table(tmp_path / "a.csv")
+
+
+def test_numbers_in_parquet_have_one_text(tmp_path: Path) -> None:
+    """An item was 1.0 where votes are imported, and 1 for the other commands."""
+    ids = pa.array([1.0, 2.5, None])
+    parquet.write_table(pa.table({"task": ids, "worker": ["a"] * 3, "label": ["x", "y", "x"]}), tmp_path / "a.parquet")
+    assert (
+        cs.Annotations.read(tmp_path / "a.parquet").items == read_votes(tmp_path / "a.parquet").items == ("1.0", "2.5")
+    )
+    assert Batch(next(read_table(tmp_path / "a.parquet").batches), (), "").texts("task") == ["1.0", "2.5", None]
+
+
 def test_other_encodings_are_named(tmp_path: Path) -> None:
     for text, name in ((CSV, "a.csv"), (JSONL, "a.jsonl")):
         (tmp_path / name).write_bytes(text.encode("cp1252"))
@@ -153,6 +178,9 @@ def test_a_folder_of_several_formats_is_read_whole(tmp_path: Path) -> None:
     assert len(items) == 3 * len(ROWS) + 1
     assert values.sum() == len(items)
     assert len(read(str(tmp_path / "*.parquet"))[0]) == len(ROWS)
+    with zipfile.ZipFile(tmp_path / "more.zip", "w") as archive:
+        archive.writestr("one.csv", CSV)
+    assert len(read(tmp_path)[0]) == 4 * len(ROWS) + 1, "an archive was skipped without a word"
     (tmp_path / "other.csv").write_text("task,yes,maybe\nx,0.5,0.5\n")
     with pytest.raises(ValueError, match=r"differ in columns \('maybe', 'no'\)"):
         read(tmp_path)
@@ -193,6 +221,9 @@ def test_ten_thousand_columns(tmp_path: Path) -> None:
     table = read_table(tmp_path / "a.csv")
     found = choose_columns(table.schema, ["task"], classes=names)
     assert Batch(next(table.batches), found.columns, "a.csv").numbers(found.columns).shape == (5, 10_000)
+    words = ",".join(["t", *["0.0001", "word"] * 10_000])
+    (tmp_path / "b.csv").write_text(",".join(["task", *map(str, range(20_000))]) + f"\n{words}\n")
+    assert read_items(tmp_path / "b.csv").features().shape == (1, 10_000)
     assert time.process_time() - start < 5
 
 

@@ -154,6 +154,16 @@ def test_masked_values_are_refused() -> None:
         cs.conformalize(np.ma.array([[0.5, 0.5]], mask=[[0, 1]]), [[3, 1]])
     with pytest.raises(ValueError, match="groups has masked values"):
         per_item(np.ma.array([1, 2], mask=[0, 1]), None, "groups")
+    row = np.ma.array([1, 0], mask=[0, 1])
+    for name, call in {
+        "Y": lambda: read_labels([row, row], name="Y"),
+        "counts": lambda: cs.Annotations(counts=masked),
+        "items": lambda: cs.Annotations.from_counts([[3, 1], [2, 2]], items=row),
+        "classes": lambda: cs.Annotations.from_counts([[3, 1], [2, 2]], classes=row),
+        "folds": lambda: cs.cross_conformalize([[0.5, 0.5]] * 2, [[3, 1]] * 2, row),
+    }.items():
+        with pytest.raises(ValueError, match=f"{name} has masked values"):
+            call()
     assert read_labels(np.ma.array([[3, 1]])).counts is not None
 
 

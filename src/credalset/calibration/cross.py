@@ -11,6 +11,7 @@ import numpy as np
 
 from credalset._blocks import row_blocks
 from credalset._typing import ArrayLike, FloatArray, IntArray, Prediction
+from credalset._validation import unmasked
 from credalset.calibration.base import BaseCalibration, as_level, read_items
 from credalset.calibration.levels import conformal_rank
 from credalset.calibration.noise import ROUNDING, BoundedNoise, Guarantee, Noise, Quantile, check_supported
@@ -265,6 +266,7 @@ def cross_conformalize(
 
 def as_folds(folds: Any, n: int) -> IntArray:
     """Check one fold number per item."""
+    unmasked(folds, "folds")
     try:
         codes = np.asarray(folds)
     except ValueError:  # rows of different lengths

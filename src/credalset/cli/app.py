@@ -95,8 +95,8 @@ def _fail(sentence: str, code: int) -> int:
 
 
 def _about_file(error: OSError) -> str:
+    if error.errno == errno.ENOSPC:  # whoever writes a file names it
+        return f"{error.filename or 'standard output'}: the disk is full. Existing files are unchanged."
     if error.filename is None or error.strerror is None:
         return str(error)
-    if error.errno == errno.ENOSPC:
-        return f"{error.filename}: the disk is full. Existing files are unchanged."
     return f"{error.filename}: {error.strerror}."

@@ -15,6 +15,7 @@ from rich.console import Console
 from typer import Option
 
 from credalset._display import table_text
+from credalset._files import staged
 from credalset.cli.shared import Seed
 from credalset.datasets import Messages, make_messages
 
@@ -103,7 +104,7 @@ def _run(say: Console, *words: str) -> str:
     finally:
         sys.argv = own
     if code not in (0, 1):
-        raise RuntimeError(said.getvalue())
+        raise ValueError(said.getvalue().rpartition("error: ")[2].strip())
     lines = [line for line in said.getvalue().splitlines() if not line.startswith(("note:", "Wrote"))]
     say.print("".join(f"  {line}\n" for line in lines), end="")
     return printed.getvalue()
@@ -159,11 +160,16 @@ def _write_files(data: Messages) -> None:
     for part, start, stop in zip(PARTS, ends, ends[1:], strict=False):
         rows = slice(start, stop)
         about = pd.DataFrame({"task": data.items[rows], "text": data.texts[rows], "channel": data.channels[rows]})
-        about.drop(columns=["channel"] if part == "train" else []).to_csv(f"{part}.csv", index=False)
+        _write(about.drop(columns=["channel"] if part == "train" else []), f"{part}.csv")
         names = {"train": {"train-votes.csv": (0, FEW)}, "panel": {"panel-votes.csv": (0, MANY)}}
         votes = names.get(part, {"so-far.csv": (0, 3), "later-votes.csv": (3, MANY)})
         for name, (first, last) in votes.items():
             labels, workers = data.labels[rows, first:last], data.workers[rows, first:last]
             tasks = np.repeat(np.array(data.items[rows]), last - first)
             votes_of = {"task": tasks, "worker": workers.ravel(), "label": labels.ravel()}
-            pd.DataFrame(votes_of).to_csv(name, index=False)
+            _write(pd.DataFrame(votes_of), name)
+
+
+def _write(frame: Any, name: str) -> None:
+    with staged(Path(name)) as staging:  # which names the file if the disk is full
+        frame.to_csv(staging, index=False)

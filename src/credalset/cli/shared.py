@@ -25,7 +25,8 @@ from credalset.votes import Annotations
 from credalset.votes.names import plural
 
 SCHEMA_VERSION = 2
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # with marks of text direction
+#: with line separators and marks of text direction
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 VotesFile = Annotated[str, Argument(help="Votes, as import writes them: task, worker, label.")]
 Model = Annotated[str, Argument(help="Folder that calibrate or fit wrote.")]

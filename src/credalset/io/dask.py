@@ -14,9 +14,10 @@ import hashlib
 import json
 import signal
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -156,6 +157,8 @@ def score_part(part: Part, scorer: Scorer, job: str) -> Part:
     from pyarrow import parquet
 
     n_rows = n_dropped = 0
+    # The checksum is of what is read now, not of what may be there afterwards.
+    record: dict[str, Any] = {"job": job, "source": _digest_of_row_group(part)}
     reader = parquet.ParquetFile(part.source, pre_buffer=False, buffer_size=READ_BUFFER)
     with readable(part.source), table_writer(part.target, scorer.schema) as write:
         for batch in reader.iter_batches(batch_size=BATCH_ROWS, row_groups=[part.row_group]):
@@ -164,8 +167,8 @@ def score_part(part: Part, scorer: Scorer, job: str) -> Part:
             n_dropped += dropped
             n_rows += result.num_rows
             write(result)
-    record: dict[str, Any] = {"job": job, "source": _digest_of_row_group(part), "sha256": _digest_of_file(part.target)}
-    record |= {"bytes": part.target.stat().st_size, "rows": n_rows, "dropped": n_dropped}
+    record |= {"sha256": _digest_of_file(part.target), "bytes": part.target.stat().st_size}
+    record |= {"rows": n_rows, "dropped": n_dropped}
     _write_json(part.record, record)
     return part
 
@@ -201,6 +204,7 @@ def _digest_of_row_group(part: Part) -> str:
     file = parquet.ParquetFile(part.source)
     group = file.metadata.row_group(part.row_group)
     digest = hashlib.sha256(str(file.schema).partition("\n")[2].encode())  # the first line has an address in memory
+    digest.update(file.schema_arrow.remove_metadata().serialize())  # time zones
     with open(part.source, "rb") as stream:
         for chunk in (group.column(i) for i in range(group.num_columns)):
             stream.seek(min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset))
@@ -230,13 +234,12 @@ def _start(folder: Path, parts: list[Part], scorer: Scorer, resume: bool) -> tup
         earlier = _read_json(folder / PLAN)["job"]
     if held and earlier is None:
         raise ValueError(f"{folder} holds no job to resume: its {PLAN} is missing or damaged. Choose another folder.")
-    if isinstance(scorer.model, Path):
-        scorer = replace(scorer, model=scorer.model.resolve())
-    else:
-        save(scorer.model, folder / MODEL)
-        scorer = replace(scorer, model=folder / MODEL)
     asked = {each.name: getattr(scorer, each.name) for each in fields(scorer) if each.name != "carried"}
-    asked["model"] = read_manifest(scorer.model)["sha256"]
+    with tempfile.TemporaryDirectory() as scratch:  # another job's model stays in the folder
+        model = scorer.model.resolve() if isinstance(scorer.model, Path) else Path(scratch, MODEL)
+        if not isinstance(scorer.model, Path):
+            save(scorer.model, model)
+        asked["model"] = read_manifest(model)["sha256"]
     plan = {"scorer": asked, "sources": [[Path(p.source).name, p.row_group, p.target.name] for p in parts]}
     job = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
     if earlier not in (None, job):
@@ -244,10 +247,12 @@ def _start(folder: Path, parts: list[Part], scorer: Scorer, resume: bool) -> tup
             f"{folder} holds the parts of another job: other inputs, another model or other questions. Choose another "
             "folder."
         )
+    if not isinstance(scorer.model, Path):
+        save(scorer.model, model := folder / MODEL)
     (folder / MANIFEST).unlink(missing_ok=True)
     _sweep(folder)
     _write_json(folder / PLAN, {"job": job, **plan})
-    return scorer, job
+    return replace(scorer, model=model), job
 
 
 def _sweep(folder: Path) -> None:
@@ -299,8 +304,11 @@ def _explained() -> Iterator[None]:
     except TimeoutError as error:
         raise ClusterError(f"no worker came within {PATIENCE:.0f} seconds: {error}. {advice}") from None
     except (CommClosedError, asyncio.CancelledError, concurrent.futures.CancelledError, ConnectionError) as error:
-        what = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise ClusterError(f"the connection to the scheduler was lost ({what}). {advice}") from None
+        raise ClusterError(f"the connection to the scheduler was lost ({_one_line(error)}). {advice}") from None
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 
 @contextmanager
@@ -323,11 +331,12 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
     options |= {"silence_logs": "CRITICAL"}  # what matters comes as an exception
     options |= {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": None, "security": security}
     settings: dict[str, Any] = {f"distributed.{each}.http.routes": [] for each in ("scheduler", "worker")}  # no pages
-    with (
-        dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC, **settings}),
-        distributed.LocalCluster(**options) as cluster,
-        distributed.Client(cluster, security=security) as client,
-    ):
+    with ExitStack() as stack, dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC, **settings}):
+        try:
+            cluster = stack.enter_context(distributed.LocalCluster(**options))
+            client = stack.enter_context(distributed.Client(cluster, security=security))
+        except (RuntimeError, OSError) as error:
+            raise ClusterError(f"the workers do not start: {_one_line(error)}.") from None
         yield client
 
 
@@ -361,10 +370,18 @@ def connect(address: str, *, ca: str | None = None, cert: str | None = None, key
     """
     distributed = need("distributed", "Scoring with several workers", extra="dask")
     files = {"tls_ca_file": ca, "tls_client_cert": cert, "tls_client_key": key}
-    security = distributed.Security(**files, require_encryption=True) if any(files.values()) else None
+    security = distributed.Security(**files | {"require_encryption": True} if any(files.values()) else {})
+
+    async def greet() -> None:  # first, as a client waits forever for what accepts and stays silent
+        arguments = security.get_connection_args("client")
+        comm = distributed.comm.connect(address, timeout=PATIENCE / 6, **arguments)
+        (await asyncio.wait_for(comm, PATIENCE)).abort()
+
     try:
+        distributed.utils.LoopRunner().run_sync(greet)  # also inside a running loop, as in notebooks
         client = distributed.Client(address, timeout=PATIENCE / 6, security=security)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from None
+    except Exception as error:  # anything may stand at the address
+        advice = "Check the address and, for tls://, the files of its credentials."
+        raise ClusterError(f"no Dask scheduler answers at {address}: {_one_line(error)}. {advice}") from None
     with client:
         yield client

@@ -26,6 +26,7 @@ from credalset.io.store import Reader, Writer, check_field, find_type
 #: limits of skops files: bytes, values and objects of the description, and bytes of sparse matrices
 MAX_SCHEMA, MAX_VALUES, MAX_NODES, MAX_UNPACKED = 1 << 24, 1 << 19, 30_000, 100_000_000
 MAX_LAYERS = 500
+DEVICES = ("cpu", "cuda", "mps", "xpu")  # others need further packages, or hold no numbers
 #: estimators of scikit-learn whose arrays are checked here, and the modules that have them
 CHECKED = dict.fromkeys(("CountVectorizer", "TfidfTransformer", "TfidfVectorizer"), "sklearn.feature_extraction.text")
 CHECKED |= {"Pipeline": "sklearn.pipeline", "LogisticRegression": "sklearn.linear_model"}
@@ -148,7 +149,7 @@ def _build_module(estimator: Any, arrays: dict[str, Any]) -> Any:
     import torch
 
     estimator._check_options()
-    torch.device(estimator.device)  # refuses what is not the name of a device
+    require(torch.device(estimator.device).type in DEVICES, f"has the device {estimator.device!r}, which is not known.")
     n_classes, n_features = len(getattr(estimator, "classes_", ())), getattr(estimator, "n_features_in_", 0)
     is_complete = n_classes >= 2 and n_features >= 1 and len(estimator.hidden) < len(arrays) <= 2 * MAX_LAYERS
     require(is_complete, "does not have the classes, features and weights of its network.")

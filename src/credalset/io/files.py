@@ -12,7 +12,7 @@ import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -64,7 +64,7 @@ def find_files(path: str | Path) -> list[File]:
         return [File("standard input", STDIN)]
     if os.path.isdir(text):
         inside = sorted(file for file in Path(text).rglob("*") if file.is_file())
-        found = [str(file) for file in inside if _is_data(file.relative_to(text))]
+        found = [str(file) for file in inside if _is_data(file.relative_to(text), (*FORMATS, ".zip"))]
     elif os.path.exists(text):
         found = [text]
     else:
@@ -76,14 +76,13 @@ def find_files(path: str | Path) -> list[File]:
     return [file for name in found for file in _members(name)]
 
 
-def _is_data(file: Path) -> bool:
+def _is_data(file: Path, suffixes: Collection[str] = FORMATS) -> bool:
     is_hidden = any(part.startswith((".", "_")) for part in file.parts)
-    return not is_hidden and file.name.lower() not in NOT_DATA and _format_of_name(file) is not None
+    return not is_hidden and file.name.lower() not in NOT_DATA and _suffix(file) in suffixes
 
 
-def _format_of_name(path: PurePath) -> str | None:
-    suffixes = [suffix for suffix in map(str.lower, path.suffixes) if suffix not in COMPRESSIONS]
-    return FORMATS.get(suffixes[-1]) if suffixes else None
+def _suffix(path: PurePath) -> str:
+    return next((suffix for suffix in map(str.lower, path.suffixes[::-1]) if suffix not in COMPRESSIONS), "")
 
 
 def _members(path: str) -> list[File]:
@@ -180,7 +179,7 @@ def format_of(path: str, head: bytes | None = None) -> str:
     >>> format_of("votes.csv.gz"), format_of("-", b'{"task": 1}')
     ('csv', 'jsonl')
     """
-    format = _format_of_name(PurePath(path))
+    format = FORMATS.get(_suffix(PurePath(path)))
     if head is None and format not in WRITTEN:
         raise ValueError(f"{path} has a format that is not known. Name the file .csv, .tsv, .jsonl or .parquet.")
     if format is None and head is not None:

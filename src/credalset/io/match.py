@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from credalset._typing import AnyArray, FloatArray, IntArray
 from credalset.exceptions import need, warn
-from credalset.io.tables import Table, is_list, is_text, read_table
+from credalset.io.tables import Table, as_texts, is_list, is_text, read_table
 from credalset.votes.names import join_names, plural
 from credalset.votes.tables import SYNONYMS
 
@@ -162,7 +162,7 @@ class Batch:
         column = self.column(name)
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             raise ValueError(f"column {name!r} of {self.where} holds bytes. Save the table with texts in UTF-8.")
-        return [text or None for text in column.cast(pa.string()).to_pylist()]
+        return [text or None for text in as_texts(column)]
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
         """Return columns, or one column of lists, as numbers (N, number of columns); texts are parsed."""
@@ -300,7 +300,8 @@ def read_items(
     data, notes = list(table.batches), []
     if data and columns is None and classes is None and not reading.texts:
         free, reading = reading.columns, _without_words(Batch(data[0], (), path), reading, may_be_texts=texts is None)
-        words = [name for name in free if name not in reading.columns]
+        kept = set(reading.columns)
+        words = [name for name in free if name not in kept]
         notes = [f"columns of words were left out: {join_names(words)}."] if words else []
     needed = [id, *reading.columns, *(column for role, column in extra.items() if role in ("groups", "weights"))]
     starts = list(accumulate((each.num_rows for each in data), initial=0))
@@ -324,8 +325,8 @@ def _without_words(batch: Batch, reading: Reading, may_be_texts: bool) -> Readin
     some = {name: batch.column(name).drop_null()[:LOOKED_AT] for name in reading.columns}
     words = [n for n, cells in some.items() if is_text(cells.type) and not any(map(is_number, cells.to_pylist()))]
     if len(words) < len(some):
-        labels = zip(reading.columns, reading.labels or (), strict=False)
-        kept = {name: label for name, label in labels if name not in words}
+        labels, left_out = zip(reading.columns, reading.labels or (), strict=False), set(words)
+        kept = {name: label for name, label in labels if name not in left_out}
         return Reading(list(kept), tuple(kept.values())) if words else reading
     if may_be_texts and len(words) == 1:
         return Reading(words, tuple(words), texts=True)

@@ -179,13 +179,15 @@ def _read_csv(head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Tab
         arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
         arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""]),
     )
+    if set(reader.schema.types) != {pa.string()}:  # of names that are not in `types`: numbers would lose their digits
+        raise pa.ArrowInvalid(f"its header cannot be read in the first {len(head)} bytes")
     schema = pa.schema([(name.strip(), pa.string()) for name in reader.schema.names])
     return Table(schema, (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader))
 
 
 def _header(start: str, delimiter: str) -> list[str]:
     with suppress(csv.Error):
-        return next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
+        return next(filter(None, csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)), [])
     return []
 
 
@@ -350,6 +352,15 @@ def is_list(kind: pa.DataType) -> bool:
     return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
+def as_texts(column: Any) -> list[str | None]:
+    """Return cells as texts, as `read_records` and CSV files of pandas have them: 1.0, of which Arrow makes 1."""
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):
+        return [None if value is None else str(value) for value in column.to_pylist()]
+    return list(column.cast(pa.string()).to_pylist())
+
+
 def write_votes(votes: Annotations, path: str) -> None:
     """Write votes as a long table: task, worker, label, and time where it is known.
 
@@ -383,7 +394,7 @@ def read_votes(path: str | Path) -> Annotations:
         raise ValueError(f"{path} needs columns task and label, but has {has}. Use credalset import first.") from None
     with readable(str(path)):
         found = need("pyarrow").Table.from_batches(table.batches, table.schema)
-        columns = {name: found[name].cast("string").to_pylist() for name in names.values()}
+        columns = {name: as_texts(found[name]) for name in names.values()}
     long = long_table(columns, names)
     long.declare(_labels(table.schema.metadata))
     return replace(Annotations.from_table(long, scale=long.ordered or None), origin=f"{Path(path).name}, read as long")

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from credalset._typing import AnyArray, ArrayLike
+from credalset._validation import unmasked
 from credalset.votes import names
 from credalset.votes.names import Labels, as_names, item_names, name_array
 
@@ -46,14 +47,15 @@ def read_labels(Y: Any, X: Any = None, name: str = "Y", classes: Any = None) -> 
         raise ValueError(f"fitting requires y to be passed, but the target y is None. Pass labels as {name}.")
     is_numbered = hasattr(Y, "iloc") and getattr(getattr(Y, "index", None), "dtype", None) == np.int64
     if not hasattr(Y, "distributions"):
-        array = np.asarray(Y)
+        array = np.asarray(unmasked(Y, name))
         if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
             Y = replace(_single_votes(array, name, classes), items=item_names(Y))
     found = names.read_labels(Y, items=item_names(Y), classes=classes, name=name, like="the fitted estimator")
     if X is None:
         return found
-    items = item_names(X)
+    items = item_names(unmasked(X, "X"))
     if items is None and is_numbered:
+        names.warn_of_numbers(found.items, "items", name, "X")
         return replace(found, items=None)
     return names.read_labels(found, items=items, name=name, like="X", by_position=False)
 
@@ -86,6 +88,7 @@ def note_features(estimator: Any, X: Any, *, reset: bool) -> None:
 
     The inner estimator checks everything else.
     """
+    unmasked(X, "X")
     is_text = getattr(X, "ndim", 1) == 1 and hasattr(X, "__iter__") and isinstance(next(iter(X), None), str)
     if is_text and not reset and hasattr(estimator, "n_features_in_"):
         raise ValueError(f"X holds texts, but this model was fitted with {estimator.n_features_in_} numeric features.")
@@ -132,4 +135,5 @@ class SoftScoring:
         prediction = np.maximum(self.predict_proba(X), SMALLEST_PROBABILITY)  # type: ignore[attr-defined]
         labels = read_labels(y, X, classes=getattr(self, "classes_", None))
         logs = xlogy(labels.distributions, prediction).sum(axis=1)
-        return float(np.average(logs, weights=None if sample_weight is None else np.asarray(sample_weight)))
+        weights = None if sample_weight is None else np.asarray(unmasked(sample_weight, "sample_weight"))
+        return float(np.average(logs, weights=weights))

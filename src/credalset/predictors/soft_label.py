@@ -13,6 +13,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
 
 from credalset._typing import ArrayLike, FloatArray
+from credalset._validation import unmasked
 from credalset.predictors.labels import SoftScoring, accepts_sparse, class_array, note_features, read_labels
 
 
@@ -85,8 +86,8 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
             X = np.asarray(X)
         items, codes = np.nonzero(distributions)
         weights = distributions[items, codes]
-        if sample_weight is not None:
-            weights = weights * _check_sample_weight(sample_weight, np.empty((n_items, 1)))[items]
+        if (given := unmasked(sample_weight, "sample_weight")) is not None:
+            weights = weights * _check_sample_weight(given, np.empty((n_items, 1)))[items]
         self.base_ = base.fit(_safe_indexing(X, items), codes, **{weight_name: weights})
         return self
 

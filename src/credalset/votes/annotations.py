@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from credalset._typing import AnyArray, FloatArray, IntArray, RandomState
-from credalset._validation import as_counts, check_choice
+from credalset._validation import as_counts, check_choice, unmasked
 from credalset.exceptions import need
 from credalset.votes.agreement import Agreement, measure_agreement
 from credalset.votes.counting import Ballots, LabelOptions, Options, count_votes, find_classes, texts
@@ -68,7 +68,8 @@ class Annotations:
     ballots: Ballots | None = None
 
     def __post_init__(self) -> None:
-        counts = np.array(self.counts, dtype=np.int64)
+        given = self.counts if type(self.counts) is np.ndarray else unmasked(self.counts, "counts")
+        counts = np.array(given, dtype=np.int64)
         counts.setflags(write=False)
         object.__setattr__(self, "counts", counts)
 
@@ -217,9 +218,8 @@ class Annotations:
         matrix = as_counts(counts, "counts", may_be_none=True)
         names = {"classes": class_names(counts, "counts"), "items": item_names(counts)}
         for name, given, size in (("classes", classes, matrix.shape[1]), ("items", items, matrix.shape[0])):
-            names[name] = names[name] if given is None else as_names(given)
-            found = names[name] or ()
-            if found and (len(found) != size or len(set(found)) < size):
+            names[name] = names[name] if given is None else as_names(unmasked(given, name))
+            if (found := names[name] or ()) and (len(found) != size or len(set(found)) < size):
                 raise ValueError(f"{name} must hold {size} different names, but holds {join_names(found)}.")
         positions = None
         if scale is not None and scale is not False:

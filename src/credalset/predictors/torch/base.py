@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from credalset._display import progress
 from credalset._typing import FloatArray, RandomState
-from credalset._validation import as_finite, as_generator, as_positive_int, as_probability
+from credalset._validation import as_finite, as_generator, as_positive_int, as_probability, unmasked
 from credalset.predictors.labels import SoftScoring, class_array, read_labels
 
 PREDICTION_ROWS = 4096  # batch size of predictions
@@ -74,7 +74,7 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         self._check_options()
         device = _as_device(self.device)
-        x = torch.from_numpy(np.array(validate_data(self, X, dtype=np.float32)))
+        x = torch.from_numpy(np.array(validate_data(self, unmasked(X, "X"), dtype=np.float32)))
         labels = read_labels(Y, X)
         y = torch.from_numpy(labels.distributions.astype(np.float32))
         if len(x) != len(y):
@@ -175,7 +175,7 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         device = _as_device(self.device)
         dtype = torch.float32 if device.type == "mps" else torch.float64
         module = deepcopy(self.module_).to(device=device, dtype=dtype)
-        x = torch.from_numpy(np.array(validate_data(self, X, dtype=np.float64, reset=False)))
+        x = torch.from_numpy(np.array(validate_data(self, unmasked(X, "X"), dtype=np.float64, reset=False)))
         with torch.no_grad():
             blocks = torch.split(x, PREDICTION_ROWS)
             outputs = torch.cat([module(block.to(device, dtype)).cpu().double() for block in blocks])

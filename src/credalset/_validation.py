@@ -61,6 +61,15 @@ def unmasked(value: Any, name: str) -> Any:
     return value
 
 
+def freeze(thing: Any, *names: str) -> None:
+    """Make arrays of a frozen dataclass read-only; they become views, as the arrays may be the caller's."""
+    for name in names:
+        if isinstance(array := getattr(thing, name), np.ndarray):
+            view = array.view()
+            view.flags.writeable = False
+            object.__setattr__(thing, name, view)
+
+
 def as_numbers(value: Any, name: str, hint: str = "Pass plain numbers.") -> FloatArray:
     """Convert to a float64 array of any shape; refuse values that are not real numbers."""
     unmasked(value, name)

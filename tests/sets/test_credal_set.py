@@ -240,3 +240,15 @@ def test_answers_are_quick(name: str) -> None:
             start = time.process_time()
             ask()
             assert (time.process_time() - start) / n < limit * 1e-6
+
+
+def test_arrays_of_sets_and_calibrations_are_read_only() -> None:
+    """Writing into what they hand out changed their answers; arrays of the caller stay writable."""
+    prediction = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])
+    for name in ("tv", "kl", "ws", "inner", "brier", "hellinger"):
+        sets = cs.get_score(name).region(prediction, 0.2)
+        calibration = cs.conformalize(prediction, [[1, 2, 0], [0, 1, 3]], score=name)
+        for array in (sets.threshold, sets.center, sets[:1].center, sets.radius, sets.prediction, calibration.scores):
+            with pytest.raises(ValueError, match="read-only"):
+                array[:] = 9.0
+    prediction[0] = [0.6, 0.3, 0.1]

@@ -13,7 +13,7 @@ import numpy as np
 
 from credalset._predictions import map_arrays
 from credalset._typing import ArrayLike, FloatArray, Prediction
-from credalset._validation import Checked, as_probability
+from credalset._validation import Checked, as_probability, freeze
 from credalset.calibration.levels import exact_level
 from credalset.calibration.noise import Guarantee, Noise
 from credalset.calibration.thresholds import Thresholds
@@ -59,6 +59,7 @@ class BaseCalibration:
                 raise ValueError(f"{name} must hold {size} names, but holds {len(names)}.")
         self.score._check_classes(self.n_classes)
         self.noise.check_score(self.score)
+        freeze(self, "scores")
 
     def __len__(self) -> int:
         """Number of calibration items."""

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from credalset._typing import ArrayLike, FloatArray, Prediction
+from credalset._validation import freeze
 from credalset.calibration.base import ThresholdCalibration, as_level, read_items
 from credalset.calibration.levels import CoverageDistribution, conformal_rank, pac_rank, score_at_rank
 from credalset.calibration.noise import Columns, Fit, Noise, NoNoise
@@ -60,6 +61,7 @@ calibration sets. Assumptions: items are exchangeable.
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "scores", np.sort(self.scores))
+        freeze(self, "scores")
 
     def threshold(self, alpha: float = 0.1) -> float:
         """Return the ⌈(n + 1)(1 − α)⌉-th smallest calibration score, or the threshold of the noise model.

@@ -131,6 +131,7 @@ class PowerBall(Geometry):
     def __post_init__(self) -> None:
         is_point = (self.radius > 0) & (self.radius < TINIEST)
         object.__setattr__(self, "radius", np.where(is_point, 0.0, self.radius))
+        super().__post_init__()
 
     @staticmethod
     @abstractmethod

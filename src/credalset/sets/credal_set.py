@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 import numpy as np
 
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction, RandomState
-from credalset._validation import as_generator, as_numbers, as_positive_int
+from credalset._validation import as_generator, as_numbers, as_positive_int, freeze
 from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
 from credalset.sets.decisions import decide
 from credalset.sets.geometry import Geometry, answer
@@ -73,6 +73,7 @@ class CredalSet:
     def __post_init__(self) -> None:
         if self.items is not None and not isinstance(self.items, tuple):
             object.__setattr__(self, "items", tuple(self.items))
+        freeze(self, "prediction", "threshold")
 
     @property
     def center(self) -> FloatArray:

@@ -21,6 +21,7 @@ import numpy as np
 
 from credalset._predictions import PredictionBatch
 from credalset._typing import FloatArray
+from credalset._validation import freeze
 
 ROW_TYPES = (np.ndarray, PredictionBatch)
 
@@ -65,6 +66,9 @@ class Geometry(ABC):
 
     center: FloatArray
     radius: FloatArray
+
+    def __post_init__(self) -> None:
+        freeze(self, "center", "radius")
 
     @abstractmethod
     def divergence(self, points: FloatArray) -> FloatArray:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -407,8 +408,6 @@ def test_guarantees_say_what_is_covered_for_whom_and_assuming_what() -> None:
 
 def test_a_noise_model_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """What CONTRIBUTING promises: a class with `bounds`, and an entry in `NOISES` if it has a name to go by."""
-    from dataclasses import dataclass
-    from typing import ClassVar
 
     @dataclass(frozen=True)
     class Doubled(Noise):

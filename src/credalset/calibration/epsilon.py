@@ -15,7 +15,7 @@ from credalset.calibration.noise import BoundedNoise
 from credalset.calibration.sampling import lower_limits
 from credalset.scores import Score, get_score
 from credalset.sets.roots import bisect
-from credalset.votes.names import Labels, plural, read_labels
+from credalset.votes.names import Labels, item_names, plural, read_labels
 
 
 def epsilon_from_counts(
@@ -71,7 +71,7 @@ def epsilon_from_counts(
         chosen, checked, labels = read_items(chosen, prediction, counts, labels_name="counts")
         epsilon = _from_predictions(chosen, checked, labels, delta)
         return BoundedNoise(epsilon, delta, scope="average item, one model")
-    found = read_labels(counts, name="counts")
+    found = read_labels(counts, items=item_names(counts), name="counts")
     found = found.in_scale_order() if chosen.is_ordinal else found
     chosen, votes = chosen.on_scale(found.scale), found.votes("counts", "epsilon_from_counts")
     is_equal = bool((votes.sum(axis=1) == votes[0].sum()).all())

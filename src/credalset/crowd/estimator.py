@@ -19,19 +19,8 @@ from credalset.crowd.law import CrowdLaw
 from credalset.crowd.posterior import Posterior, predict_blocks
 from credalset.exceptions import warn
 from credalset.scores import get_score
-from credalset.votes import Annotations
-from credalset.votes.names import (
-    Names,
-    class_names,
-    item_names,
-    join_names,
-    match_names,
-    order_columns,
-    per_item,
-    refuse_names,
-    take_names,
-    warn_of_numbers,
-)
+from credalset.votes import Annotations, names
+from credalset.votes.names import Names
 
 
 class Saved:
@@ -62,14 +51,14 @@ class Voted:
         return len(self.prediction)
 
     def __getitem__(self, rows: Any) -> Voted:
-        groups, names = None if self.groups is None else self.groups[rows], take_names(self.items, rows)
-        return replace(self, prediction=self.prediction[rows], counts=self.counts[rows], items=names, groups=groups)
+        groups, items = None if self.groups is None else self.groups[rows], names.take_names(self.items, rows)
+        return replace(self, prediction=self.prediction[rows], counts=self.counts[rows], items=items, groups=groups)
 
     def grouped(self, groups: Any) -> Voted:
         """Return the items with the group of each, put into their order."""
         if groups is None:
             return self
-        keys = np.asarray(per_item(groups, self.items, "groups", "predictions"))
+        keys = np.asarray(names.per_item(groups, self.items, "groups", "predictions"))
         if keys.shape != (len(self),):
             raise ValueError(f"groups must hold one key per item ({len(self)}), but has shape {keys.shape}.")
         return replace(self, groups=keys)
@@ -97,23 +86,23 @@ def read_voted(
     needed : bool
         Whether votes must name every predicted item; if not, items that they do not name have zero counts.
     """
-    own, scale = class_names(votes, "votes"), votes.scale if isinstance(votes, Annotations) else None
+    own, scale = names.class_names(votes, "votes"), votes.scale if isinstance(votes, Annotations) else None
     levels = dict(zip(own or (), scale or (), strict=False))
     if classes is None:
-        classes = class_names(predictions, "predictions")
+        classes = names.class_names(predictions, "predictions")
         if classes is not None and set(classes) == set(levels):
             classes = tuple(sorted(classes, key=levels.__getitem__))
-    ordered = order_columns(predictions, classes, "predictions", "the crowd")
+    ordered = names.order_columns(predictions, classes, "predictions", "the crowd")
     prediction = as_distributions(ordered, "predictions", n_classes=n_classes)
-    items = item_names(predictions)
+    items = names.item_names(predictions)
     if votes is None:
         return Voted(prediction, np.zeros_like(prediction), items, classes)
     if not getattr(votes, "has_counts", True):
         raise ValueError("votes holds distributions, which do not show the number of votes. Pass counts per class.")
     counts = as_counts(getattr(votes, "counts", votes), "votes", may_be_none=True)
-    named = item_names(votes)
+    named = names.item_names(votes)
     if items is None:
-        refuse_names(votes, "votes", "predictions")
+        names.refuse_names(votes, "votes", "predictions")
     counts = _align(_align(counts.T, own, classes, "classes").T, named, items, "items", needed)
     if counts.shape != prediction.shape:
         raise ValueError(
@@ -129,16 +118,16 @@ def read_voted(
 def _align(counts: FloatArray, own: Names | None, wanted: Names | None, what: str, needed: bool = False) -> FloatArray:
     """Put rows into the order of the wanted names; names without a row get zero counts, unless all are needed."""
     if own is None or wanted is None or own == wanted:
-        warn_of_numbers(own if wanted is None else wanted if own is None else None, what, "votes", "predictions")
+        names.warn_of_numbers(own if wanted is None else wanted if own is None else None, what, "votes", "predictions")
         return counts
-    if needed and (rows := match_names(own, wanted, what, "votes", "predictions")) is not None:
+    if needed and (rows := names.match_names(own, wanted, what, "votes", "predictions")) is not None:
         return np.asarray(counts[rows])
     position = {name: row for row, name in enumerate(wanted)}
     unknown = [name for name, row in zip(own, counts, strict=True) if name not in position and row.any()]
     if unknown and (what == "classes" or position.keys().isdisjoint(own)):
         raise ValueError(
-            f"votes names the {what} {join_names(unknown, 3)}, but predictions has none of them. Give both the same "
-            f"{what}."
+            f"votes names the {what} {names.join_names(unknown, 3)}, but predictions has none of them. Give both the "
+            f"same {what}."
         )
     if len(position) < len(wanted) or len(set(own)) < len(own):
         raise ValueError(f"predictions or votes name one of the {what} twice. Give each a name of its own.")
@@ -395,8 +384,9 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         both = set(self.items_ or ()) & set(voted.items or ())
         if both:
             raise ValueError(
-                f"predictions has {len(both)} items that the crowd was fitted to (first: {join_names(list(both), 3)}): "
-                "coverage is not guaranteed on them. Fit the crowd to other items, or set method to imputed."
+                f"predictions has {len(both)} items that the crowd was fitted to (first: "
+                f"{names.join_names(list(both), 3)}): coverage is not guaranteed on them. Fit the crowd to other items, "
+                "or set method to imputed."
             )
         return voted
 

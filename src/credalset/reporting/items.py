@@ -12,16 +12,7 @@ from credalset._typing import AnyArray, BoolArray, FloatArray, IntArray
 from credalset._validation import as_matrix
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.queue import ACTIONS
-from credalset.votes.names import (
-    as_names,
-    class_names,
-    item_names,
-    join_names,
-    match_names,
-    per_item,
-    read_labels,
-    refuse_names,
-)
+from credalset.votes import names
 
 SAFE_SCHEMES = ("http", "https", "ftp", "file")
 SAFE_IMAGES = ("data:image/png;", "data:image/jpeg;", "data:image/gif;", "data:image/webp;")
@@ -123,31 +114,31 @@ def read_items(
 ) -> Items:
     """Check what is given about the items of the sets, and measure the sets."""
     n, k = len(sets), sets.n_classes
-    named = sets.classes if classes is None else as_names(classes)
+    named = sets.classes if classes is None else names.as_names(classes)
     if named is not None and len(named) != k:
         raise ValueError(f"classes must name each of the {k} classes, but holds {len(named)} names: {list(named)}.")
     given = sets.items if items is None else items
-    keys = None if given is None else as_names(_column(given, "items", n))
+    keys = None if given is None else names.as_names(_column(given, "items", n))
 
     def column(values: Any, name: str, letters: int) -> list[str] | None:
-        found = None if values is None else _column(per_item(values, keys, name), name, n)
+        found = None if values is None else _column(names.per_item(values, keys, name), name, n)
         return None if found is None else [shorten(text_of(value), letters) for value in found]
 
     held_out = read_votes(votes, n, keys, named, k)
     shown = held_out if votes_in_hand is None else read_votes(votes_in_hand, n, keys, named, k, "votes_in_hand")
-    keys = item_names(votes) if keys is None and votes is not None and len(item_names(votes) or ()) == n else keys
-    links = (
-        None if images is None else [safe_link(link) for link in _column(per_item(images, keys, "images"), "images", n)]
-    )
+    voted = names.item_names(votes)
+    keys = voted if keys is None and len(voted or ()) == n else keys
+    linked = None if images is None else _column(names.per_item(images, keys, "images"), "images", n)
+    links = None if linked is None else [safe_link(link) for link in linked]
     lower, upper = sets.envelope()
-    called = named or (None if votes is None else class_names(votes, "votes")) or tuple(range(k))
-    names = [shorten(text_of(name), ITEM_LETTERS) for name in (range(n) if keys is None else keys)]
+    called = named or (None if votes is None else names.class_names(votes, "votes")) or tuple(range(k))
+    labelled = [shorten(text_of(name), ITEM_LETTERS) for name in (range(n) if keys is None else keys)]
     own = None if np.ndim(groups) == 2 else column(groups, "groups", GROUP_LETTERS)
     grouped_by = getattr(groups, "name", None)
     known = Items(
         sets,
         keys,
-        names,
+        labelled,
         [shorten(text_of(name), CLASS_LETTERS) for name in called],
         held_out,
         shown,
@@ -158,11 +149,11 @@ def read_items(
         lower,
         upper,
         0.5 * (upper - lower).sum(axis=1),
-        sets.queue(rules, items=names),
+        sets.queue(rules, items=labelled),
     )
     known.features.update(_features(known, str(grouped_by or "group")))
     for name, values in _extra_features(groups, slices).items():
-        ordered = _column(per_item(values, keys, f"slices[{name!r}]"), f"slices[{name!r}]", n)
+        ordered = _column(names.per_item(values, keys, f"slices[{name!r}]"), f"slices[{name!r}]", n)
         known.features[shorten(text_of(name), CLASS_LETTERS)] = np.asarray(ordered)
     return known
 
@@ -203,20 +194,20 @@ def read_votes(
     """
     if votes is None:
         return Votes(np.full((n, k), np.nan))
-    columns = match_names(class_names(votes, name), classes, "classes", name, "prediction")
+    columns = names.match_names(names.class_names(votes, name), classes, "classes", name, "prediction")
     counted = getattr(votes, "has_counts", True) if isinstance(getattr(votes, "counts", None), np.ndarray) else None
     raw = votes if counted is None else votes.counts if counted else votes.distributions
     matrix = as_matrix(raw, name, n_classes=k)
     matrix = matrix if columns is None else matrix[:, columns]
-    own, unmatched = item_names(votes), 0
+    own, unmatched = names.item_names(votes), 0
     if items is None:
-        refuse_names(votes, name, "prediction")
+        names.refuse_names(votes, name, "prediction")
     if items is not None and own is not None:
         position = {key: row for row, key in enumerate(own)}
         rows = [position.get(key, -1) for key in items]
         if n and max(rows) < 0:
             raise ValueError(
-                f"{name} and items have no name in common: {join_names(own, 3)} and {join_names(items, 3)}."
+                f"{name} and items have no name in common: {names.join_names(own, 3)} and {names.join_names(items, 3)}."
             )
         unmatched = len(set(own) - set(items))
         matrix = np.vstack([matrix, np.full((1, k), np.nan)])[rows]
@@ -225,7 +216,7 @@ def read_votes(
     there = ~(np.isnan(matrix).all(axis=1) | (matrix == 0).all(axis=1))
     shares, counts = np.full((n, k), np.nan), np.full((n, k), np.nan)
     if there.any():
-        labels = read_labels(matrix[there], name=name)
+        labels = names.read_labels(matrix[there], name=name)
         shares[there] = labels.distributions
         counted = labels.counts is not None if counted is None else counted
         counts[there] = matrix[there]

@@ -1,9 +1,9 @@
 """Uniform draws from regions: rejection for large regions, exchanges between two classes for others.
 
 With two classes, a region is a segment. Beyond, a region that covers a few per cent of the simplex is sampled by
-rejection, which is exact. In other regions each draw is the end of its own Markov chain, which starts at the centre and
-moves mass between two classes at a time. Such a move leaves the other classes alone, hence a class near zero does not
-shorten the moves of the others, as it does along a direction in which all classes change.
+rejection, which is exact. In other regions each draw is the end of its own Markov chain, which starts on a random ray
+from the centre and moves mass between two classes at a time. Such a move leaves the other classes alone, so a class
+near zero does not shorten the moves of the others, as it does along a direction in which all classes change.
 """
 
 from __future__ import annotations

@@ -385,7 +385,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         if both:
             raise ValueError(
                 f"predictions has {len(both)} items that the crowd was fitted to (first: "
-                f"{names.join_names(list(both), 3)}): coverage is not guaranteed on them. Fit the crowd to other items, "
+                f"{names.join_names(list(both), 3)}): coverage is not guaranteed on them. Fit the crowd to others, "
                 "or set method to imputed."
             )
         return voted

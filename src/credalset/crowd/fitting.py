@@ -19,7 +19,7 @@ GATE = ((0.0, 2.0), (0.0, 1.0))
 UNSEEN = 0.1  # share of the confusion that is spread over all classes
 LARGEST_FIT = 100_000  # items × classes
 SMALL_START = 2_000  # items of a first, quick fit
-REFITS, REFIT_ITERATIONS = 10, 15
+REFITS, REFIT_ITERATIONS = 10, 30
 FARTHEST = 6.0  # bound of parameters, in standard deviations of the prior
 
 

@@ -175,7 +175,8 @@ def _read_csv(head: bytes, text: io.TextIOWrapper, delimiter: str | None) -> Tab
     types = dict.fromkeys(_header(start, mark), pa.string())
     reader = arrow_csv.open_csv(
         stream,
-        arrow_csv.ReadOptions(encoding=encoding.removesuffix("-sig"), block_size=BLOCK),
+        # With threads, errors do not name the row.
+        arrow_csv.ReadOptions(encoding=encoding.removesuffix("-sig"), block_size=BLOCK, use_threads=False),
         arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
         arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""]),
     )

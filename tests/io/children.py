@@ -11,13 +11,18 @@ import os
 import resource
 import signal
 import time
+import tracemalloc
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 import credalset as cs
 from credalset import _files
+from credalset.io import tables
 
 from .forging import calibrate
 
@@ -86,3 +91,26 @@ def _save_and_die(score: str, path: Path, turn: int, fallback: bool) -> str:
         setattr(owner, name, dying(getattr(owner, name)))
     thing.save(path)
     return "saved"
+
+
+def memory_of_reading(path: Path, n: int) -> int:
+    """Write a table of n rows, and return the most memory that reading it in small blocks takes, in a child.
+
+    Memory is traced where there are no other threads: CPython 3.11 may crash if one allocates while tracing stops.
+    """
+    return int(in_child(_memory_of_reading, path, n)[1])
+
+
+def _memory_of_reading(path: Path, n: int) -> str:
+    tables.BLOCK, tables.BATCH_ROWS, tables.RECORDS = 1 << 15, 500, 200
+    columns: Any = {"task": [f"t{i}" for i in range(n)], **{f"c{j}": np.full(n, 0.125) for j in range(8)}}
+    with tables.table_writer(path, pa.table(columns).schema) as write:
+        for batch in pa.table(columns).to_batches(max_chunksize=1_000):
+            write(batch)
+    del columns
+    for batch in tables.read_table(path).batches:  # once, so that what is imported on the way is not counted
+        del batch
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    most = max(pa.total_allocated_bytes() - before for _ in tables.read_table(path).batches)
+    return str(most + tracemalloc.get_traced_memory()[1])

@@ -9,7 +9,6 @@ import json
 import lzma
 import sys
 import time
-import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from credalset._files import quote_formula  # noqa: E402
 from credalset.exceptions import FileFormatError  # noqa: E402
 from credalset.io.match import Batch, choose_columns, find_id, read_items  # noqa: E402
 from credalset.io.tables import read_records, read_table, read_votes, table_writer  # noqa: E402
+from tests.io.children import memory_of_reading  # noqa: E402
 
 ROWS = [("007", 0.25, 0.75), ("1.10", 0.5, 0.5), ("1.1", 1.0, 0.0), ("NA", 0.125, 0.875), ("naïve", 0.0, 1.0)]
 COMMAS = [(task, str(yes).replace(".", ","), str(no).replace(".", ",")) for task, yes, no in ROWS]
@@ -227,28 +227,11 @@ def test_ten_thousand_columns(tmp_path: Path) -> None:
     assert time.process_time() - start < 5
 
 
-def memory_of_reading(path: Path, n: int) -> int:
-    columns = {"task": [f"t{i}" for i in range(n)], **{f"c{j}": np.full(n, 0.125) for j in range(8)}}
-    with table_writer(path, pa.table(columns).schema) as write:
-        for batch in pa.table(columns).to_batches(max_chunksize=1_000):
-            write(batch)
-    del columns
-    before = pa.total_allocated_bytes()
-    tracemalloc.start()
-    most = max(pa.total_allocated_bytes() - before for _ in read_table(path).batches)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return int(most + peak)
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
-def test_memory_does_not_grow_with_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("credalset.io.tables.BLOCK", 1 << 15)
-    monkeypatch.setattr("credalset.io.tables.BATCH_ROWS", 500)
-    monkeypatch.setattr("credalset.io.tables.RECORDS", 200)
+def test_memory_does_not_grow_with_rows(name: str, tmp_path: Path) -> None:
     n = 3_000 if name == "a.jsonl" else 40_000
-    memory_of_reading(tmp_path / name, n)
-    assert memory_of_reading(tmp_path / name, 4 * n) < 1.3 * memory_of_reading(tmp_path / name, n)
+    few, many = (memory_of_reading(tmp_path / name, rows) for rows in (n, 4 * n))
+    assert many < 1.3 * few
 
 
 def test_texts_with_newlines_and_quotes(tmp_path: Path) -> None:

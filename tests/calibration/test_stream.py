@@ -155,13 +155,20 @@ def test_a_stream_keeps_its_noise_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "state",
+    "wrong",
     [{"n_missed": 1}, {"stakes": np.full(3, -1.0)}, {"stakes": np.ones(2)}, {"level": math.nan}, {"peak": 0.5}],
     ids=str,
 )
-def test_a_state_that_cannot_be_is_refused(state: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(state))):
-        cs.Stream(calibrated(np.random.default_rng(9)), **state)
+def test_a_state_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
+    state: dict[str, Any] = {
+        "level": 0.1,
+        "n_missed": 0,
+        "peak": 1.0,
+        "stakes": np.ones(3),
+        "seen": np.empty(0),
+    } | wrong
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        cs.Stream(calibrated(np.random.default_rng(9)))._resume(**state)
 
 
 def test_few_votes_cost_a_stream_nothing_per_item() -> None:

@@ -174,14 +174,14 @@ def test_rows_are_known_by_what_was_read(
 ) -> None:
     """A source that is replaced while it is read is not vouched for; a time zone is part of the rows."""
     write_source(tmp_path / "source")
-    score = Scorer.score
+    score = Scorer.__call__
 
     def replace_source(self: Scorer, batch: Any) -> Any:
         write_source(tmp_path / "source", seed=1)
         return score(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Scorer, "score", replace_source)
+        patch.setattr(Scorer, "__call__", replace_source)
         score_parquet(tmp_path / "source" / "0.parquet", tmp_path / "out", scorer)
     assert score_parquet(tmp_path / "source" / "0.parquet", tmp_path / "out", scorer, resume=True).n_kept < 8
     seen, table = set(), parquet.read_table(source)
@@ -293,9 +293,15 @@ def test_strangers_cannot_connect(client: Any) -> None:
 
     address = client.cluster.scheduler.address
     assert address.startswith("tls://127.0.0.1:")
-    for stranger in (None, distributed.Security.temporary()):
+
+    async def knock(security: Any) -> None:  # not a Client: one that is refused leaves sockets open
+        comm = await distributed.comm.connect(address, timeout=2, **security.get_connection_args("client"))
+        comm.abort()
+
+    for stranger in (distributed.Security(), distributed.Security.temporary()):
         with pytest.raises((OSError, TypeError, ValueError, RuntimeError)):
-            distributed.Client(address, timeout="2s", security=stranger)
+            distributed.utils.LoopRunner().run_sync(knock, stranger)
+    distributed.utils.LoopRunner().run_sync(knock, client.security)  # whoever has the credentials can
     me = psutil.Process()
     sockets = [c for process in (me, *me.children(recursive=True)) for c in process.net_connections(kind="inet")]
     listening = [c.laddr for c in sockets if c.status == psutil.CONN_LISTEN]

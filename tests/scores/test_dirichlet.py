@@ -158,7 +158,7 @@ def test_envelope_solves_the_two_class_problem(kind: type[PowerBall]) -> None:
 def test_support_is_attained_and_unbeaten(kind: type[PowerBall], k: int) -> None:
     sets, rng = balls(kind, 15, k), np.random.default_rng(3)
     pool = sample_uniform(4000, k, 0)
-    edge = sets.center[:, None] + sets.ray_length(pool[None] - sets.center[:, None]).clip(max=1.0)[..., None] * (
+    edge = sets.center[:, None] + sets._ray_length(pool[None] - sets.center[:, None]).clip(max=1.0)[..., None] * (
         pool[None] - sets.center[:, None]
     )
     for utility in (rng.normal(size=(15, k)), np.tile(np.eye(k)[1], (15, 1)), np.tile(-np.eye(k)[0], (15, 1))):

@@ -105,7 +105,7 @@ def test_largest_entropy_is_bracketed_to_rounding(k: int, equal: bool) -> None:
     flat = sets.divergence(np.full((30, 1, k), 1.0 / k))[:, 0] <= sets.radius
     assert bounds.upper[flat] == pytest.approx(np.log(k))
     pool = sample_uniform(2000, k, 0)
-    ends = sets.center[:, None] + np.minimum(sets.ray_length(pool - sets.center[:, None]), 1.0)[..., None] * (
+    ends = sets.center[:, None] + np.minimum(sets._ray_length(pool - sets.center[:, None]), 1.0)[..., None] * (
         pool - sets.center[:, None]
     )
     assert (entropy_of_valid(np.maximum(ends, 0.0)) <= bounds.upper[:, None] + 1e-9).all()

@@ -48,7 +48,7 @@ def largest_distance(points: np.ndarray, polygon: np.ndarray) -> float:
 def boundary(one: CredalSet, toward: np.ndarray) -> np.ndarray:
     """Points of the boundary by another way: the ends of rays from the centre toward points (M, 3)."""
     directions = toward - one.center
-    return one.center + one.geometry.ray_length(directions[None])[0][:, None] * directions
+    return one.center + one.geometry._ray_length(directions[None])[0][:, None] * directions
 
 
 @pytest.mark.parametrize(("score", "threshold"), CASES, ids=[repr(score) for score, _ in CASES])

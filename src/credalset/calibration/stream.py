@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,8 +59,6 @@ class Stream:
         Probability that an alarm is ever raised while items are exchangeable.
     random_state : int
         Seed of the draws that break ties between scores.
-    level, n_missed, peak, stakes, seen
-        The state of a stream that is resumed; omitted for a new one.
 
     Attributes
     ----------
@@ -92,11 +90,6 @@ class Stream:
     gamma: float = 0.01
     false_alarm: float = 0.01
     random_state: int = 0
-    level: float | None = field(default=None, kw_only=True)
-    n_missed: int = field(default=0, kw_only=True)
-    peak: float = field(default=1.0, kw_only=True)
-    stakes: FloatArray = field(default_factory=lambda: np.full(3, 1.0 / 3.0), kw_only=True)
-    seen: FloatArray = field(default_factory=lambda: np.empty(0), kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.calibration, Calibration):
@@ -114,14 +107,18 @@ class Stream:
         self.false_alarm = as_probability(self.false_alarm, "false_alarm")
         if isinstance(self.random_state, bool) or not isinstance(self.random_state, int) or self.random_state < 0:
             raise TypeError(f"random_state must be a whole number of at least 0, but is {self.random_state!r}.")
-        self.level = self.alpha if self.level is None else as_finite(self.level, "level")
-        self.peak = as_finite(self.peak, "peak", minimum=1.0)
-        is_capital = self.stakes.shape == SLOPES.shape and np.isfinite(self.stakes).all() and (self.stakes >= 0).all()
-        if self.seen.ndim != 1 or np.isnan(self.seen).any() or not 0 <= self.n_missed <= len(self.seen):
+        self._resume(self.alpha, 0, 1.0, np.full(len(SLOPES), 1.0 / len(SLOPES)), np.empty(0))
+
+    def _resume(self, level: float, n_missed: int, peak: float, stakes: FloatArray, seen: FloatArray) -> None:
+        """Set the state of a stream that has seen scores in this order, after checking it."""
+        self.level, self.peak = as_finite(level, "level"), as_finite(peak, "peak", minimum=1.0)
+        is_capital = stakes.shape == SLOPES.shape and np.isfinite(stakes).all() and (stakes >= 0).all()
+        if seen.ndim != 1 or np.isnan(seen).any() or not 0 <= n_missed <= len(seen):
             raise ValueError("seen must hold one score per item, and n_missed be at most their number.")
         if not is_capital:
             raise ValueError(f"stakes must hold {len(SLOPES)} finite numbers, none negative.")
-        self._seen: list[float] = self.seen.tolist()  # in order of arrival
+        self.n_missed, self._stakes = n_missed, stakes
+        self._seen: list[float] = seen.tolist()  # in order of arrival
         self._sorted: list[float] = sorted([*self.calibration.scores.tolist(), *self._seen])
 
     @property
@@ -132,7 +129,7 @@ class Stream:
     @property
     def capital(self) -> float:
         """The value of the martingale."""
-        return float(self.stakes.sum())
+        return float(self._stakes.sum())
 
     @property
     def alarm(self) -> bool:
@@ -170,17 +167,38 @@ class Stream:
         """Write the stream and its calibration to a folder; `credalset.load` resumes it."""
         from credalset.io.store import save
 
-        self.seen = np.array(self._seen, dtype=np.float64)
         save(self, path)
+
+    def _to_store(self) -> dict[str, Any]:
+        state = {name: getattr(self, name) for name in ("level", "n_missed", "peak")}
+        state |= {"stakes": self._stakes, "seen": np.array(self._seen, dtype=np.float64)}
+        return {each.name: getattr(self, each.name) for each in fields(self)} | state
+
+    @classmethod
+    def _from_store(
+        cls,
+        calibration: Calibration,
+        alpha: float,
+        gamma: float,
+        false_alarm: float,
+        random_state: int,
+        level: float,
+        n_missed: int,
+        peak: float,
+        stakes: FloatArray,
+        seen: FloatArray,
+    ) -> Stream:
+        stream = cls(calibration, alpha, gamma, false_alarm, random_state)
+        stream._resume(level, n_missed, peak, stakes, seen)
+        return stream
 
     def _step(self, prediction: Prediction, score: float) -> StreamStep:
         covered = bool(score <= self._thresholds(prediction)[0])
-        assert self.level is not None
         self.level += self.gamma * (self.alpha - (not covered))
         p = self._p_value(score)
         self.n_missed += not covered
-        mixed = (1.0 - JUMP) * self.stakes + JUMP * self.stakes.mean()
-        self.stakes = mixed * (1.0 + SLOPES * (p - 0.5))
+        mixed = (1.0 - JUMP) * self._stakes + JUMP * self._stakes.mean()
+        self._stakes = mixed * (1.0 + SLOPES * (p - 0.5))
         self.peak = max(self.peak, self.capital)
         self._seen.append(score)
         insort(self._sorted, score)
@@ -194,7 +212,6 @@ class Stream:
         return (larger + draw * ties) / (len(self._sorted) + 1)
 
     def _thresholds(self, prediction: Prediction) -> FloatArray:
-        assert self.level is not None
         if self.level >= 1.0:
             return np.full(len(prediction), -math.inf)
         level = exact_level(self.level) if self.level > 0.0 else Fraction(0)

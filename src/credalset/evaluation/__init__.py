@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from credalset.evaluation.slices import Slice, WorstSlice, slice_coverage, worst_slice
 from credalset.evaluation.table import Evaluation, evaluate
-from credalset.evaluation.verdict import Verdict, coverage_band, judge
+from credalset.evaluation.verdict import Verdict
 
 __all__ = [
     "Evaluation",
     "Slice",
     "Verdict",
     "WorstSlice",
-    "coverage_band",
     "evaluate",
     "judge",
     "slice_coverage",

@@ -163,8 +163,8 @@ def score_part(part: Part, scorer: Scorer, job: str) -> Part:
     with readable(part.source), table_writer(part.target, scorer.schema) as write:
         for batch in reader.iter_batches(batch_size=BATCH_ROWS, row_groups=[part.row_group]):
             with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # every worker would print them
-                result, dropped = scorer.score(batch)
-            n_dropped += dropped
+                result = scorer(batch)
+            n_dropped += batch.num_rows - result.num_rows
             n_rows += result.num_rows
             write(result)
     record |= {"sha256": _digest_of_file(part.target), "bytes": part.target.stat().st_size}
@@ -234,7 +234,7 @@ def _start(folder: Path, parts: list[Part], scorer: Scorer, resume: bool) -> tup
         earlier = _read_json(folder / PLAN)["job"]
     if held and earlier is None:
         raise ValueError(f"{folder} holds no job to resume: its {PLAN} is missing or damaged. Choose another folder.")
-    asked = {each.name: getattr(scorer, each.name) for each in fields(scorer) if each.name != "carried"}
+    asked = {each.name: getattr(scorer, each.name) for each in fields(scorer) if each.name != "_carried"}
     with tempfile.TemporaryDirectory() as scratch:  # another job's model stays in the folder
         model = scorer.model.resolve() if isinstance(scorer.model, Path) else Path(scratch, MODEL)
         if not isinstance(scorer.model, Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,8 +84,6 @@ class Scorer:
         Refuse rows without a value that is needed. By default they are left out, with a warning that counts them.
     trusted : sequence of str
         Types that loading from a path may build, see `credalset.load`.
-    carried : pyarrow schema, optional
-        Types of the ids and of the columns to keep; text by default. `for_input` reads them from a table.
 
     Examples
     --------
@@ -112,7 +110,7 @@ class Scorer:
     votes: str | None = None
     strict: bool = False
     trusted: Sequence[str] = ()
-    carried: Any = field(default=None)
+    _carried: Any = None  # types of the ids and of the columns to keep
 
     def __post_init__(self) -> None:
         need("pyarrow", "cs.Scorer")
@@ -154,35 +152,43 @@ class Scorer:
         return self._table(None, sets).schema
 
     def for_input(self, schema: pa.Schema) -> Scorer:
-        """Return the same scorer with the types of ids that a table has, after checking its columns."""
+        """Return the same scorer for tables with this schema, after checking their columns.
+
+        Ids and kept columns then have the types of the table. They are texts otherwise, whatever a batch holds, so that
+        the schema of the results is known in advance.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema
+            The schema of the tables that will be scored.
+        """
         import pyarrow as pa
 
         self._reading(schema)
-        if self.carried is not None:
+        if self._carried is not None:
             return self
         kinds = [schema.field(name).remove_metadata() for name in self._names(schema)]
         # The type of an empty column is not known; texts hold any value.
         kinds = [each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in kinds]
-        return replace(self, carried=pa.schema(kinds))
+        return replace(self, _carried=pa.schema(kinds))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Predict the sets of a batch and return their answers, one row for each row that has the values needed."""
-        result, n_dropped = self.score(batch)
-        warn_dropped(n_dropped)
+        result = self._score(batch)
+        warn_dropped(batch.num_rows - result.num_rows)
         return result
 
     def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Score batches one after the other; fits Spark's ``mapInArrow`` as it is."""
         n_dropped = 0
         for batch in batches:
-            result, dropped = self.score(batch)
-            n_dropped += dropped
+            result = self._score(batch)
+            n_dropped += batch.num_rows - result.num_rows
             if result.num_rows:
                 yield result
         warn_dropped(n_dropped)
 
-    def score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-        """Return the answers for a batch, and how many of its rows were left out because a value is missing."""
+    def _score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         reading = self._reading(batch.schema)
         roles = (self.id, self.groups, self.weights, self.votes)
         needed = [*reading.columns, *(name for name in roles if name is not None)]
@@ -195,7 +201,7 @@ class Scorer:
             warnings.filterwarnings("ignore", ".* are empty", CredalSetWarning)  # they have their own column
             sets = self._model.predict_set(self._input(kept, reading), alpha=self.alpha, **options)
         carried = [kept.column(name) for name in self._names(batch.schema)]
-        return self._table(carried, sets), batch.num_rows - len(kept)
+        return self._table(carried, sets)
 
     def _names(self, schema: pa.Schema) -> list[str]:
         """Return the columns that are copied: the ids and those to keep."""
@@ -233,7 +239,7 @@ class Scorer:
         import pyarrow as pa
 
         names = [name for name in (self.id, *self.keep) if name is not None]
-        kinds = [pa.string()] * len(names) if self.carried is None else list(self.carried.types)
+        kinds = [pa.string()] * len(names) if self._carried is None else list(self._carried.types)
         arrays = [pa.nulls(len(sets), kind) for kind in kinds] if carried is None else carried
         found: dict[str, Any] = {n: _as(kind, a, n) for n, a, kind in zip(names, arrays, kinds, strict=True)}
         classes = sets.classes if sets.classes is not None else range(sets.n_classes)

@@ -187,7 +187,7 @@ class BrierBall(Geometry):
             return super().mode_radius()
         return np.asarray(self.weights[0] * pooled_spread(self.center))
 
-    def ray_length(self, directions: FloatArray) -> FloatArray:
+    def _ray_length(self, directions: FloatArray) -> FloatArray:
         """Return the distance to the surface, as the root of f is linear along a ray, or to the edge of the simplex."""
         speed = np.sqrt(directions**2 @ np.array(self.weights))
         with np.errstate(divide="ignore", invalid="ignore"):

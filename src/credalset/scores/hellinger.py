@@ -78,7 +78,7 @@ class HellingerBall(PowerBall):
         axes = [[0.5, -0.5, 0.0], [12**-0.5, 12**-0.5, -(3**-0.5)]]
         plane = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ axes
         with np.errstate(divide="ignore", invalid="ignore"):
-            squares = self.ray_length(np.repeat(plane[None], len(self), axis=0)) ** 2
+            squares = self._ray_length(np.repeat(plane[None], len(self), axis=0)) ** 2
             # The plane's unit is √2, in which the triangle has the area √3 / 4.
             area, half = (np.pi * part.mean(axis=1) / np.sqrt(3.0) for part in (squares, squares[:, ::2]))
             return np.log(area), np.nan_to_num(np.abs(area - half) / area), "estimate"

@@ -217,7 +217,7 @@ class IntervalSet(Geometry):
         can = (most >= 1.0 - slack) & (lower.max(axis=1, keepdims=True) <= upper + slack)
         return np.where(can, self.radius[:, None], np.inf)
 
-    def ray_length(self, directions: FloatArray) -> FloatArray:
+    def _ray_length(self, directions: FloatArray) -> FloatArray:
         """Return the distance to the first side that a ray meets."""
         down, up = (reach[:, None] for reach in self.reach())
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

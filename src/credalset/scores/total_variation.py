@@ -117,7 +117,7 @@ class TotalVariationBall(Geometry):
             value[rows] = _log_volume(self.center[rows], self.radius[rows])
         return value, np.zeros(len(self)), "exact"
 
-    def ray_length(self, directions: FloatArray) -> FloatArray:
+    def _ray_length(self, directions: FloatArray) -> FloatArray:
         """Return the smaller of the distances to the surface and to the edge of the simplex."""
         with np.errstate(divide="ignore", invalid="ignore"):
             surface = self.radius[:, None] / (0.5 * np.abs(directions).sum(axis=-1))

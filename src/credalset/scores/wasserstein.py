@@ -191,7 +191,7 @@ class WassersteinBall(Geometry):
 
         return gather_blocks(one_block, *self._rows())
 
-    def ray_length(self, directions: FloatArray) -> FloatArray:
+    def _ray_length(self, directions: FloatArray) -> FloatArray:
         """Return the distance to the surface, as f is linear along a ray, or to the edge of the simplex."""
         with np.errstate(divide="ignore", invalid="ignore"):
             surface = self.radius[:, None] / transport.transport_cost(directions, np.array(self.gaps))

@@ -210,7 +210,7 @@ def _derivatives(sets: LevelSet, x: FloatArray, moves: FloatArray) -> tuple[Floa
 def _to_boundary(sets: LevelSet, targets: FloatArray, limit: FloatArray) -> FloatArray:
     """Return the boundary points on the rays from the centres through targets (N, M, K)."""
     origin, step = sets.center[:, None], targets - sets.center[:, None]
-    points = np.maximum(origin + replace(sets, radius=limit).ray_length(step)[..., None] * step, 0.0)
+    points = np.maximum(origin + replace(sets, radius=limit)._ray_length(step)[..., None] * step, 0.0)
     return np.asarray(points / points.sum(axis=-1, keepdims=True))
 
 

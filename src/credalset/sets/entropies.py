@@ -49,7 +49,7 @@ def climb(geometry: Geometry, lower: FloatArray, upper: FloatArray) -> tuple[Flo
     """
     n, k = geometry.center.shape
     uniform = np.full((n, k), 1.0 / k)
-    share = np.minimum(geometry.ray_length((uniform - geometry.center)[:, None])[:, 0], 1.0)
+    share = np.minimum(geometry._ray_length((uniform - geometry.center)[:, None])[:, 0], 1.0)
     share = np.where(np.isfinite(share), share, 0.0)
     point = geometry.center + share[:, None] * (uniform - geometry.center)
     bound = entropy_of_valid(most_even(lower, upper))
@@ -103,7 +103,7 @@ def descend(geometry: Geometry) -> FloatArray:
         slope = np.zeros((n, k))
         slope[np.arange(n), likely[:, rank]] = 1.0
         for _ in range(DESCENTS):
-            point = geometry.attain(slope)
+            point = geometry._attain(slope)
             best = np.minimum(best, entropy_of_valid(point))
             slope = np.log(np.maximum(point, FLOOR))
     return best

@@ -81,7 +81,7 @@ class Geometry(ABC):
         The value is certified: no member exceeds it. Members attain it up to ``tolerance``.
         """
 
-    def attain(self, utility: FloatArray) -> FloatArray:
+    def _attain(self, utility: FloatArray) -> FloatArray:
         """Return members (N, K) that attain `support`, or come close if this is faster than a certificate."""
         return self.support(utility)[1]
 
@@ -128,7 +128,7 @@ class Geometry(ABC):
 
         return sample(self, n, generator)
 
-    def ray_length(self, directions: FloatArray) -> FloatArray:
+    def _ray_length(self, directions: FloatArray) -> FloatArray:
         """Return the lengths of rays from the centres along directions (N, M, K) in region and simplex, (N, M)."""
         from credalset.sets.volume import ray_length
 

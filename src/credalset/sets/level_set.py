@@ -66,7 +66,7 @@ class LevelSet(Geometry):
         """Return certified upper bounds of the largest expectations, and members that come close."""
         return convex_support.support(self, self._outline(), utility)
 
-    def attain(self, utility: FloatArray) -> FloatArray:
+    def _attain(self, utility: FloatArray) -> FloatArray:
         """Return the members found by the search, without a certificate."""
         return convex_support.scaled_search(self, self._outline().upper > 0, utility)[0]
 

@@ -104,7 +104,7 @@ def _start(geometry: Geometry, n: int, width: FloatArray, generator: np.random.G
     toward = width[:, None, :] * generator.standard_exponential((len(geometry), n, geometry.n_classes))
     size, center = toward.sum(axis=-1, keepdims=True), geometry.center[:, None, :]
     toward = toward / np.maximum(size, np.finfo(float).tiny) - np.where(size > 0, center, 0.0)
-    length = geometry.ray_length(toward) * generator.random(size.shape[:2]) ** (1.0 / (geometry.n_classes - 1))
+    length = geometry._ray_length(toward) * generator.random(size.shape[:2]) ** (1.0 / (geometry.n_classes - 1))
     points = np.maximum(center + length[..., None] * toward, 0.0)
     return np.where(_inside(geometry, points)[..., None], points, center)  # rounding may move a point outside
 

@@ -82,7 +82,7 @@ def estimate(geometry: Geometry, generator: np.random.Generator, n_rays: int) ->
     if k == 2:
         both_ways = np.broadcast_to([[1.0, -1.0], [-1.0, 1.0]], (n, 2, 2))
         with np.errstate(divide="ignore"):
-            return np.log(geometry.ray_length(both_ways).sum(axis=1)), np.zeros(n), "exact"
+            return np.log(geometry._ray_length(both_ways).sum(axis=1)), np.zeros(n), "exact"
     value, error = np.full(n, -np.inf), np.zeros(n)
     proper = np.flatnonzero(geometry.radius > 0)  # a single point has no volume
     for block in row_blocks(len(proper), n_rays * k, ELEMENTS):
@@ -141,7 +141,7 @@ def draw_weights(geometry: Geometry, sharpness: FloatArray, n_rays: int, generat
     some_direction = np.zeros(k)
     some_direction[:2] = 1.0, -1.0
     directions = np.where(aimed, toward / np.where(aimed, scale, 1.0), some_direction)
-    reach, edge = geometry.ray_length(directions), edge_distance(center, directions)
+    reach, edge = geometry._ray_length(directions), edge_distance(center, directions)
     excess = sharpness[:, None] * geometry.center
     with np.errstate(divide="ignore", invalid="ignore"):
         density = (k - 1) * np.log(edge) - np.log(k - 1)  # the integral for a flat q

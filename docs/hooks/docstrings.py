@@ -1,4 +1,4 @@
-"""Mend what is read from docstrings: citations, and parameters that share an entry but not their types and defaults."""
+"""Mend what is read from docstrings: citations, parameters that share an entry, constructors that users never call."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ def tidy(obj: griffe.Object) -> None:
             tidy(member)
     if not isinstance(obj, griffe.Function | griffe.Class):
         return
+    obj.labels -= {"dataclass", "cached"}
+    if isinstance(obj, griffe.Class) and is_result(obj):
+        for owner in (obj, *obj.mro()):
+            owner.members.pop("__init__", None)
     if isinstance(obj, griffe.Function):
         for parameter in [one for one in obj.parameters if one.name.startswith("_")]:
             del obj.parameters[parameter.name]
@@ -29,18 +33,31 @@ def tidy(obj: griffe.Object) -> None:
     for one in known.values():
         if match := FACTORY.match(str(one.default)):
             one.default = match[1]
-    sections = obj.docstring.parsed if obj.docstring is not None else []
-    for section in sections:
-        if section.kind is not griffe.DocstringSectionKind.parameters:
-            continue
+    for section in filter(is_parameters, parsed(obj)):
         for entry in section.value:
             if isinstance(entry.annotation, str) or str(entry.annotation) == "array - like":
                 entry.annotation = str(entry.annotation).replace("`", "").replace(" - ", "-")
-            if (real := known.get(entry.name)) is not None:
-                entry.value = None if real.default is None else str(real.default)
-                if any(entry.annotation is one.annotation for one in known.values()):  # of the first name in the entry
-                    entry.annotation = real.annotation
+            if (real := known.get(entry.name.lstrip("*"))) is not None:
+                entry.value = None if entry.name != real.name or real.default is None else str(real.default)
+                if any(entry.annotation is one.annotation for one in known.values()):  # the docstring has no type
+                    entry.annotation = None
         section.value = [join(list(same)) for _, same in groupby(section.value, key=what_is_said)]
+
+
+def parsed(obj: griffe.Object) -> list[griffe.DocstringSection]:
+    """Return the sections of a docstring."""
+    return obj.docstring.parsed if obj.docstring is not None else []
+
+
+def is_result(obj: griffe.Class) -> bool:
+    """Tell whether users get such an object from a function and never make one: it has attributes, no parameters."""
+    kinds = {section.kind for section in parsed(obj)}
+    return griffe.DocstringSectionKind.attributes in kinds and not any(map(is_parameters, parsed(obj)))
+
+
+def is_parameters(section: griffe.DocstringSection) -> bool:
+    """Tell whether a section describes parameters."""
+    return section.kind is griffe.DocstringSectionKind.parameters
 
 
 def what_is_said(entry: griffe.DocstringParameter) -> tuple[str, str, str]:

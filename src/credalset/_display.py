@@ -137,7 +137,15 @@ def _cell(value: Any) -> str:
 
 
 class Estimate(float):
-    """A float with a confidence interval, ``low`` to ``high``, and the sample size ``n``."""
+    """A float with a confidence interval.
+
+    Attributes
+    ----------
+    low, high : float
+        Ends of the interval.
+    n : int
+        Sample size.
+    """
 
     low: float
     high: float

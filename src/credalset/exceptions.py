@@ -16,7 +16,7 @@ class CredalSetWarning(UserWarning):
 
 
 class MissingExtraError(ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed; the message says how to install it."""
 
     def __init__(self, feature: str, package: str, extra: str, alternative: str = "") -> None:
         super().__init__(

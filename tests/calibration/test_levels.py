@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from credalset.calibration import CoverageDistribution, conformal_rank, pac_rank
+from credalset.calibration.levels import CoverageDistribution, conformal_rank, pac_rank
 from credalset.calibration.levels import exact_level
 
 

@@ -11,7 +11,8 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
-from credalset.evaluation import coverage_band, evaluate
+from credalset.evaluation import evaluate
+from credalset.evaluation.verdict import coverage_band
 
 DATA = cs.datasets.make_synthetic(900, n_classes=3, n_votes=20, random_state=0)
 TRAIN, CALIB, TEST = slice(0, 300), slice(300, 600), slice(600, 900)

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
 from credalset._display import proportion
-from credalset.evaluation import Verdict, coverage_band, judge
+from credalset.evaluation.verdict import Verdict, coverage_band, judge
 from credalset.evaluation.verdict import constant_width, items_used, percent
 
 

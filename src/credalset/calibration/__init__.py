@@ -8,12 +8,11 @@ from credalset.calibration.cross import cross_conformalize as cross_conformalize
 from credalset.calibration.epsilon import epsilon_from_counts as epsilon_from_counts
 from credalset.calibration.few_votes import FewVotes as FewVotes
 from credalset.calibration.levels import CoverageDistribution as CoverageDistribution
-from credalset.calibration.levels import conformal_rank as conformal_rank
-from credalset.calibration.levels import pac_rank as pac_rank
 from credalset.calibration.noise import BoundedNoise as BoundedNoise
 from credalset.calibration.noise import Guarantee as Guarantee
 from credalset.calibration.sampling import AnnotatorSampling as AnnotatorSampling
 from credalset.calibration.split import Calibration as Calibration
 from credalset.calibration.split import conformalize as conformalize
 from credalset.calibration.stream import Stream as Stream
+from credalset.calibration.stream import StreamStep as StreamStep
 from credalset.calibration.unbiased import UnbiasedVotes as UnbiasedVotes

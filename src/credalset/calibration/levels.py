@@ -92,11 +92,22 @@ class CoverageDistribution:
 
     The coverage of split-conformal sets depends on the calibration set. For independent items with continuous scores it
     has exactly this distribution; with ties it is stochastically larger. A rank above n means an infinite threshold and
-    coverage one.
+    coverage one. `Calibration.coverage_distribution` returns it.
+
+    Attributes
+    ----------
+    rank : int
+        Rank of the threshold among the calibration scores.
+    n : int
+        Number of calibration items.
 
     Examples
     --------
-    >>> coverage = CoverageDistribution(rank=451, n=500)
+    >>> import credalset as cs
+    >>> data = cs.datasets.make_synthetic(500, random_state=0)
+    >>> coverage = cs.conformalize(data.distributions, data.counts).coverage_distribution(alpha=0.1)
+    >>> coverage
+    CoverageDistribution(rank=451, n=500)
     >>> round(coverage.mean(), 4)
     0.9002
     >>> [round(x, 3) for x in coverage.interval(0.9)]

@@ -37,8 +37,6 @@ class Calibration(ThresholdCalibration[CredalSet]):
         Calibration scores in increasing order.
     n_classes : int
         Number of classes K.
-    fitted : Thresholds
-        The noise model fitted to the items, per group.
     classes : tuple or None
         Names of the classes in column order, if they are known.
     items : tuple or None

@@ -24,7 +24,19 @@ JUMP = 0.01
 
 
 class StreamStep(NamedTuple):
-    """The result of one item: whether it was covered, its p-value, the capital and whether the alarm is on."""
+    """The result of one item.
+
+    Attributes
+    ----------
+    covered : bool
+        Whether its set contained its label distribution.
+    p_value : float
+        Its p-value, uniform if items are exchangeable.
+    capital : float
+        The capital after this item.
+    alarm : bool
+        Whether the alarm is on.
+    """
 
     covered: bool
     p_value: float

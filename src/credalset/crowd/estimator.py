@@ -195,8 +195,8 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    law_ : CrowdLaw
-        Fitted parameters, as plain arrays.
+    law_ : object
+        Fitted parameters: the arrays ``around``, ``consensus``, ``gate`` and ``confusion``.
     classes_, items_ : tuple or None
         Names of the classes, and of the items that were fitted. Panel calibration refuses these items.
 

@@ -21,10 +21,6 @@ class Posterior:
 
     Attributes
     ----------
-    law : CrowdLaw
-        The law of the crowd before votes.
-    prediction, counts : ndarray of shape (N, K)
-        Predictions and votes in hand.
     weights : ndarray of shape (N, C)
         Probabilities of the components: J around the prediction, then T for each class on which a crowd may agree.
 

@@ -12,7 +12,6 @@ __all__ = [
     "Verdict",
     "WorstSlice",
     "evaluate",
-    "judge",
     "slice_coverage",
     "worst_slice",
 ]

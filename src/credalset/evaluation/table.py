@@ -161,7 +161,7 @@ class Evaluation(Rows):
     ----------
     verdicts : list of Verdict
         The verdict of each row.
-    groups : Rows
+    groups : list of dict that prints as a table
         Coverage of each group and level if there are groups; with bands and verdicts if the calibration guarantees
         coverage within each group.
     """

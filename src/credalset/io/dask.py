@@ -59,7 +59,17 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did: parts and rows in all, parts kept from before, rows left out because a value is missing."""
+    """What a run did.
+
+    Attributes
+    ----------
+    n_parts, n_rows : int
+        Parts and rows that were written in all.
+    n_kept : int
+        Parts that an earlier run had finished.
+    n_dropped : int
+        Rows that were left out because a value is missing.
+    """
 
     n_parts: int
     n_rows: int

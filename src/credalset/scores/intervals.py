@@ -35,10 +35,17 @@ DRAWS_PER_RAY = 16  # of a volume estimate
 
 @dataclass(frozen=True, eq=False)
 class IntervalPrediction(PredictionBatch):
-    """Distributions of N items over K classes, and the half-widths of their intervals below and above, (N, K) each.
+    """Predicted distributions and intervals around them, for the score `Intervals`.
 
     ``np.asarray(prediction)`` is the array (N, 3, K) that `IntervalNetwork.predict_intervals` returns: distributions,
     half-widths below, half-widths above.
+
+    Parameters
+    ----------
+    distributions : ndarray of shape (N, K)
+        Predicted distributions.
+    below, above : ndarray of shape (N, K)
+        Half-widths of the intervals below and above them.
 
     Examples
     --------

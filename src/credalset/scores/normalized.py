@@ -20,7 +20,14 @@ from credalset.sets.geometry import Geometry
 
 @dataclass(frozen=True, eq=False)
 class ScaledPrediction(PredictionBatch):
-    """Predictions (N, K) and a scale for each, (N,): the expected error of the model, in any unit.
+    """Predictions with a scale for each, for the score `Normalized`.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, K)
+        Predictions of the inner score: distributions, or Dirichlet concentrations.
+    scale : ndarray of shape (N,)
+        Expected error of the model for each item, in any unit.
 
     Examples
     --------

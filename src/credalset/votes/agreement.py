@@ -62,7 +62,7 @@ class Agreement:
         Percent agreement, Fleiss' κ, Krippendorff's α (nominal) and Gwet's AC1; floats with ``low`` and ``high``.
     alpha_ordinal : Estimate or None
         Krippendorff's α for ordinal classes, if the votes have a scale.
-    classes : Rows, a list of dict that prints as a table
+    classes : list of dict that prints as a table
         Per class: its ``share`` of all votes; ``agreement``, the probability that a second vote is for the class given
         that the first is; ``kappa`` and ``alpha`` of the class against all others.
     n_items, n_votes, n_paired : int

@@ -43,8 +43,6 @@ class Annotations:
         Numbers of votes that were dropped, overruled or renamed, with reasons.
     origin : str or None
         The file that was read, and its kind.
-    ballots : Ballots or None
-        The single votes, None if only counts are known; `table` returns them with names.
 
     Examples
     --------

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from credalset.calibration.levels import CoverageDistribution, conformal_rank, pac_rank
-from credalset.calibration.levels import exact_level
+from credalset.calibration.levels import CoverageDistribution, conformal_rank, exact_level, pac_rank
 
 
 @given(n=st.integers(1, 5000), numerator=st.integers(1, 999))

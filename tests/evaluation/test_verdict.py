@@ -12,8 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import credalset as cs
 from credalset._display import proportion
-from credalset.evaluation.verdict import Verdict, coverage_band, judge
-from credalset.evaluation.verdict import constant_width, items_used, percent
+from credalset.evaluation.verdict import Verdict, constant_width, coverage_band, items_used, judge, percent
 
 
 def uniform_calibration(n: int, groups: list[str] | None = None, seed: int = 0) -> cs.Calibration:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import contextlib
 import doctest
+import inspect
 import io
 import json
+import pydoc
 import re
 import shlex
 from pathlib import Path
@@ -79,6 +81,67 @@ def test_every_public_name_is_on_an_api_page(module: str) -> None:
     assert not missing
 
 
+# --- API pages ---
+
+#: types of Python and of other packages in docstrings
+OTHER_TYPES = {
+    "None",
+    "True",
+    "False",
+    "Path",
+    "Generator",
+    "Client",
+    "Axes",
+    "Figure",
+    "Sequential",
+    "RecordBatch",
+    "Schema",
+}
+
+
+def api_entries() -> dict[str, Any]:
+    """Return everything with an entry on an API page, and the methods shown with it."""
+    found: dict[str, Any] = {}
+    for page in sorted((ROOT / "docs" / "api").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for name, options in re.findall(r"^::: (\S+)\n((?: +.*\n)*)", text + "\n", re.MULTILINE):
+            found[name] = entry = pydoc.locate(name)
+            shown = re.search(r"members: (.*)", options)
+            listed = re.findall(r"\w+", shown[1]) if shown else [n for n in dir(entry) if not n.startswith("_")]
+            for member in listed if inspect.isclass(entry) else ():
+                method = getattr(entry, member, None)
+                if callable(method) and str(getattr(method, "__module__", "")).startswith("credalset"):
+                    found[f"{name}.{member}"] = method
+    return found
+
+
+def documented(thing: Any, section: str) -> dict[str, str]:
+    """Return the names in a section of a docstring, and their types."""
+    doc = inspect.getdoc(thing) or ""
+    part = re.search(rf"^{section}\n-+\n(.*?)(?=^\S[^\n]*\n---|\Z)", doc, re.MULTILINE | re.DOTALL)
+    lines = re.findall(r"^(\S.*)", part[1], re.MULTILINE) if part else []
+    pairs = [line.partition(" : ")[::2] for line in lines]
+    return {name.strip().lstrip("*"): kind for names, kind in pairs for name in names.split(",")}
+
+
+def test_api_pages_describe_what_they_show() -> None:
+    """Every parameter is described, and every type is public or of another package."""
+    pytest.importorskip("torch"), pytest.importorskip("matplotlib")
+    entries = api_entries()
+    public, missing, internal = {name.rpartition(".")[2] for name in entries} | OTHER_TYPES, [], []
+    for name, entry in entries.items():
+        described = documented(entry, "Parameters")
+        is_result = inspect.isclass(entry) and not described  # whose constructor is not shown
+        if callable(entry) and not is_result:
+            taken = [p for p in inspect.signature(entry).parameters if p not in ("self", "cls") and p[0] != "_"]
+            missing += [f"{name}({parameter})" for parameter in taken if parameter not in described]
+        kinds = [*described.values(), *documented(entry, "Attributes").values(), *documented(entry, "Returns")]
+        words = {word for kind in kinds for word in re.findall(r"\b[A-Z][a-z]+[A-Za-z]*\b", kind)}
+        internal += [f"{name}: {word}" for word in words - public]
+    assert not missing
+    assert not internal
+
+
 # --- console blocks ---
 
 
@@ -99,6 +162,10 @@ def judge_files() -> None:
     for name, rows in (("panel", slice(0, 1400)), ("new", slice(1400, 2400))):
         lines = [json.dumps(record) + "\n" for record in records[rows]]
         Path(f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    choices = np.array(panel.classes)[panel.probabilities[:, :1400].argmax(axis=2)].T
+    named = zip(panel.items[:1400], choices.tolist(), strict=True)
+    said = [{"pair": pair} | dict(zip(panel.judges, row, strict=True)) for pair, row in named]
+    Path("labels.jsonl").write_text("".join(json.dumps(record) + "\n" for record in said), encoding="utf-8")
     columns = list(zip(*panel.votes().values(), strict=True))
     parts = {"panel-votes.csv": columns[: 1400 * 40]}
     later = [columns[start : start + 40] for start in range(1400 * 40, len(columns), 40)]

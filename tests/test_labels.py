@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import permutations, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -298,9 +297,6 @@ def test_refusals():
     )
 
 
-def test_label_sets_as_a_file(tmp_path: Path) -> None:
-    sets = LabelSets(np.array([[True, True], [False, True]]), ("schädlich", "gut"), ("a", "b"))
-    sets.to_csv(tmp_path / "sets.csv", sep=";", encoding="utf-8-sig")
-    raw = (tmp_path / "sets.csv").read_bytes()
-    assert raw.startswith(b"\xef\xbb\xbf")
-    assert raw.decode("utf-8-sig") == "item;labels;n_labels\na;schädlich|gut;2\nb;gut;1\n"
+def test_label_sets_as_a_table() -> None:
+    frame = LabelSets(np.array([[True, True], [False, True]]), ("bad", "good"), ("a", "b")).to_frame()
+    assert frame.to_dict("list") == {"item": ["a", "b"], "labels": [["bad", "good"], ["good"]], "n_labels": [2, 1]}

@@ -9,6 +9,7 @@ from typing import Any
 import griffe
 
 CITATION = re.compile(r"\[(\d+)\]_|\.\. \[(\d+)\]")
+CONSTANT = re.compile(r"(\w+\.)*[A-Z][A-Z_]+")
 FACTORY = re.compile(r"^\(lambda: (.*)\)\(\)$")  # of a field whose default is made anew
 
 
@@ -17,31 +18,45 @@ def tidy(obj: griffe.Object) -> None:
     for member in obj.members.values():
         if not member.is_alias:
             tidy(member)
+    obj.labels -= {"dataclass", "cached"}
     if not isinstance(obj, griffe.Function | griffe.Class):
         return
-    obj.labels -= {"dataclass", "cached"}
+    if obj.docstring is not None:  # before anything is parsed
+        obj.docstring.value = CITATION.sub(lambda match: f"[{match[1] or match[2]}]", obj.docstring.value)
+        obj.docstring.value = obj.docstring.value.replace("::\n", ":\n")
     if isinstance(obj, griffe.Class) and is_result(obj):
         for owner in (obj, *obj.mro()):
             owner.members.pop("__init__", None)
     if isinstance(obj, griffe.Function):
         for parameter in [one for one in obj.parameters if one.name.startswith("_")]:
             del obj.parameters[parameter.name]
-    if obj.docstring is not None:
-        obj.docstring.value = CITATION.sub(lambda match: f"[{match[1] or match[2]}]", obj.docstring.value)
-        obj.docstring.value = obj.docstring.value.replace("::\n", ":\n")
     known = {one.name: one for one in obj.parameters}
     for one in known.values():
         if match := FACTORY.match(str(one.default)):
             one.default = match[1]
+        if CONSTANT.fullmatch(str(one.default)):
+            one.default = value_of(obj, str(one.default))
     for section in filter(is_parameters, parsed(obj)):
         for entry in section.value:
             if isinstance(entry.annotation, str) or str(entry.annotation) == "array - like":
                 entry.annotation = str(entry.annotation).replace("`", "").replace(" - ", "-")
+            if isinstance(entry.annotation, griffe.ExprTuple):
+                entry.annotation.implicit = True  # "int or str, optional", not "(int or str, optional)"
             if (real := known.get(entry.name.lstrip("*"))) is not None:
                 entry.value = None if entry.name != real.name or real.default is None else str(real.default)
                 if any(entry.annotation is one.annotation for one in known.values()):  # the docstring has no type
                     entry.annotation = None
         section.value = [join(list(same)) for _, same in groupby(section.value, key=what_is_said)]
+
+
+def value_of(obj: griffe.Object, constant: str) -> str:
+    """Return the value of a constant such as ``style.GREY`` as it is written where it is defined, if that is ours."""
+    module, _, name = constant.rpartition(".")
+    try:
+        path = f"{obj.resolve(module)}.{name}" if module else obj.resolve(name)
+        return str(obj.modules_collection[path].value)
+    except (griffe.NameResolutionError, KeyError):
+        return constant
 
 
 def parsed(obj: griffe.Object) -> list[griffe.DocstringSection]:

@@ -141,8 +141,10 @@ class Estimate(float):
 
     Attributes
     ----------
-    low, high : float
-        Ends of the interval.
+    low : float
+        Lower end of the interval.
+    high : float
+        Upper end of the interval.
     n : int
         Sample size.
     """
@@ -168,6 +170,19 @@ class Estimate(float):
 def proportion(successes: int, n: int, level: float = 0.95) -> Estimate:
     """Return a share with its exact (Clopper–Pearson) confidence interval.
 
+    Parameters
+    ----------
+    successes : int
+        Number of successes.
+    n : int
+        Number of trials.
+    level : float
+        Confidence level in (0, 1).
+
+    Returns
+    -------
+    Estimate
+
     Examples
     --------
     >>> proportion(90, 100)
@@ -187,6 +202,17 @@ def _exact_interval(successes: int, n: int, level: float) -> tuple[float, float]
 
 def mean(values: ArrayLike, level: float = 0.95) -> Estimate:
     """Return an average with its confidence interval from the t distribution.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        Values to average.
+    level : float
+        Confidence level in (0, 1).
+
+    Returns
+    -------
+    Estimate
 
     Examples
     --------

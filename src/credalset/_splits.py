@@ -28,17 +28,23 @@ def train_conformalize_test_split(
 
     Parameters
     ----------
-    X, Y : array-like
-        Features and labels with one row per item, matched by name if both have names; Y may be `Annotations`.
-    train_size, conformalize_size, test_size : float or int
-        Shares that sum to at most one, or numbers of items.
+    X : array-like of shape (n, d)
+        Features, one row per item.
+    Y : array-like of shape (n, K), Annotations, or array of n labels
+        Labels, one row per item. Rows are matched with those of X by name if both have names.
+    train_size : float or int
+        Size of the training part: a share of the items between 0 and 1, or a number of items.
+    conformalize_size : float or int
+        Size of the calibration part, in the same units.
+    test_size : float or int
+        Size of the test part, in the same units. The three parts may not hold more than all items.
     random_state : int or None
-        Seed of the shuffle.
+        Seed of the random order.
 
     Returns
     -------
     tuple
-        ``X_train, X_conformalize, X_test, Y_train, Y_conformalize, Y_test``.
+        The six parts ``X_train, X_conformalize, X_test, Y_train, Y_conformalize, Y_test``.
 
     Examples
     --------

@@ -42,45 +42,51 @@ USUAL_SCORES = ("tv", "kl", "hellinger", "brier", "inner", "so", "density")
 
 
 class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Predict credal sets that contain the label distribution of a new item with probability at least 1 − α.
+    r"""Classifier that predicts credal sets with a coverage guarantee.
 
     ``fit`` trains the estimator on label distributions, ``conformalize`` calibrates the score on items that the
-    estimator was not trained on, ``predict_set`` predicts at any level α. An estimator that is already fitted needs no
-    ``fit``.
+    estimator was not trained on, and ``predict_set`` predicts credal sets at any level α. An estimator that is already
+    fitted needs no ``fit``.
 
-    The guarantee, $P(\lambda_{n+1} \in C_\alpha(x_{n+1})) \ge 1 - \alpha$ for a new item that is exchangeable with the
-    calibration items, is about the *recorded* distribution λ: the shares of the votes that would be collected for it.
-    The true distribution is covered only under the assumption that ``noise`` names, such as `AnnotatorSampling` (votes
-    are independent draws from it). ``calibration_.guarantee`` states the guarantee [1]_.
+    For a new item that is exchangeable with the calibration items, the set contains the *recorded* label distribution
+    λ (the shares of the votes that would be recorded for the item) with probability at least 1 − α,
+    $P(\lambda_{n+1} \in C_\alpha(x_{n+1})) \ge 1 - \alpha$ [1]_. With a noise model, the set contains the *true* label
+    distribution with this probability under the assumption of that model; for `AnnotatorSampling`, for example, the
+    assumption is that votes are independent draws from the true distribution. After ``cross_conformalize``, the proven
+    probability is about 1 − 2α. ``calibration_.guarantee`` states the guarantee.
 
     Parameters
     ----------
     estimator : estimator, optional
-        First-order scores need ``predict_proba``, second-order ones ``predict_concentration``. A plain scikit-learn
-        classifier is wrapped in `SoftLabelClassifier`, so that it learns from distributions. By default the network
-        that makes the predictions the score needs: `FirstOrderNetwork`, `SecondOrderNetwork` or `IntervalNetwork`
-        (extra ``torch``).
+        An estimator with ``predict_proba`` for a first-order score, or ``predict_concentration`` for a second-order
+        one. A plain scikit-learn classifier is wrapped in `SoftLabelClassifier`, so that it learns from label
+        distributions. The default is the network whose predictions the score needs: `FirstOrderNetwork`,
+        `SecondOrderNetwork` or `IntervalNetwork` (extra ``torch``).
     nonconformity : str or Score
         The nonconformity score. First order: ``"kl"``, ``"tv"``, ``"ws"``, ``"inner"``, ``"brier"``, ``"hellinger"``,
         ``"normalized"``; second order: ``"so"``, ``"density"``; intervals: ``"intervals"``. Or an object from
         `credalset.scores`.
     noise : BoundedNoise, AnnotatorSampling, UnbiasedVotes or FewVotes, optional
-        Assumption on the votes under which the true distribution is covered.
+        Noise model: the assumption on the votes under which the true label distribution is covered.
 
     Attributes
     ----------
     estimator_ : estimator
         The fitted estimator.
     estimators_ : list of estimators
-        The estimators of the folds, after ``cross_conformalize`` and instead of ``estimator_``.
+        The estimators of the folds. Set by ``cross_conformalize``, instead of ``estimator_``.
     calibration_ : Calibration or CrossCalibration
         The calibrated score.
     classes_ : ndarray of shape (K,)
         Class names in column order.
     items_ : tuple or None
-        Names of the items of ``fit``, if they have names. ``evaluate`` reports "not tested" for these items.
-    n_features_in_, feature_names_in_
-        Number and names of the features; ``text_name_in_``, the name of the column, if X is a column of texts.
+        Names of the items passed to ``fit``, if they have names. ``evaluate`` reports "not tested" for these items.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if they have names.
+    text_name_in_ : str or None
+        Name of the column, if X is a column of texts.
 
     References
     ----------
@@ -105,7 +111,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         self.noise = noise
 
     def fit(self, X: Any, Y: Any) -> Self:
-        """Train the estimator and discard an earlier calibration.
+        """Train the estimator; an earlier calibration is discarded.
 
         Parameters
         ----------
@@ -113,7 +119,12 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             Features of any kind that the estimator accepts.
         Y : array of shape (n, K), Annotations, or array of n labels
             Label distributions, annotation counts, or one label per item (read as one vote). Rows are matched with
-            those of X by name if both have names; Y with names needs X with names.
+            those of X by name if both have names. If Y has names, X must have names.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
         """
         estimator = prepare(self.estimator, get_score(self.nonconformity))
         labels = read_labels(Y, X)
@@ -129,12 +140,19 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
 
         Parameters
         ----------
-        X, Y
-            Features and labels of the calibration items, as in ``fit``; Y over the same classes.
+        X : array-like of shape (n, d)
+            Features of the calibration items, as in ``fit``.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Labels of the calibration items, as in ``fit`` and over the same classes.
         groups : sequence of n keys, Conditional, or "predicted", optional
-            Hold the guarantee within each group; see `credalset.conformalize`.
+            Groups within which coverage is guaranteed; see `credalset.conformalize`.
         weights : array of shape (n,), optional
             Likelihood ratios under covariate shift; see `credalset.conformalize`.
+
+        Returns
+        -------
+        self : object
+            The calibrated classifier.
         """
         score, estimator = get_score(self.nonconformity), self._fitted_estimator()
         is_known = any(hasattr(self, name) for name in NOTED)
@@ -159,21 +177,28 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
     ) -> Self:
         """Train one estimator per fold on the other folds, and calibrate it on the items of its fold.
 
-        Every item is used for training and calibration, which helps if data are scarce. All estimators predict a new
-        item. The guaranteed coverage is about 1 − 2α (``calibration_.guaranteed_coverage(alpha)``); it is typically
-        close to 1 − α.
+        Every item is used for training and for calibration, which helps if data are scarce. All estimators predict each
+        new item. The guaranteed coverage is about 1 − 2α (``calibration_.guaranteed_coverage(alpha)``); the coverage is
+        typically close to 1 − α.
 
         Parameters
         ----------
-        X, Y
-            As in ``fit``.
+        X : array-like of shape (n, d)
+            Features, as in ``fit``.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Labels, as in ``fit``.
         folds : int, splitter or sequence of n whole numbers
-            Number of random folds; a scikit-learn splitter that holds out every item once, such as ``KFold``; or the
+            Number of random folds, a scikit-learn splitter that holds out every item once, such as ``KFold``, or the
             fold of each item, 0, …, F − 1.
         random_state : int or None
-            Seed of the folds, if ``folds`` is a number.
+            Seed of the random folds if ``folds`` is a number.
         groups, weights
             As in `credalset.cross_conformalize`.
+
+        Returns
+        -------
+        self : object
+            The calibrated classifier.
 
         Examples
         --------
@@ -223,11 +248,42 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         return estimators, np.concatenate(blocks)[in_order]
 
     def predict_set(self, X: Any, alpha: float = 0.1, groups: Any = None, weights: Any = None) -> CredalSet:
-        """Predict one credal set per item, at miscoverage rate ``alpha``; groups and weights as in calibration."""
+        """Predict one credal set per item.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+        alpha : float
+            Miscoverage rate in (0, 1).
+        groups : sequence of n keys, or array of shape (n, d), optional
+            Group of each item if the calibration has groups by keys, or its features if it uses `Conditional`.
+        weights : array of shape (n,), optional
+            Likelihood ratio of each item if the calibration is weighted.
+
+        Returns
+        -------
+        CredalSet
+            A batch of n sets, some of which may be empty.
+        """
         return self._calibrated().predict_set(self._predict(X), alpha, groups=groups, weights=weights)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K): means of second-order predictions, and over the estimators of folds."""
+        """Predict label distributions.
+
+        A second-order prediction is replaced by its mean. After ``cross_conformalize``, the result is the average over
+        the estimators of the folds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Predicted distributions.
+        """
         score, prediction = get_score(self.nonconformity), self._predict(X)
         blocks = prediction if isinstance(prediction, list) else [prediction]
         return np.asarray(np.mean([score.mean(block.prediction) for block in blocks], axis=0))
@@ -242,16 +298,18 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         *,
         volume: bool = False,
     ) -> Evaluation:
-        """Measure coverage and size of the sets on labelled items that were not used before.
+        """Measure coverage and size of the sets on labelled items that were used neither in training nor calibration.
 
         Parameters
         ----------
-        X, Y
-            Test items and their labels.
+        X : array-like of shape (n, d)
+            Features of the test items.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Labels of the test items.
         alpha : float or sequence of floats
             Miscoverage rates.
         groups, weights
-            Those of the test items, if the calibration has them.
+            Groups and weights of the test items, as in ``predict_set``.
         volume : bool
             Whether to compute mean volumes, which takes long for many classes.
 
@@ -273,26 +331,30 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         *,
         random_state: int | None = 0,
     ) -> Evaluation:
-        """Calibrate several scores on the fitted model and measure their sets, in one table.
+        """Calibrate several scores on the fitted estimator and compare coverage and size of their sets in one table.
 
-        Every score is calibrated on a random half of the items and measured on the other; the classifier is unchanged.
+        Every score is calibrated on a random half of the items and measured on the other half. The classifier does not
+        change. Calibrate the score that you choose on other items.
 
         Parameters
         ----------
-        X, Y
-            Labelled items that the estimator was not trained on.
+        X : array-like of shape (n, d)
+            Features of items that the estimator was not trained on.
+        Y : array of shape (n, K), Annotations, or array of n labels
+            Labels of these items.
         scores : sequence of str or Score, optional
-            Nonconformity scores; by default that of the classifier, and of ``"tv"``, ``"kl"``, ``"hellinger"``,
-            ``"brier"``, ``"inner"``, ``"so"`` and ``"density"`` those for which the estimator makes predictions.
+            Nonconformity scores. By default the score of the classifier and those of ``"tv"``, ``"kl"``,
+            ``"hellinger"``, ``"brier"``, ``"inner"``, ``"so"`` and ``"density"`` for which the estimator makes
+            predictions.
         alpha : float or sequence of floats
             Miscoverage rates.
         random_state : int or None
-            Seed of the split.
+            Seed of the split into halves.
 
         Returns
         -------
         Evaluation
-            The rows of ``evaluate`` for every score and level. Calibrate the score that you choose on other items.
+            The rows of ``evaluate`` for every score and level.
 
         Examples
         --------
@@ -337,7 +399,13 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         return {score.name if times[score.name] == 1 else repr(score): score for score in chosen}
 
     def save(self, path: str | Path) -> None:
-        """Write the classifier to a folder without pickle; read it with `credalset.load`."""
+        """Write the classifier to a folder, without pickle; read it with `credalset.load`.
+
+        Parameters
+        ----------
+        path : str or Path
+            Folder to write to.
+        """
         from credalset.io.store import save
 
         if hasattr(self, "calibration_"):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from credalset.calibration.noise import COVERED, ROUNDING, Columns, Fit, Guarant
 from credalset.calibration.thresholds import Options, Thresholds
 from credalset.exceptions import need
 from credalset.scores import Score, get_score
-from credalset.sets.columns import label_lists, write_csv
+from credalset.sets.columns import label_lists
 from credalset.sets.credal_set import CredalSet
 from credalset.votes.names import as_names, item_names, join_names, per_item, read_labels, take_names
 
@@ -85,7 +84,13 @@ class LabelSets:
         return np.asarray(~self.members.any(axis=1))
 
     def names(self) -> list[list[Any]]:
-        """Return the labels of each set by name."""
+        """Return the names of the labels in each set.
+
+        Returns
+        -------
+        list of N lists
+            Class numbers 0, 1, …, K − 1 if the classes have no names.
+        """
         return label_lists(self.members, self._names())
 
     def contains(self, labels: Any) -> BoolArray:
@@ -120,13 +125,9 @@ class LabelSets:
         return (found.distributions * self.members).sum(axis=1)
 
     def to_frame(self) -> Any:
-        """Return a pandas data frame with one row per set: the item, its labels by name, and their number."""
+        """Return a pandas data frame with one row per set: the item, the names of its labels, and their number."""
         items = list(range(len(self))) if self.items is None else self.items
         return need("pandas").DataFrame({"item": items, "labels": self.names(), "n_labels": self.sizes()})
-
-    def to_csv(self, path: str | Path, *, sep: str = ",", decimal: str = ".", encoding: str = "utf-8") -> None:
-        """Write the table of `to_frame`; labels are joined by ``|``."""
-        write_csv(self.to_frame(), path, sep, decimal, encoding)
 
     def _names(self) -> tuple[Any, ...]:
         return tuple(range(self.n_classes)) if self.classes is None else self.classes
@@ -139,7 +140,12 @@ class LabelSets:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelCalibration(ThresholdCalibration[LabelSets]):
-    """Calibrated thresholds for label sets at any level; made by `credalset.labels.conformalize`.
+    """Calibrated thresholds for label sets at any level; returned by `credalset.labels.conformalize`.
+
+    For a new item that is exchangeable with the calibration items, the set at level α contains what ``target`` names
+    with probability at least 1 − α: the label of an annotator drawn at random from the recorded votes, the label with
+    most recorded votes, or the labels of at least the wanted share of the recorded votes. If votes are unbiased, the
+    first of these also holds for a label drawn from the true distribution.
 
     Attributes
     ----------
@@ -147,8 +153,14 @@ class LabelCalibration(ThresholdCalibration[LabelSets]):
         The nonconformity score. The score of label k is that of the distribution with all mass on k.
     scores : ndarray of shape (n,)
         Mean score of the labels of each calibration item.
-    n_classes, fitted, classes, items, guarantee
-        As in `Calibration`.
+    n_classes : int
+        Number of classes K.
+    classes : tuple or None
+        Names of the classes in column order, if they are known.
+    items : tuple or None
+        Names of the calibration items, if they are known.
+    guarantee : Guarantee
+        What predicted sets contain, for which items, and under which assumptions.
     target : "annotator", "majority" or float
         Whose label the sets contain with probability at least 1 − α; a number is a share of the item's annotators.
 
@@ -174,7 +186,7 @@ calibration sets. Assumptions: items are exchangeable.
 
     @property
     def guarantee(self) -> Guarantee:
-        """What predicted sets contain, for whom, and what is assumed for it."""
+        """What predicted sets contain, for which items, and under which assumptions."""
         return replace(self.fitted.guarantee, covers=self.target if isinstance(self.target, str) else "share")
 
     def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: Any) -> LabelSets:
@@ -233,8 +245,8 @@ def conformalize(
     prediction, labels, classes, groups, weights
         As in `credalset.conformalize`.
     score : str or Score
-        As in `credalset.conformalize`, of first order. ``"kl"``, ``"tv"``, ``"inner"``, ``"brier"`` and ``"hellinger"``
-        prefer labels with large predicted probability, ``"ws"`` those at a small expected distance.
+        First-order score, as in `credalset.conformalize`. ``"kl"``, ``"tv"``, ``"inner"``, ``"brier"`` and
+        ``"hellinger"`` prefer labels with large predicted probability, ``"ws"`` those at a small expected distance.
     target : "annotator", "majority" or float
         Whose label the sets contain: that of an annotator asked at random; the label with most votes (one of them at
         random if several have); or, for a number such as 0.8, the labels of at least this share of the item's
@@ -306,7 +318,7 @@ def labels_that_count(shares: FloatArray, scores: FloatArray, target: Target) ->
 
 
 def majority_labels(sets: CredalSet) -> LabelSets:
-    r"""Return the labels that are most probable under some member of each set (E-admissible labels).
+    """Return the labels that are most probable under some member of each set (E-admissible labels).
 
     If the set contains λ with probability at least 1 − α, its labels contain every most probable label of λ with at
     least that probability. The label of a single annotator need not be among them: the set {(0.6, 0.4)} has one label,
@@ -317,6 +329,10 @@ def majority_labels(sets: CredalSet) -> LabelSets:
     sets : CredalSet
         Predicted sets. With plain calibration the labels contain the majority label of the recorded votes; with a noise
         model, the most probable label of the true distribution.
+
+    Returns
+    -------
+    LabelSets
 
     Examples
     --------
@@ -341,9 +357,13 @@ def annotator_labels(sets: CredalSet, share: float = 0.9) -> LabelSets:
     Parameters
     ----------
     sets : CredalSet
-        Predicted sets. An empty one has no labels.
+        Predicted sets. An empty set has no labels.
     share : float
         Share of the annotators, in (0, 1).
+
+    Returns
+    -------
+    LabelSets
 
     Examples
     --------

@@ -54,6 +54,11 @@ def coverage(sets: CredalSet, Y: Any, level: float = 0.95) -> Estimate:
     level : float
         Confidence level of the interval.
 
+    Returns
+    -------
+    Estimate
+        The observed coverage with its interval.
+
     Examples
     --------
     >>> from credalset.scores import TotalVariation
@@ -66,7 +71,7 @@ def coverage(sets: CredalSet, Y: Any, level: float = 0.95) -> Estimate:
 
 
 def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float = 0.95) -> dict[Any, Estimate]:
-    """Return the coverage within each group.
+    """Return the observed coverage within each group, with exact binomial intervals.
 
     Parameters
     ----------
@@ -74,6 +79,11 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
         As in `coverage`.
     groups : array of shape (N,)
         One key per item, such as its predicted class, source or number of annotators.
+
+    Returns
+    -------
+    dict of Estimate
+        The coverage of each group, by key.
 
     Examples
     --------
@@ -92,7 +102,20 @@ def coverage_by_group(sets: CredalSet, Y: Any, groups: ArrayLike, level: float =
 def mean_width(sets: CredalSet, level: float = 0.95) -> Estimate:
     r"""Return the average width of the envelopes, $\frac12 \sum_k (\mathrm{upper}_k - \mathrm{lower}_k)$.
 
-    A single distribution has width 0, the whole simplex K/2. For two classes it is the length of the interval.
+    A set of one distribution has width 0, and the whole simplex has width K/2. For two classes, the width is the length
+    of the interval. An empty set has width 0.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        A batch of N sets.
+    level : float
+        Confidence level of the interval.
+
+    Returns
+    -------
+    Estimate
+        The mean width with its interval.
 
     Examples
     --------
@@ -107,7 +130,20 @@ def mean_width(sets: CredalSet, level: float = 0.95) -> Estimate:
 def mean_epistemic(sets: CredalSet, level: float = 0.95) -> Estimate:
     """Return the average difference between the largest and the smallest entropy in a set, as a share of log K.
 
-    If entropies are certified bounds rather than exact, the difference is an upper bound.
+    This is the epistemic uncertainty. If entropies are certified bounds rather than exact, the difference is an upper
+    bound. An empty set counts as 0.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        A batch of N sets.
+    level : float
+        Confidence level of the interval.
+
+    Returns
+    -------
+    Estimate
+        The mean difference with its interval.
 
     Examples
     --------
@@ -119,7 +155,19 @@ def mean_epistemic(sets: CredalSet, level: float = 0.95) -> Estimate:
 
 
 def mean_labels(sets: CredalSet, level: float = 0.95) -> Estimate:
-    """Return the average number of labels that are most probable under some member (E-admissible labels).
+    """Return the average number of E-admissible labels, which are most probable under some distribution in the set.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        A batch of N sets.
+    level : float
+        Confidence level of the interval.
+
+    Returns
+    -------
+    Estimate
+        The mean number of labels with its interval.
 
     Examples
     --------
@@ -134,6 +182,18 @@ def mean_labels(sets: CredalSet, level: float = 0.95) -> Estimate:
 def decided(sets: CredalSet, level: float = 0.95) -> Estimate:
     """Return the share of sets with at most one E-admissible label, with an exact binomial interval.
 
+    Parameters
+    ----------
+    sets : CredalSet
+        A batch of N sets.
+    level : float
+        Confidence level of the interval.
+
+    Returns
+    -------
+    Estimate
+        The share of decided sets with its interval.
+
     Examples
     --------
     >>> from credalset.scores import TotalVariation
@@ -145,16 +205,21 @@ def decided(sets: CredalSet, level: float = 0.95) -> Estimate:
 
 
 def mean_sizes(sets: CredalSet, *, max_sets: int | None = None, level: float = 0.95) -> dict[str, Estimate]:
-    """Return ``width``, ``epistemic``, ``labels`` and ``decided`` together.
+    """Return the results of `mean_width`, `mean_epistemic`, `mean_labels` and `decided` in one dictionary.
 
     Parameters
     ----------
     sets : CredalSet
         A batch of N sets.
     max_sets : int, optional
-        Largest number of sets to measure, spread evenly through the batch.
+        Largest number of sets to measure; they are spread evenly through the batch. By default all sets are measured.
     level : float
         Confidence level of the intervals.
+
+    Returns
+    -------
+    dict of Estimate
+        The keys are ``"width"``, ``"epistemic"``, ``"labels"`` and ``"decided"``.
 
     Examples
     --------
@@ -170,7 +235,21 @@ def mean_sizes(sets: CredalSet, *, max_sets: int | None = None, level: float = 0
 
 
 def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0.95) -> Estimate:
-    """Return the average share of the points of a simplex grid in the sets, the paper's efficiency.
+    """Return the average share of the points of a simplex grid that lie in the sets, the efficiency of the paper.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        A batch of N sets.
+    resolution : float
+        Step of the grid, as in `CredalSet.efficiency`.
+    level : float
+        Confidence level of the interval.
+
+    Returns
+    -------
+    Estimate
+        The mean share with its interval.
 
     Examples
     --------
@@ -184,8 +263,24 @@ def mean_efficiency(sets: CredalSet, resolution: float = 0.005, level: float = 0
 def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, level: float = 0.95) -> Estimate:
     """Return the average volume of the sets, as a fraction of the simplex.
 
-    Exact volumes are averaged over all sets. If volumes have to be estimated, with ``n_rays`` rays each, the average is
-    over at most ``max_sets`` sets spread evenly through the batch.
+    Exact volumes are averaged over all sets. If volumes have to be estimated, the average is over at most ``max_sets``
+    sets, which are spread evenly through the batch.
+
+    Parameters
+    ----------
+    sets : CredalSet
+        A batch of N sets.
+    n_rays : int
+        Number of random rays with which the volume of a set is estimated.
+    max_sets : int
+        Largest number of sets whose volumes are estimated.
+    level : float
+        Confidence level of the interval.
+
+    Returns
+    -------
+    Estimate
+        The mean volume with its interval.
 
     Examples
     --------
@@ -202,7 +297,7 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
 def soft_log_loss(prediction: Any, Y: Any, level: float = 0.95) -> Estimate:
     r"""Return the mean soft cross-entropy $-\sum_k \lambda_k \log g_k$ of predicted distributions g, in nats.
 
-    The ``score`` of the estimators of this package is minus this loss.
+    The method ``score`` of the estimators of this package returns minus this loss.
 
     Parameters
     ----------
@@ -210,6 +305,11 @@ def soft_log_loss(prediction: Any, Y: Any, level: float = 0.95) -> Estimate:
         Predicted distributions.
     Y, level
         As in `coverage`.
+
+    Returns
+    -------
+    Estimate
+        The mean loss with its interval.
 
     Examples
     --------
@@ -221,12 +321,17 @@ def soft_log_loss(prediction: Any, Y: Any, level: float = 0.95) -> Estimate:
 
 
 def soft_brier(prediction: Any, Y: Any, level: float = 0.95) -> Estimate:
-    r"""Return the mean squared distance $\sum_k (\lambda_k - g_k)^2$ of predicted distributions g.
+    r"""Return the mean squared distance $\sum_k (\lambda_k - g_k)^2$ of predicted distributions g from the labels λ.
 
     Parameters
     ----------
     prediction, Y, level
         As in `soft_log_loss`.
+
+    Returns
+    -------
+    Estimate
+        The mean loss with its interval.
 
     Examples
     --------

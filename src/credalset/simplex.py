@@ -1,4 +1,4 @@
-"""The probability simplex: grids, sampling, entropy."""
+"""The probability simplex: grids, sampling and entropy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ MAX_GRID_POINTS = 20_000_000
 
 
 def grid_size(n_classes: int, resolution: float) -> int:
-    """Count the points of `grid`: C(n + K − 1, K − 1) with n = 1 / resolution.
+    """Return the number of points of `grid`: C(n + K − 1, K − 1) with n = 1 / resolution.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes K ≥ 2.
+    resolution : float
+        Step of the grid; its reciprocal must be a whole number.
+
+    Returns
+    -------
+    int
 
     Examples
     --------
@@ -25,10 +36,10 @@ def grid_size(n_classes: int, resolution: float) -> int:
 
 
 def grid(n_classes: int, resolution: float = 0.005) -> FloatArray:
-    """List every distribution whose entries are multiples of ``resolution``.
+    """Return every distribution whose entries are multiples of ``resolution``.
 
-    The grid is built from integers, so rounding loses no point. (The published code compares floating-point sums and
-    loses 332 of the 20 301 points at K = 3.)
+    The grid is built from integers, so no point is lost by rounding. (The published code compares floating-point sums
+    and loses 332 of the 20 301 points at K = 3.)
 
     Parameters
     ----------
@@ -84,6 +95,19 @@ def _grid_steps(resolution: float) -> int:
 def sample_uniform(n_samples: int, n_classes: int, random_state: RandomState = None) -> FloatArray:
     """Draw distributions uniformly from the simplex, that is from Dirichlet(1, …, 1).
 
+    Parameters
+    ----------
+    n_samples : int
+        Number of distributions.
+    n_classes : int
+        Number of classes K ≥ 2.
+    random_state : int, Generator or None
+        Seed.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, K)
+
     Examples
     --------
     >>> sample_uniform(2, 3, random_state=0).shape
@@ -108,7 +132,7 @@ def log_base(base: float | str | None, n_classes: int) -> float:
 
 
 def entropy(distribution: ArrayLike, base: float | str | None = None) -> FloatArray:
-    r"""Shannon entropy $H(\lambda) = -\sum_k \lambda_k \log \lambda_k$ of each row.
+    r"""Return the Shannon entropy $H(\lambda) = -\sum_k \lambda_k \log \lambda_k$ of each row.
 
     Parameters
     ----------
@@ -116,6 +140,10 @@ def entropy(distribution: ArrayLike, base: float | str | None = None) -> FloatAr
         Rows on the simplex.
     base : None, "K" or float
         None for nats, ``"K"`` to normalise to [0, 1], or the base of the logarithm.
+
+    Returns
+    -------
+    ndarray of shape (N,)
 
     Examples
     --------

@@ -40,7 +40,8 @@ class Report:
 def check_score(score: Score, predictions: Any = None, *, n_items: int = 8, random_state: int = 0) -> Report:
     """Check the properties of a score on which coverage and all results rely.
 
-    The most important one is ``score(prediction, λ) <= t`` if and only if λ is in ``score.region(prediction, t)``.
+    The most important one is that ``score(prediction, λ) <= t`` if and only if λ is in ``score.region(prediction, t)``.
+    A failed check raises an ``AssertionError`` with its name and the reason.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ def check_score(score: Score, predictions: Any = None, *, n_items: int = 8, rand
 
     Returns
     -------
-    Report
-        Prints as the list of checks.
+    object
+        The ``score`` and the names of the ``checks`` that it passed; prints as a sentence.
 
     Examples
     --------

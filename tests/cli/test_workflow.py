@@ -249,6 +249,23 @@ def test_import_writes_times_that_every_command_reads(run: Run) -> None:
     assert cs.Annotations.read("votes.csv").table["time"] == ["2025-02-02T00:00:00", "2025-03-03T00:00:00", None]
 
 
+def test_labels_of_judges_become_predictions(files: Path, run: Run, data: Any, items: list[str]) -> None:
+    labels = np.array(CLASSES)[[data.distributions.argmax(axis=1)] * 3]
+    labels[2, ::7] = "no"  # the third judge differs at times
+    records = [{"pair": item, "a": a, "b": b, "c": c} for item, a, b, c in zip(items, *labels.tolist(), strict=True)]
+    Path("labels.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    table = ["labels.jsonl", "--kind", "wide", "--task", "pair", "--worker", "a,b,c"]
+    run("import", *table, "-o", "shares.csv", "--values", "smoothed")
+    shares = pd.read_csv("shares.csv", index_col="item")
+    named = dict(zip(items, labels.T.tolist(), strict=True))
+    expected = [[(named[item].count(k) + 0.5) / 4.5 for k in shares.columns] for item in shares.index]
+    np.testing.assert_allclose(shares.to_numpy(), expected)
+    run("calibrate", "shares.csv", "votes.csv", "-o", "made", "--hold-out", 0.5)
+    run("check", "made", "shares.csv", "votes.csv")
+    assert "values" in run("import", *table, "-o", "other.csv", "--values", "smooth", code=2).err
+    assert not Path("other.csv").exists()
+
+
 @pytest.mark.parametrize(("name", "text"), [("a.csv", "task,label\n"), ("a.json", "[]"), ("a.jsonl", "")])
 def test_import_of_nothing(name: str, text: str, run: Run) -> None:
     Path(name).write_text(text)

@@ -319,9 +319,6 @@ def test_formulas_are_quoted_in_tables_for_spreadsheets(text: str, tmp_path: Pat
     assert row["task"] == f"'{text}" == quote_formula(text)
     assert row["labels"] == f"'{text}|b"
     assert row[f"'{text}"] == "-5", "numbers stay numbers"
-    sets = cs.get_score("tv").region([[0.6, 0.4]], 0.1)
-    sets.to_csv(tmp_path / "b.csv", items=[text])
-    assert next(read_table(tmp_path / "b.csv").batches).to_pylist()[0]["item"] == f"'{text}"
 
 
 def test_a_table_appears_when_it_is_whole(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from credalset.scores import Hellinger, NegativeLogDensity, Normalized, Relative
 from credalset.scores.dirichlet import ReverseKullbackLeiblerBall
 from credalset.scores.hellinger import HellingerBall
 from credalset.scores.power import PowerBall, omega, phi_inverse
+from credalset.sets import Geometry
 from credalset.simplex import entropy_of_valid, grid, sample_uniform
 from tests.scores.search import smallest, spread_centers
 
@@ -286,6 +287,17 @@ def test_volume_at_a_corner_and_of_a_tiny_ball() -> None:
     m, r = np.array([[0.5, 0.3, 0.2]]), 1e-9
     value = ReverseKullbackLeiblerBall(m, np.array([r])).log_volume(np.random.default_rng(0), 1)[0]
     assert np.exp(value[0]) == pytest.approx(2.0 * np.pi * 2.0 * r * np.sqrt(m.prod()), rel=1e-3)
+
+
+def test_rays_estimate_the_exact_volume() -> None:
+    """These balls are the only ones with exact volumes for many classes: they test the general estimator."""
+    rng = np.random.default_rng(0)
+    known = RelativeLikelihood().region(1.0 + 30.0 * rng.dirichlet(np.ones(10), size=8), threshold=2.3).geometry
+    exact = known.log_volume(rng, 1)[0]
+    value, error, method = Geometry.log_volume(known, rng, 1024)
+    assert method == "estimate"
+    assert (np.abs(value - exact) < 4 * error).all()
+    assert (error < 0.2).all()
 
 
 def test_hellinger_volume_of_two_classes() -> None:

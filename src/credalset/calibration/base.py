@@ -67,17 +67,17 @@ class BaseCalibration:
 
     @property
     def noise(self) -> Noise:
-        """The noise model: how votes relate to the distribution that is covered."""
+        """The noise model, which states how votes relate to the distribution that is covered."""
         return self.fitted.noise
 
     @property
     def groups(self) -> tuple[Any, ...] | None:
-        """Keys of the groups, each with its own threshold; None without groups."""
+        """Keys of the groups, each of which has its own threshold; None without groups."""
         return self.fitted.groups
 
     @property
     def features(self) -> tuple[Any, ...] | None:
-        """Names of the features that thresholds depend on, None without `Conditional`."""
+        """Names of the features that thresholds depend on; None without `Conditional`."""
         return self.fitted.features
 
     @property
@@ -86,7 +86,13 @@ class BaseCalibration:
         return self.fitted.guarantee
 
     def save(self, path: str | Path) -> None:
-        """Write the calibration to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
+        """Write the calibration to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`.
+
+        Parameters
+        ----------
+        path : str or Path
+            Folder to write to.
+        """
         from credalset.io.store import save
 
         save(self, path)
@@ -120,12 +126,19 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
     def thresholds(
         self, prediction: ArrayLike, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
     ) -> FloatArray:
-        """Return the threshold of each prediction, (N,); they differ with groups, weights or `UnbiasedVotes`.
+        """Return the threshold of each prediction.
+
+        Thresholds differ between items if the calibration has groups or weights, or uses `UnbiasedVotes`.
 
         Parameters
         ----------
         prediction, alpha, groups, weights
             As in `predict_set`.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+            The thresholds.
         """
         checked, items = self.check(prediction), item_names(prediction)
         new = (per_item(groups, items, "groups"), per_item(weights, items, "weights"))
@@ -140,22 +153,24 @@ class ThresholdCalibration(BaseCalibration, Generic[Sets]):
         groups: Any = None,
         weights: Any = None,
     ) -> Sets:
-        """Predict sets of all distributions (or labels) whose score is at most the threshold.
+        """Predict the sets of all distributions (or labels) whose score is at most the threshold.
 
-        ``guarantee`` says what the sets contain with probability at least 1 − α, and under which assumptions.
+        The attribute ``guarantee`` states what the sets contain with probability at least 1 − α, and under which
+        assumptions.
 
         Parameters
         ----------
         prediction : array of shape (N, K)
             Predicted distributions, or Dirichlet concentrations for a second-order score.
         alpha : float
-            Miscoverage rate in (0, 1); one calibration serves all levels.
+            Miscoverage rate in (0, 1). The same calibration can be used with any rate.
         classes : sequence, optional
-            Names of the columns, which are reordered as in calibration. By default the columns of a data frame.
+            Names of the columns. The columns are put into the order of the calibration data. By default the names are
+            those of the columns of a data frame.
         groups : sequence of N keys, or array of shape (N, d), optional
-            Group of each item, if the calibration was given keys; its features, if it is `Conditional`.
+            Group of each item if the calibration has groups by keys, or its features if it uses `Conditional`.
         weights : array of shape (N,), optional
-            Likelihood ratio of each item, if the calibration is weighted.
+            Likelihood ratio of each item if the calibration is weighted.
 
         Returns
         -------

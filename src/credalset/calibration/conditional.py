@@ -38,27 +38,27 @@ MAX_STEPS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Conditional:
-    r"""Guarantee coverage for overlapping groups, or conditionally on features: pass it as ``groups``.
+    r"""Features for which coverage is guaranteed, such as overlapping groups; pass it as ``groups`` to `conformalize`.
 
-    Thresholds are a linear function of the features, by quantile regression on the calibration items and the new item.
-    The new item's score is unknown: its threshold is the largest score at which it is covered (Gibbs, Cherian, Candès:
-    *Conformal prediction with conditional guarantees*, 2023). For every combination
-    $f(x) = b_0 + b_1 z_1(x) + \dots + b_d z_d(x)$ that is nowhere negative,
+    Thresholds are a linear function of the features, fitted by quantile regression on the calibration items and the new
+    item. The score of the new item is unknown, and its threshold is the largest score at which it is covered (Gibbs,
+    Cherian, Candès: *Conformal prediction with conditional guarantees*, 2023). For every combination
+    $f(x) = b_0 + b_1 z_1(x) + \dots + b_d z_d(x)$ of the features that is nowhere negative,
 
     $$E[ f(x) \, 1\{\lambda \in C(x)\} ] \ge (1 - \alpha) \, E[ f(x) ] .$$
 
-    With columns of zeros and ones this is coverage within each group, which may overlap, and on average. With numbers,
-    it is coverage after every covariate shift that weights items by such a combination. λ is the recorded label
-    distribution, or the true one with a noise model.
+    With columns of zeros and ones, this is coverage within each group and on average; the groups may overlap. With
+    numeric columns, it is coverage after every covariate shift that weights items by such a combination. λ is the
+    recorded label distribution, or with a noise model the true one under the assumptions of that model.
 
     Parameters
     ----------
     features : array of shape (n, d) or data frame
-        One row per item: zeros and ones (or booleans) for membership in groups, or numbers. A constant is added.
+        One row per item: zeros and ones (or booleans) for membership in groups, or numbers. A constant column is added.
     names : sequence of d names, optional
-        Names of the columns, matched with those of new items. By default the columns of a data frame.
+        Names of the columns, which are matched with those of new items. By default the columns of a data frame.
     items : sequence of n names, optional
-        Names of the items, matched with those of the predictions. By default the index of a data frame.
+        Names of the items, which are matched with those of the predictions. By default the index of a data frame.
 
     Examples
     --------

@@ -26,26 +26,29 @@ ELEMENTS = 1 << 20  # radii held at once
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrossCalibration(BaseCalibration):
-    r"""Scores of items under models that were trained without them. Built by `cross_conformalize`.
+    r"""Score calibrated on out-of-fold predictions (cross-conformal, CV+); returned by `cross_conformalize`.
+
+    For a new item that is exchangeable with these items, the predicted set contains the *recorded* label distribution
+    (the shares of the votes that would be recorded for the item) with probability at least about $1 - 2\alpha$. With a
+    noise model, the same holds for the *true* label distribution under the assumptions of that model.
+    `guaranteed_coverage` returns the proven bound. In practice the coverage is close to $1 - \alpha$.
 
     With folds k(i), models $g_k$ trained without fold k and $s_i = f(g_{k(i)}(x_i), \lambda_i)$, the cross-conformal
-    (CV+) set of a new item holds all λ for which
+    (CV+) set of a new item consists of all λ for which
 
     $$1 + \#\{ i : s_i \ge f(g_{k(i)}(x), \lambda) \} > \alpha (n + 1) .$$
 
-    It has as many centres as folds. `predict_set` returns a ball of the score around one centre that contains it: each
-    $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in a ball around that centre, and the threshold is the
-    ⌈(n + 1)(1 − α)⌉-th smallest of their n radii. If the ball is empty, so is the cross-conformal set.
-
-    The sets contain the recorded label distribution of a new item, or the true one with a noise model, with probability
-    at least about $1 - 2\alpha$ (see `guaranteed_coverage`), and in practice close to $1 - \alpha$.
+    This set has as many centres as there are folds. `predict_set` returns a set
+    $\{\lambda : f(c, \lambda) \le r\}$ around a single centre c that contains it: each
+    $\{\lambda : f(g_k(x), \lambda) \le s_i\}$ lies in such a set around c, and r is the ⌈(n + 1)(1 − α)⌉-th smallest
+    of these n radii. If the returned set is empty, so is the cross-conformal set.
 
     With weights, folds are not pooled: λ belongs to the set if the average over the folds of its weighted p-values,
     $(w_{new} + \sum_{i \in k, s_i \ge f_k} w_i) / (w_{new} + \sum_{i \in k} w_i)$, exceeds α.
 
     Attributes
     ----------
-    score, n_classes, fitted, classes, items, guarantee
+    score, n_classes, classes, items, guarantee
         As in `Calibration`.
     scores : ndarray of shape (n,)
         Out-of-fold scores, in the order of the items.
@@ -75,14 +78,25 @@ class CrossCalibration(BaseCalibration):
         return replace(self.fitted.guarantee, rate="about 1 - 2 alpha (guaranteed_coverage)")
 
     def guaranteed_coverage(self, alpha: float = 0.1) -> float:
-        r"""Return the proven lower bound of coverage, about 1 − 2α; with groups, that of the worst group.
+        r"""Return the proven lower bound of the coverage, about 1 − 2α; with groups, that of the worst group.
 
-        For n items in F folds of any sizes it is $1 - 2 (\alpha (n+1) + F - 1) / (n + F)$, as twice an average of
-        p-values is a p-value (Vovk and Wang, 2020). For folds of equal size, without groups, and a learner that does
-        not depend on the order of its items, it is at least $1 - 2\alpha - (1 - F/n) / (F + 1)$ too (Barber, Candès,
-        Ramdas, Tibshirani: *Predictive inference with the jackknife+*, 2021). With weights it is $1 - 2\alpha$.
-        `BoundedNoise` spends its δ twice on top of level α − δ; `AnnotatorSampling` divides the misses at level
-        α (1 − δ) by 1 − δ. The proofs are in docs/proofs.md.
+        For n items in F folds of any sizes the bound is $1 - 2 (\alpha (n+1) + F - 1) / (n + F)$, because twice an
+        average of p-values is a p-value (Vovk and Wang, 2020). For folds of equal size, without groups, and a learner
+        that does not depend on the order of its items, $1 - 2\alpha - (1 - F/n) / (F + 1)$ is also a lower bound
+        (Barber, Candès, Ramdas, Tibshirani: *Predictive inference with the jackknife+*, 2021), and the larger of the
+        two is returned. With weights the bound is $1 - 2\alpha$. With `BoundedNoise`, the first bound is taken at
+        level α − δ and reduced by 2δ. With `AnnotatorSampling`, the bound on the miscoverage at level α (1 − δ) is
+        divided by 1 − δ. The proofs are in docs/proofs.md.
+
+        Parameters
+        ----------
+        alpha : float
+            Miscoverage rate in (0, 1) at which the sets are predicted.
+
+        Returns
+        -------
+        float
+            The lower bound, at least 0.
 
         Examples
         --------
@@ -106,12 +120,17 @@ class CrossCalibration(BaseCalibration):
     def thresholds(
         self, predictions: Any, alpha: float = 0.1, *, groups: Any = None, weights: Any = None
     ) -> FloatArray:
-        """Return the threshold of each new item's set, (N,).
+        """Return the threshold of each new item's set.
 
         Parameters
         ----------
         predictions, alpha, groups, weights
             As in `predict_set`.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+            The thresholds.
         """
         return self._balls(predictions, as_level(alpha), groups, weights)[1]
 
@@ -123,13 +142,18 @@ class CrossCalibration(BaseCalibration):
         Parameters
         ----------
         predictions : array of shape (F, N, K)
-            What each fold's model predicts for the N new items, in the order of the folds.
+            Predictions of each fold's model for the N new items, in the order of the folds.
         alpha : float
-            Level in (0, 1); see `guaranteed_coverage` for the proven coverage.
+            Level in (0, 1); `guaranteed_coverage` returns the proven coverage.
         groups : sequence of N keys, optional
-            Group of each item, if the calibration has groups.
+            Group of each item if the calibration has groups.
         weights : array of shape (N,), optional
-            Likelihood ratio of each item, if the calibration is weighted.
+            Likelihood ratio of each item if the calibration is weighted.
+
+        Returns
+        -------
+        CredalSet
+            A batch of N sets, some of which may be empty.
         """
         center, thresholds = self._balls(predictions, as_level(alpha), groups, weights)
         return name_sets(self.score._region(center, thresholds), self.classes, item_names(predictions[0]))
@@ -214,23 +238,37 @@ def cross_conformalize(
     groups: Any = None,
     weights: ArrayLike | None = None,
 ) -> CrossCalibration:
-    """Calibrate on out-of-fold predictions.
+    """Calibrate a score on out-of-fold predictions, so that every item is used for training and for calibration.
+
+    The predicted sets contain the recorded label distribution of a new item, or with a noise model the true one, with
+    probability at least about 1 − 2α; see `CrossCalibration`.
 
     Parameters
     ----------
     prediction : array of shape (n, K)
-        For each item the prediction of a model that was trained without its fold.
+        Prediction for each item by a model that was trained without the fold of the item.
     labels : array of shape (n, K) or Annotations
         Label distributions or annotation counts.
     folds : sequence of n whole numbers
-        Fold of each item, 0, …, F − 1; at least two folds, of equal size as far as possible, and chosen without looking
-        at the items.
-    score, classes, weights
-        As in `conformalize`, except the score ``"intervals"``, which has no `Score.enclosing_threshold`.
+        Fold of each item, 0, …, F − 1. There must be at least two folds, of equal size as far as possible, and they
+        must be chosen without looking at the items.
+    score : str or Score
+        As in `conformalize`, except ``"intervals"``, which does not support cross-conformal calibration.
+    classes : sequence, optional
+        As in `conformalize`.
     noise : BoundedNoise or AnnotatorSampling, optional
-        Cover the true distribution. `AnnotatorSampling` needs a δ, `BoundedNoise` the rule ``"union"``.
+        Noise model, to cover the true label distribution. `AnnotatorSampling` needs a value of ``delta``, and
+        `BoundedNoise` needs the rule ``"union"``.
     groups : sequence of n keys, optional
-        Guarantee coverage within each group. ``"predicted"`` is not supported, as models of folds may differ in it.
+        Groups within which coverage is guaranteed. ``"predicted"`` is not supported, because the models of the folds
+        may predict different classes for the same item.
+    weights : array of shape (n,), optional
+        As in `conformalize`.
+
+    Returns
+    -------
+    CrossCalibration
+        The calibrated score, which predicts credal sets.
 
     Examples
     --------

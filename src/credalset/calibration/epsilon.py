@@ -21,40 +21,41 @@ from credalset.votes.names import Labels, item_names, plural, read_labels
 def epsilon_from_counts(
     counts: Any, delta: float, score: str | Score = "kl", *, prediction: ArrayLike | None = None
 ) -> BoundedNoise:
-    r"""Return an ε such that votes change the score by more than ε with probability at most δ.
+    r"""Compute an ε from counts such that votes change the score by more than ε with probability at most δ.
 
     Votes are assumed to be independent draws, $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
 
-    *With predictions*, for any score: each item gets $\epsilon_i = u_i - f(x_i, \hat\lambda_i)$, with $u_i$ the
-    largest score over a (1 − δ/2) confidence region for its λ; ε is their conformal quantile at level δ/2. A new item
-    exceeds ε only if $\epsilon_{new} > \epsilon$ (probability at most δ/2) or its region misses λ (at most δ/2). The
-    predictions may be those that are calibrated: both events are bounded on average over calibration sets, as coverage
-    is.
+    *With predictions*, for any score: each item gets $\epsilon_i = u_i - f(x_i, \hat\lambda_i)$, where $u_i$ is the
+    largest score over a (1 − δ/2) confidence region for its λ. ε is the conformal quantile of the $\epsilon_i$ at level
+    δ/2. The change of a new item exceeds ε only if $\epsilon_{new} > \epsilon$ (probability at most δ/2) or if its
+    region does not contain λ (probability at most δ/2). The predictions may be those that are calibrated: the
+    probabilities of both events are bounded on average over calibration sets, as coverage is.
 
-    *Without*, for scores that change by at most L · TV (``tv``, ``ws``, ``inner``, ``brier``): ε = L · r(m), r from a
-    concentration inequality. If items differ in their number of votes, r is the smallest with
-    $(1 + \sum_i P_i(r)) / (n + 1) \le \delta$, where $P_i(r)$ bounds the probability that item i with its $m_i$ votes
-    deviates by more than r; a new item's number of votes is exchangeable with theirs.
+    *Without predictions*, for scores that change by at most L · TV (``tv``, ``ws``, ``inner``, ``brier``):
+    ε = L · r(m), where r comes from a concentration inequality. If items differ in their number of votes, r is the
+    smallest number with $(1 + \sum_i P_i(r)) / (n + 1) \le \delta$, where $P_i(r)$ bounds the probability that the
+    shares of item i, which has $m_i$ votes, deviate by more than r. The number of votes of a new item must be
+    exchangeable with those of the items.
 
-    Unless all items have the same number of votes and there are no predictions, ε holds on average over items: among
-    items with few votes it may fail far more often than δ. Such an ε is refused with groups, weights and `Conditional`;
-    `AnnotatorSampling` holds for each item.
+    Unless all items have the same number of votes and there are no predictions, ε holds only on average over items:
+    among items with few votes, the change may exceed ε far more often than δ. Such an ε is refused with groups, weights
+    and `Conditional`. `AnnotatorSampling` holds for each item.
 
     Parameters
     ----------
     counts : array of shape (n, K) or Annotations
         Annotation counts.
     delta : float
-        δ in (0, 1), below the α that you will use; about a third of it is a reasonable choice.
+        Probability δ in (0, 1), below the α that you will use; about a third of α is a reasonable choice.
     score : str or Score
         The score to be calibrated.
     prediction : array of shape (n, K), optional
-        Predictions for the same items; needed for scores without a known L, such as ``kl``.
+        Predictions for the same items. They are needed for scores without a known L, such as ``kl``.
 
     Returns
     -------
     BoundedNoise
-        With this ε and δ, and the rule ``"union"``.
+        Noise model with this ε and δ, and the rule ``"union"``.
 
     Examples
     --------

@@ -24,26 +24,30 @@ ROUNDS = 500  # of bets
 
 @dataclass(frozen=True)
 class FewVotes(Noise):
-    r"""Votes are independent draws from λ, two or more per item on average, on many items.
+    r"""Noise model that covers the true label distribution from a few independent votes on each of many items.
 
-    For the Brier score f, votes c of an item give an unbiased estimate of the score of its true distribution,
+    The assumptions are that votes are independent draws from the true distribution λ of their item, that the number of
+    votes of an item does not depend on the votes, and that items are independent of each other. Most items should have
+    two or more votes. The score must be ``"brier"``.
+
+    For the Brier score f, the votes c of an item give an unbiased estimate of the score of its true distribution,
 
     $$U = \sum_k v_k \left[ \frac{c_k (c_k - 1)}{m (m - 1)} - 2 g_k \frac{c_k}{m} + g_k^2 \right] , \qquad
     E[U \,|\, x, \lambda] = f(x, \lambda) .$$
 
     By Markov's inequality $P(f > t) \le E[U] / t$. The threshold is an upper confidence bound for $E[U]$, at confidence
-    1 − δ (`upper_mean`), over $(\alpha - \delta) / (1 - \delta)$. The sets contain the true λ with probability at least
-    1 − α for all but a share δ of calibration sets, and on average over all of them.
+    1 − δ, divided by $(\alpha - \delta) / (1 - \delta)$. The confidence bound is a betting bound (Waudby-Smith and
+    Ramdas, *Estimating means of bounded random variables by betting*, 2024). The sets contain the true λ of a new item
+    with probability at least 1 − α for all but a share δ of calibration sets, and on average over all calibration sets.
 
     Parameters
     ----------
     delta : float
-        δ in (0, 1), below every α that is used.
+        Probability δ in (0, 1) that the confidence bound fails; it must be below every α that is used.
 
     Notes
     -----
-    Items must be independent of each other, and the number of votes of an item must not depend on the votes. Items may
-    have different numbers of votes. An item with a single vote contributes the score of its vote, which is
+    Items may have different numbers of votes. An item with a single vote contributes the score of its vote, which is
     conservative; if the number of votes is independent of the item, leave such items out.
 
     Examples

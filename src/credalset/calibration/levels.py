@@ -88,11 +88,11 @@ def as_weights(value: Any, n: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class CoverageDistribution:
-    """The distribution of the coverage over calibration sets, Beta(rank, n + 1 − rank).
+    """Distribution of the coverage over calibration sets, Beta(rank, n + 1 − rank).
 
     The coverage of split-conformal sets depends on the calibration set. For independent items with continuous scores it
-    has exactly this distribution; with ties it is stochastically larger. A rank above n means an infinite threshold and
-    coverage one. `Calibration.coverage_distribution` returns it.
+    has exactly this distribution; with ties it is stochastically larger. A rank above n means that the threshold is
+    infinite and the coverage is one. `Calibration.coverage_distribution` returns this object.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class CoverageDistribution:
         return beta(self.rank, self.n + 1 - self.rank)
 
     def mean(self) -> float:
-        """Return the expected coverage, rank / (n + 1): the marginal guarantee."""
+        """Return the expected coverage, rank / (n + 1), which is the marginal coverage guarantee."""
         return min(self.rank, self.n + 1) / (self.n + 1)
 
     def std(self) -> float:
@@ -136,7 +136,18 @@ class CoverageDistribution:
         return 0.0 if self.is_certain else float(self._beta().std())
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the central interval that contains the coverage with probability ``level``."""
+        """Return the central interval that contains the coverage with probability ``level``.
+
+        Parameters
+        ----------
+        level : float
+            Probability of the interval, in (0, 1).
+
+        Returns
+        -------
+        tuple of two floats
+            Lower and upper end.
+        """
         level = as_probability(level, "level")
         if self.is_certain:
             return 1.0, 1.0
@@ -144,17 +155,51 @@ class CoverageDistribution:
         return float(low), float(high)
 
     def cdf(self, coverage: float) -> float:
-        """Return the probability that the coverage is at most this number."""
+        """Return the probability that the coverage is at most a given number.
+
+        Parameters
+        ----------
+        coverage : float
+            Coverage in [0, 1].
+
+        Returns
+        -------
+        float
+            The probability.
+        """
         return float(coverage >= 1.0) if self.is_certain else float(self._beta().cdf(coverage))
 
     def ppf(self, probability: float) -> float:
-        """Return a quantile of the coverage."""
+        """Return a quantile of the coverage.
+
+        Parameters
+        ----------
+        probability : float
+            Probability in [0, 1] that the coverage is at most the quantile.
+
+        Returns
+        -------
+        float
+            The quantile.
+        """
         return 1.0 if self.is_certain else float(self._beta().ppf(probability))
 
     def observed_interval(self, n_test: int, level: float = 0.95) -> tuple[float, float]:
-        """Return the central interval of the share covered among ``n_test`` new items, over calibration sets.
+        """Return the central interval of the observed coverage of ``n_test`` new items, over calibration sets.
 
-        The number of covered items is beta-binomial, as coverage has a Beta distribution.
+        The number of covered items has a beta-binomial distribution, because the coverage has a Beta distribution.
+
+        Parameters
+        ----------
+        n_test : int
+            Number of new items.
+        level : float
+            Probability of the interval, in (0, 1).
+
+        Returns
+        -------
+        tuple of two floats
+            Lower and upper end, as shares of the new items.
 
         Examples
         --------

@@ -39,23 +39,26 @@ COVERED: dict[Covered, str] = {
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What predicted sets at miscoverage rate α contain, for which items, and under which assumptions.
+    """Statement of what predicted sets at miscoverage rate α contain, for which items, and under which assumptions.
+
+    ``print(guarantee)`` writes it as sentences.
 
     Attributes
     ----------
     covers : {"recorded", "further", "true", "annotator", "majority", "share"}
-        The shares of the votes that would be recorded for a new item, those of its votes that are not in hand, or the
-        distribution that votes are drawn from; for label sets, the label of a random annotator, the one with most
-        votes, or the labels of a share of the annotators.
+        What the sets contain. ``"recorded"``: the shares of the votes that would be recorded for a new item.
+        ``"further"``: the shares of those votes of an item that are not in hand. ``"true"``: the distribution that
+        votes are drawn from. For label sets, ``"annotator"``: the label of a random annotator; ``"majority"``: the
+        label with most votes; ``"share"``: the labels of a share of the annotators.
     within : str
-        Subsets of items for which it also holds, such as ``"each group"``; empty if there are none.
+        Subsets of items within which the guarantee also holds, such as ``"each group"``; empty if there are none.
     delta : float or None
-        None if coverage is at least 1 − α on average over calibration sets; a number if it also holds for all but a
-        share δ of calibration sets.
+        None if coverage is at least 1 − α on average over calibration sets. A number δ if it is also at least 1 − α for
+        all but a share δ of calibration sets.
     items : str
-        The assumption on new items and calibration items: ``"exchangeable"``, or a stronger one.
+        Assumption on new items and calibration items: ``"exchangeable"``, or a stronger one.
     votes : str
-        The assumption on votes; empty if there is none.
+        Assumption on votes; empty if there is none.
     rate : str
         Lower bound of the coverage: ``"1 - alpha"``, or less for cross-conformal sets.
     is_exact : bool
@@ -263,26 +266,28 @@ class NoNoise(Noise):
 
 @dataclass(frozen=True)
 class BoundedNoise(Noise):
-    r"""Votes move the score by at most ε, except with probability δ (the paper's Theorem 2).
+    r"""Noise model that covers the true label distribution if votes rarely change the score by more than ε.
 
-    If $P(f(x, \lambda) - f(x, \tilde\lambda) > \epsilon) \le \delta$ for a new item with true distribution λ and votes
-    $\tilde\lambda$, the set at threshold $q(\tilde\alpha) + \epsilon$ contains λ with probability at least 1 − α, where
-    q are the quantiles of the scores of the votes. With groups, weights or `Conditional` the assumption must hold
-    within each group, for the shifted items, and after every shift by the features.
+    The assumption is $P(f(x, \lambda) - f(x, \tilde\lambda) > \epsilon) \le \delta$ for a new item with true
+    distribution λ and recorded shares of votes $\tilde\lambda$: with probability at least 1 − δ, the score of λ exceeds
+    that of the votes by at most ε. Then the set at threshold $q(\tilde\alpha) + \epsilon$ contains the true λ with
+    probability at least 1 − α, where q are the quantiles of the scores of the votes (the paper's Theorem 2). With
+    groups, weights or `Conditional`, the assumption must hold within each group, for the shifted items, and after every
+    shift by the features.
 
     Parameters
     ----------
     epsilon : float
-        ε ≥ 0, in the units of the score. `epsilon_from_counts` computes one.
+        Largest change ε ≥ 0 of the score, in the units of the score. `epsilon_from_counts` computes it from counts.
     delta : float
-        δ in [0, 1), below every α that is used.
+        Largest probability δ in [0, 1) that the change exceeds ε; it must be below every α that is used.
     rule : {"union", "paper"}
         ``"union"``: $\tilde\alpha = \alpha - \delta$, which follows from the assumption above. ``"paper"``:
         $\tilde\alpha = (\alpha - \delta) / (1 - \delta)$, slightly larger; it also assumes that the noise exceeds ε
         with probability at most δ *given* that the votes are covered.
     scope : {"any", "average item", "average item, one model"}
-        Items for which ε holds. The last two are set by `epsilon_from_counts`: such an ε holds on average over items
-        and is refused with groups, weights and `Conditional`.
+        Items for which ε holds. `epsilon_from_counts` sets ``"average item"`` or ``"average item, one model"`` if its ε
+        holds only on average over items; such an ε is refused with groups, weights and `Conditional`.
 
     Examples
     --------

@@ -26,26 +26,30 @@ DELTAS = (0.5, 0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 
 
 @dataclass(frozen=True)
 class AnnotatorSampling(Noise):
-    r"""Votes are independent draws from λ: $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$.
+    r"""Noise model that covers the true label distribution under the assumption that votes are independent draws.
 
-    Each item is calibrated with the largest score over a (1 − δ) confidence region for its λ, at level α (1 − δ). The
-    sets contain the true λ with probability at least 1 − α: if the true λ scores above the threshold, the largest score
-    over the region does so with probability at least 1 − δ, so the true miscoverage is at most the observed one divided
-    by 1 − δ. This holds for each item, and therefore within groups, with weights and with `Conditional`. Items may have
-    different numbers of votes, and all scores are supported. With few votes the regions, and the sets, are wide. The
-    number of votes of an item must not depend on the votes, except with ``region="anytime"``.
+    The assumption is $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$ for the counts $n_i$ of the $m_i$ votes of an item
+    with true distribution $\lambda_i$. The number of votes must not depend on the votes, except with
+    ``region="anytime"``. Under this assumption, the sets contain the true λ of a new item, exchangeable with the
+    calibration items, with probability at least 1 − α.
+
+    The score of each calibration item is replaced by the largest score over a (1 − δ) confidence region for its λ, and
+    the threshold is the quantile at level α (1 − δ). If the true λ scores above the threshold, the largest score over
+    the region does so with probability at least 1 − δ, so the true miscoverage is at most the observed one divided by
+    1 − δ. This holds for each item, and therefore within groups, with weights and with `Conditional`. Items may have
+    different numbers of votes, and all scores are supported. With few votes the regions and the sets are wide.
 
     Parameters
     ----------
     delta : float, optional
-        Probability that a region misses its λ; values such as 0.5 are fine. By default it is chosen, for each α, among
-        eighteen values from 0.9 to 0.0001 to minimise the threshold of items that are set aside. These items are not
-        used for calibration, so the guarantee holds.
+        Probability δ that a region does not contain its λ; values such as 0.5 are fine. By default δ is chosen, for
+        each α, among eighteen values from 0.9 to 0.0001 to minimise the threshold of items that are set aside. These
+        items are not used for calibration, so the guarantee holds.
     region : {"exact", "anytime"}
         ``"exact"``: simultaneous exact (Clopper–Pearson) lower limits. ``"anytime"``: a region that is valid for any
-        stopping rule, such as collecting votes until they agree. No other noise model allows that.
+        stopping rule, such as collecting votes until they agree. No other noise model allows such rules.
     tuning : float
-        Share of the items set aside to choose δ, every fifth by default. Not used if ``delta`` is given.
+        Share of the items that are set aside to choose δ; by default every fifth item. Not used if ``delta`` is given.
 
     Examples
     --------

@@ -22,12 +22,13 @@ from credalset.votes.names import item_names, join_names, per_item
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(ThresholdCalibration[CredalSet]):
-    """A score and its calibration scores, from which credal sets are predicted at any level.
+    """Calibrated score that predicts credal sets at any miscoverage rate α; returned by `conformalize`.
 
-    Built by `conformalize`. For a new item that is exchangeable with the calibration items, the set at level α contains
-    the recorded label distribution, that is the shares of the votes that would be recorded, with probability at least
-    1 − α for any model and any data. With a noise model, the set contains the true distribution under the assumptions
-    of that model. ``guarantee`` states both.
+    For a new item that is exchangeable with the calibration items, the set at level α contains the *recorded* label
+    distribution (the shares of the votes that would be recorded for the item) with probability at least 1 − α, for any
+    model and any data. With a noise model, the set contains the *true* label distribution with probability at least
+    1 − α under the assumptions of that model. The attribute ``guarantee`` states what is covered and under which
+    assumptions.
 
     Attributes
     ----------
@@ -64,12 +65,19 @@ calibration sets. Assumptions: items are exchangeable.
     def threshold(self, alpha: float = 0.1) -> float:
         """Return the ⌈(n + 1)(1 − α)⌉-th smallest calibration score, or the threshold of the noise model.
 
-        It is ``+inf``, with a warning, if n is too small for the level: only the whole simplex has the guarantee then.
+        The threshold is ``+inf``, with a warning, if n is too small for this level. Only the whole simplex has the
+        guarantee then. A calibration with groups, weights or `UnbiasedVotes` has no single threshold and raises a
+        ``ValueError``.
 
         Parameters
         ----------
         alpha : float
             Miscoverage rate in (0, 1).
+
+        Returns
+        -------
+        float
+            The threshold that all items share.
         """
         level = as_level(alpha)
         if not self.fitted.is_uniform:
@@ -89,12 +97,11 @@ calibration sets. Assumptions: items are exchangeable.
         r"""Return the conformal p-value of each candidate distribution.
 
         p = (1 + #{calibration scores ≥ score}) / (n + 1). A distribution belongs to the set at level α if and only if
-        its p-value exceeds α, where α is read as a decimal fraction: 1/10 for ``0.1`` and for ``1 - 0.9`` (see
-        `credalset.calibration.levels.exact_level`).
+        its p-value exceeds α. The level is read as a decimal fraction: both ``0.1`` and ``1 - 0.9`` mean exactly 1/10.
 
         With groups, n is the number of items of the same group. With weights,
-        $p = (w_{new} + \sum_{i : s_i \ge s} w_i) / (w_{new} + \sum_i w_i)$. Calibrations with a noise model have no
-        p-values.
+        $p = (w_{new} + \sum_{i : s_i \ge s} w_i) / (w_{new} + \sum_i w_i)$. Calibrations with a noise model or with
+        `Conditional` have no p-values.
 
         Parameters
         ----------
@@ -104,6 +111,11 @@ calibration sets. Assumptions: items are exchangeable.
             One candidate label distribution per prediction, or annotation counts.
         groups, weights
             As in `predict_set`.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+            The p-values.
 
         Examples
         --------
@@ -125,8 +137,21 @@ calibration sets. Assumptions: items are exchangeable.
     def coverage_distribution(self, alpha: float = 0.1, *, group: Any = None) -> CoverageDistribution:
         """Return the distribution of the coverage over calibration sets of this size, Beta(k, n + 1 − k).
 
-        Items must be independent, and scores without ties; with ties the coverage is larger. With groups, n is the size
-        of one ``group``.
+        Items must be independent and scores must have no ties; with ties the coverage is larger. With groups, n is the
+        number of calibration items in ``group``. Calibrations with a noise model, weights or `Conditional` raise a
+        ``ValueError``.
+
+        Parameters
+        ----------
+        alpha : float
+            Miscoverage rate in (0, 1).
+        group : key, optional
+            Key of one group; required if the calibration has groups.
+
+        Returns
+        -------
+        CoverageDistribution
+            The distribution of the coverage, with mean, quantiles and intervals.
 
         Examples
         --------
@@ -149,8 +174,21 @@ calibration sets. Assumptions: items are exchangeable.
     def pac_threshold(self, alpha: float, delta: float) -> float:
         """Return a threshold whose coverage is at least 1 − α with probability at least 1 − δ over calibration sets.
 
-        `threshold` covers 1 − α on average over calibration sets, and slightly less for about half of them. This
-        threshold is larger. Use it with ``calibration.score.region(prediction, threshold)``.
+        The threshold that `threshold` returns covers 1 − α on average over calibration sets, and slightly less for
+        about half of them. This threshold is larger. Use it with ``calibration.score.region(prediction, threshold)``.
+        Calibrations with a noise model, groups, weights or `Conditional` raise a ``ValueError``.
+
+        Parameters
+        ----------
+        alpha : float
+            Miscoverage rate in (0, 1).
+        delta : float
+            Largest probability, over calibration sets, that the coverage is below 1 − α.
+
+        Returns
+        -------
+        float
+            The threshold; ``+inf``, with a warning, if there are too few calibration items.
         """
         if not isinstance(self.noise, NoNoise) or not self.fitted.is_uniform:
             self._refuse("pac_threshold", "noise model, groups, weights or features")
@@ -191,36 +229,39 @@ def conformalize(
 ) -> Calibration:
     """Calibrate a score on items that the model was not trained on.
 
-    For a new item that is exchangeable with these, predicted sets contain the recorded label distribution with
-    probability at least 1 − α; with a noise model they contain the true one under its assumptions.
+    For a new item that is exchangeable with these items, the predicted set contains the recorded label distribution
+    (the shares of the votes that would be recorded) with probability at least 1 − α. With a noise model, the set
+    contains the true label distribution with this probability under the assumptions of the model.
 
     Parameters
     ----------
     prediction : array of shape (n, K)
         Predicted distributions, or Dirichlet concentrations (≥ 1) for a second-order score.
     labels : array of shape (n, K) or Annotations
-        Label distributions (rows sum to one) or annotation counts (whole numbers). Rows and columns are matched with
-        those of the predictions by name where both have names (the index and the columns of a frame, the items and
-        classes of `Annotations`), otherwise by position.
+        Label distributions (rows sum to one) or annotation counts (whole numbers). If both have names (the index and
+        columns of a data frame, or the items and classes of `Annotations`), rows and columns are matched with those of
+        the predictions by name, otherwise by position.
     score : str or Score
         ``"kl"``, ``"tv"``, ``"ws"`` (ordered classes), ``"inner"``, ``"hellinger"``, ``"brier"``, ``"intervals"``,
         ``"normalized"``, or ``"so"`` and ``"density"`` for Dirichlet concentrations; or an object from
         `credalset.scores`.
     classes : sequence, optional
-        Names of the classes in column order. Taken from data frame columns or from `Annotations` when not given, and
-        matched again at prediction time.
+        Names of the classes in column order. By default they are those of the columns of a data frame or of
+        `Annotations`. The columns of later predictions are matched with these names.
     noise : FewVotes, AnnotatorSampling, UnbiasedVotes or BoundedNoise, optional
-        Cover the true distribution, from which the votes are drawn, rather than the recorded one.
+        Noise model, to cover the true label distribution, from which the votes are drawn, instead of the recorded one.
     groups : sequence of n keys, "predicted" or Conditional, optional
-        Guarantee coverage within each group. ``"predicted"`` groups by the class with the largest prediction; other
-        keys are also passed to ``predict_set`` for new items. Sets of a group with fewer than about 1 / α items are the
-        whole simplex, with a warning. Pass overlapping groups, and features, as ``Conditional(features)``.
+        Groups within which coverage is guaranteed. ``"predicted"`` groups items by the class with the largest predicted
+        probability. Other keys must also be passed to ``predict_set`` for new items. The sets of a group with fewer
+        than about 1 / α items are the whole simplex, with a warning. Pass overlapping groups or numeric features as
+        ``Conditional(features)``.
     weights : array of shape (n,), optional
         Likelihood ratios, for new items with a different distribution of features (covariate shift).
 
     Returns
     -------
     Calibration
+        The calibrated score, which predicts credal sets.
 
     Examples
     --------

@@ -24,18 +24,18 @@ JUMP = 0.01
 
 
 class StreamStep(NamedTuple):
-    """The result of one item.
+    """Result for one item of a `Stream`.
 
     Attributes
     ----------
     covered : bool
-        Whether its set contained its label distribution.
+        Whether the set of the item contained its recorded label distribution.
     p_value : float
-        Its p-value, uniform if items are exchangeable.
+        The p-value of the item, which is uniform if items are exchangeable.
     capital : float
-        The capital after this item.
+        The value of the martingale after this item.
     alarm : bool
-        Whether the alarm is on.
+        Whether the alarm has been raised by now.
     """
 
     covered: bool
@@ -46,42 +46,49 @@ class StreamStep(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Stream:
-    r"""Follow a stream of labelled items with adaptive sets and a test of exchangeability.
+    r"""Predict adaptive sets for a stream of labelled items, and test whether items are exchangeable.
+
+    The sets contain the *recorded* label distribution (the shares of the votes that were recorded) for a share 1 − α of
+    the items in the long run, for any data. The guarantee does not extend to the true label distribution.
 
     *Adaptive conformal inference* (Gibbs and Candès, 2021) predicts sets at a level that changes after each item,
-    $\alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{miss}_t)$. For any data, the share of misses among the first T
-    items differs from α by at most $(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)$. An item is a miss if its set
-    does not contain its recorded label distribution.
+    $\alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{miss}_t)$. An item is a miss if its set does not contain its
+    recorded label distribution. For any data, the share of misses among the first T items differs from α by at most
+    $(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)$.
 
     *The alarm* is a conformal test martingale, the "simple jumper" (Vovk et al., 2021). Each item has a p-value, the
-    randomised rank of its score among all earlier scores; while items are exchangeable with the calibration items, the
-    p-values are independent and uniform. The martingale bets capital 1 against this. It ever reaches c with probability
-    at most 1 / c (Ville's inequality), so the alarm at 1 / ``false_alarm`` is false with probability at most
-    ``false_alarm``.
+    randomised rank of its score among all earlier scores. While items are exchangeable with the calibration items, the
+    p-values are independent and uniform. The martingale starts with capital 1 and bets against this hypothesis. Under
+    the hypothesis, it ever reaches c with probability at most 1 / c (Ville's inequality). The alarm is raised at
+    1 / ``false_alarm``, so a false alarm has probability at most ``false_alarm``.
 
     Parameters
     ----------
     calibration : Calibration
-        A calibration without features, weights and groups by keys.
+        A calibration without weights, without `Conditional` and without groups by keys.
     alpha : float
-        Target share of misses.
+        Target share of misses, in (0, 1).
     gamma : float
-        Step of the level, above 0: a larger step reacts faster and fluctuates more.
+        Step size of the level, above 0. With a larger step the level reacts faster and fluctuates more.
     false_alarm : float
-        Probability that an alarm is ever raised while items are exchangeable.
+        Largest probability that the alarm is ever raised while items are exchangeable.
     random_state : int
-        Seed of the draws that break ties between scores.
+        Seed of the random numbers that break ties between scores.
 
     Attributes
     ----------
     level : float
-        The miscoverage level for the next item; at most 0 the set is the whole simplex, from 1 on it is empty.
-    n_items, n_missed : int
-        Numbers of items and of misses.
+        Miscoverage level for the next item. At 0 or below, the set is the whole simplex; at 1 or above, it is empty.
+    n_items : int
+        Number of items seen.
+    n_missed : int
+        Number of misses.
     capital : float
         The value of the martingale.
     peak : float
         The largest value of the martingale so far.
+    alarm : bool
+        Whether the martingale has ever reached 1 / ``false_alarm``.
 
     Examples
     --------
@@ -149,13 +156,24 @@ class Stream:
         return self.peak * self.false_alarm >= 1.0
 
     def predict_set(self, prediction: ArrayLike) -> CredalSet:
-        """Predict credal sets at the current level."""
+        """Predict credal sets at the current level.
+
+        Parameters
+        ----------
+        prediction : array of shape (N, K)
+            Predictions for the items.
+
+        Returns
+        -------
+        CredalSet
+            A batch of N sets.
+        """
         checked = self.calibration.check(prediction)
         sets = self.calibration.score._region(checked, self._thresholds(checked))
         return name_sets(sets, self.calibration.classes, item_names(prediction))
 
     def update(self, prediction: ArrayLike, labels: Any) -> list[StreamStep]:
-        """Process labelled items in order of arrival; the level and the capital change after each.
+        """Process labelled items in order of arrival; the level and the capital change after each item.
 
         Parameters
         ----------
@@ -167,7 +185,7 @@ class Stream:
         Returns
         -------
         list of StreamStep
-            One per item.
+            The N results, one per item.
         """
         checked = self.calibration.check(prediction)
         distributions = self.calibration.read_labels(labels, "labels", prediction).distributions
@@ -176,7 +194,13 @@ class Stream:
         return [self._step(checked[i : i + 1], float(scores[i])) for i in range(len(scores))]
 
     def save(self, path: str | Path) -> None:
-        """Write the stream and its calibration to a folder; `credalset.load` resumes it."""
+        """Write the stream and its calibration to a folder; read it with `credalset.load` to continue it.
+
+        Parameters
+        ----------
+        path : str or Path
+            Folder to write to.
+        """
         from credalset.io.store import save
 
         save(self, path)

@@ -19,29 +19,34 @@ from credalset.votes.names import Labels
 
 @dataclass(frozen=True)
 class UnbiasedVotes(Noise):
-    r"""Votes are unbiased: $E[\tilde\lambda \,|\, x, \lambda] = \lambda$, for any number of votes.
+    r"""Noise model that covers the true label distribution under the assumption that votes are unbiased.
 
-    For a score that is convex in λ, the mean score of votes is at least that of λ (Jensen's inequality). With
-    $X_i = (f(x_i, \tilde\lambda_i) - s)_+$ and $B(x)$ the largest such excess for the new prediction, the threshold
+    The assumption is $E[\tilde\lambda \,|\, x, \lambda] = \lambda$ for the recorded shares $\tilde\lambda$ of the votes
+    and the true distribution λ. Items may have any number of votes, and annotators need not be independent of each
+    other.
+
+    For a score f that is convex in λ, the mean score of the votes is at least the score of λ (Jensen's inequality).
+    With $X_i = (f(x_i, \tilde\lambda_i) - s)_+$ and $B(x)$ the largest such excess for the new prediction, the
+    threshold
 
     $$q(x) = s + \frac{\sum_i X_i + B(x)}{\alpha (n+1)}$$
 
-    gives sets that contain the true λ with probability at least 1 − α. Thresholds differ between items. Annotators need
-    not be independent of each other.
+    gives sets that contain the true λ of a new item, exchangeable with the calibration items, with probability at least
+    1 − α. Thresholds differ between items.
 
     Parameters
     ----------
     s : float, optional
-        Start of the excess, in the units of the score. Any number that does not depend on the calibration items is
-        valid. By default it is chosen with items set aside, as the quantile that minimises q.
+        Number s above which scores count as excess, in the units of the score. Any number that does not depend on the
+        calibration items is valid. By default, s is the quantile that minimises q on items that are set aside.
     tuning : float
-        Share of the items set aside to choose s, every fifth by default. Not used if ``s`` is given.
+        Share of the items that are set aside to choose s; by default every fifth item. Not used if ``s`` is given.
 
     Notes
     -----
-    For a score that is infinite in some corner of the simplex, B(x) is infinite and the set is the whole simplex:
-    ``kl`` where a class is predicted with probability zero, ``so`` and ``density`` always. ``tv``, ``ws``, ``inner``,
-    ``hellinger``, ``brier`` and ``intervals`` are bounded.
+    For a score that is infinite in some corner of the simplex, B(x) is infinite and the set is the whole simplex. This
+    holds for ``kl`` if a class is predicted with probability zero, and always for ``so`` and ``density``. The scores
+    ``tv``, ``ws``, ``inner``, ``hellinger``, ``brier`` and ``intervals`` are bounded.
 
     Examples
     --------

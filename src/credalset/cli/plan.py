@@ -76,7 +76,7 @@ def _write_tasks(out: str, table: Any, votes: Annotations, forecast: Any, rows: 
     if "texts" in table.extra:
         columns["text"] = table.extra["texts"][rows].tolist()
     columns["votes"] = votes.n_votes[rows]
-    columns["further_votes"] = forecast.votes[rows].round(2)
+    columns["further_votes"] = forecast.votes[rows].round(1)
     if table.id in columns:
         raise ValueError(f"id names the column {table.id!r}, and the list of items has one of that name. Rename it.")
     batch = pa.RecordBatch.from_pydict({table.id: [table.items[row] for row in rows]} | columns)

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from credalset._validation import check_choice
 from credalset.cli import shared
 from credalset.exceptions import CredalSetWarning
-from credalset.io.tables import read_votes, write_votes
+from credalset.io.tables import read_votes, write_smoothed, write_votes
 from credalset.votes import Annotations
 from credalset.votes.exports import KINDS
 from credalset.votes.names import join_names, plural
@@ -48,6 +49,7 @@ def import_votes(
     empty: Annotated[str | None, Option(help="Labels that mean a missing vote: n/a,?")] = None,
     encoding: Annotated[str | None, Option(help="Encoding of the file, such as cp1252.")] = None,
     delimiter: Annotated[str | None, Option(help="Separator of the columns of a CSV file.")] = None,
+    values: Annotated[str, Option(help="What to write: votes, or smoothed shares of judges as predictions.")] = "votes",
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Turn an annotation export into one long table of votes.
@@ -75,11 +77,13 @@ def import_votes(
             encoding=encoding,
             delimiter=delimiter,
         )
-    write_votes(votes, out)
+    check_choice(values, "values", ("votes", "smoothed"))
+    (write_votes if values == "votes" else write_smoothed)(votes, out)
     for sentence in votes.notes:
         shared.note(f"{sentence}.")
     first = join_names(votes.items or range(len(votes)), 3)
-    shared.say(f"{votes.origin}: {first}\n{votes!r}\nWrote {plural(int(votes.n_votes.sum()), 'vote')} to {out}")
+    wrote = plural(int(votes.n_votes.sum()), "vote") if values == "votes" else plural(len(votes), "item")
+    shared.say(f"{votes.origin}: {first}\n{votes!r}\nWrote {wrote} to {out}")
 
 
 def read_pairs(pairs: list[str] | None) -> dict[str, str] | None:

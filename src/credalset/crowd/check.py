@@ -17,19 +17,24 @@ BINS = np.array([0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0
 
 @dataclass(frozen=True, eq=False)
 class CrowdCheck:
-    """Predicted and observed frequencies of hidden votes.
+    """Predicted and observed frequencies of hidden votes, returned by `DirichletCrowd.check`.
 
-    It prints two tables. A case of ``class`` is an item and a class: the probability that the hidden vote is for this
-    class, and how often it was. A case of ``agreement`` is an item with two hidden votes: the probability that they are
-    for the same class, and how often they were. A row holds the ``cases`` with predictions in an interval.
+    It prints two tables. Each row counts the ``cases`` whose predicted probability lies in an interval. In the table
+    ``class``, a case is an item and a class: the probability that the hidden vote is for this class, and how often it
+    was. In the table ``agreement``, a case is an item with two hidden votes: the probability that both are for the same
+    class, and how often they were.
 
     Attributes
     ----------
-    votes, pairs : ndarray of shape (B, 5)
-        The two tables. The columns are the lower and upper end of the predicted probability, number of cases, mean
-        prediction, observed frequency.
-    vote_p_value, pair_p_value : float
-        Monte Carlo p-values of the chi-square statistics of the tables; NaN if no item has two votes.
+    votes : ndarray of shape (B, 5)
+        The table ``class``. The columns are the lower and upper end of the predicted probability, number of cases, mean
+        prediction and observed frequency.
+    pairs : ndarray of shape (B, 5)
+        The table ``agreement``, with the same columns; without rows if no item has two votes.
+    vote_p_value : float
+        Monte Carlo p-value of the chi-square statistic of ``votes``.
+    pair_p_value : float
+        Monte Carlo p-value of the chi-square statistic of ``pairs``; NaN if no item has two votes.
     """
 
     votes: FloatArray
@@ -39,21 +44,18 @@ class CrowdCheck:
 
     @property
     def p_value(self) -> float:
-        """The smaller p-value times two (Bonferroni), at most one."""
+        """The smaller p-value times two (Bonferroni), at most one; ``vote_p_value`` if no item has two votes."""
         both = [p for p in (self.vote_p_value, self.pair_p_value) if not np.isnan(p)]
         return min(1.0, len(both) * min(both))
 
     @property
     def agreement(self) -> tuple[float, float]:
-        """Share of pairs of hidden votes that agree: predicted and observed."""
+        """Predicted and observed share of pairs of hidden votes that agree, a tuple of two floats."""
         weight = self.pairs[:, 2] / max(self.pairs[:, 2].sum(), 1.0)
         return float(weight @ self.pairs[:, 3]), float(weight @ self.pairs[:, 4])
 
     def __str__(self) -> str:
-        lines = [
-            f"Dirichlet crowd: p-value {self.p_value:.3f} (Bonferroni: twice the smaller one of the two tables; small "
-            "values are evidence against the assumption)"
-        ]
+        lines = [f"Dirichlet crowd: p-value {self.p_value:.3f}; small values are evidence against the assumption"]
         for title, rows, p in (("class", self.votes, self.vote_p_value), ("agreement", self.pairs, self.pair_p_value)):
             lines.append(f"{title + f' (p = {p:.3f})':<22}{'cases':>8}{'predicted':>11}{'observed':>10}")
             lines += [f"  {a:.2f} to {b:.2f}{'':<8}{n:>8.0f}{mean:>11.3f}{seen:>10.3f}" for a, b, n, mean, seen in rows]

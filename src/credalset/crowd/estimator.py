@@ -27,7 +27,13 @@ class Saved:
     """Gives a class the method ``save``."""
 
     def save(self, path: str | Path) -> None:
-        """Write it to a folder (JSON and ``.npz``, no pickle); read it with `credalset.load`."""
+        """Save the object to a folder (JSON and ``.npz``, no pickle); `credalset.load` reads it.
+
+        Parameters
+        ----------
+        path : str or Path
+            Folder to write; an object that was saved there before is replaced.
+        """
         from credalset.io.store import save
 
         save(self, path)
@@ -170,8 +176,8 @@ MANY_CLASSES = 100  # beyond this number of classes a second layer of consensus 
 class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     r"""Predict the label distribution of a crowd from a prediction and the votes in hand.
 
-    The crowd's distribution λ of an item with prediction p is drawn from a mixture of Dirichlet distributions, and the
-    votes are drawn from λ:
+    The model assumes that the true distribution λ of an item with prediction p is drawn from a mixture of Dirichlet
+    distributions, and that the votes are drawn from λ:
 
     $$\lambda \mid p \sim \sum_j g_j \, \mathrm{Dir}\big(s_j\, p^{b_j} / \textstyle\sum p^{b_j} + e_j\big)
       + \sum_t g_t \sum_y q_{ty} \, \mathrm{Dir}\big(d_t\, \delta_y + o_t\, C_y\big).$$
@@ -180,6 +186,11 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     others describe a crowd that agrees on one class y, whatever the model predicts; $C_y$ holds the classes that are
     confused with y. A dozen parameters are fitted by penalised maximum likelihood of the vote counts
     (Dirichlet-multinomial); items may have any number of votes. Fit it on items not used to train the model.
+
+    `predict` and `posterior` describe the true distribution under this model, without a guarantee. `conformalize`
+    returns a `CrowdCalibration`. With ``method="panel"``, its sets contain the shares of the votes that are not in hand
+    with probability at least 1 − α. With ``method="imputed"``, its sets contain the true distribution with probability
+    approximately 1 − α if the votes follow the model.
 
     Parameters
     ----------
@@ -195,10 +206,10 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    law_ : object
-        Fitted parameters: the arrays ``around``, ``consensus``, ``gate`` and ``confusion``.
-    classes_, items_ : tuple or None
-        Names of the classes, and of the items that were fitted. Panel calibration refuses these items.
+    classes_ : tuple or None
+        Names of the classes.
+    items_ : tuple or None
+        Names of the items that were fitted. `conformalize` with ``method="panel"`` refuses these items.
 
     See Also
     --------
@@ -269,7 +280,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         predictions : array or data frame of shape (N, K)
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
-            Votes in hand; rows may be zero. Items that votes do not name have no votes.
+            Votes in hand; rows may be zero. Predicted items that are not named in the votes have no votes.
         """
         voted = self.read(predictions, votes)
         return predict_blocks(self.law_, voted.prediction, voted.counts)
@@ -281,6 +292,10 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         ----------
         predictions, votes
             As in `predict`.
+
+        Returns
+        -------
+        Posterior
         """
         voted = self.read(predictions, votes)
         return Posterior.given(self.law_, voted.prediction, voted.counts)
@@ -290,8 +305,9 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
     ) -> CrowdCheck:
         """Test the model of the crowd with votes that are hidden from it; a small p-value is evidence against it.
 
-        For each item a few votes stay in hand and up to two are hidden. The class of the first hidden vote is compared
-        with its predicted probability, and so is the agreement of the two.
+        For each item, a few votes stay in hand and up to two votes are hidden. The test compares the class of the first
+        hidden vote with its predicted probability, and the agreement of the two hidden votes with the predicted
+        agreement.
 
         Parameters
         ----------
@@ -325,33 +341,34 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
-        """Calibrate sets for items that have some votes in hand, one threshold per number of votes.
+        """Calibrate sets for items that have some votes in hand, with one threshold per number of votes.
 
-        ``method="panel"`` draws h votes of each calibration item at random, predicts from these (`Posterior.center`)
-        and scores the prediction against the distribution of the other votes. New items with h votes are exchangeable
-        with these if h was fixed without looking at the item or its votes. Sets then contain, with probability at least
-        1 − α, the distribution of the further votes that an item would get if it had ``min_votes`` or more in all. If h
-        depends on something known (three votes where the model was unsure, none elsewhere), pass that as ``groups``,
-        so that each group has its own thresholds. If it depended on the votes, calibrate a `VotingPolicy`.
+        ``method="panel"`` draws h votes of each calibration item at random, computes the prediction from these votes,
+        and scores it against the distribution of the other votes. New items with h votes are exchangeable with these if
+        h was fixed without looking at the item or its votes. Sets then contain, with probability at least 1 − α, the
+        distribution of the further votes that an item would get if it had ``min_votes`` or more in all. If h depends on
+        something known (three votes where the model was unsure, none elsewhere), pass that as ``groups``, so that each
+        group has its own thresholds. If h depends on the votes, calibrate a `VotingPolicy` instead.
 
-        ``method="imputed"`` is for calibration items with few votes. It draws label distributions from the posteriors
-        given all votes, of refits to bootstrap samples. Sets contain the true distribution with probability
-        approximately 1 − α if votes follow this model of the crowd, which `check` tests.
+        ``method="imputed"`` is for calibration items with few votes. It refits the model to bootstrap samples of the
+        items and draws label distributions from the posteriors given all votes. Sets contain the true distribution with
+        probability approximately 1 − α if votes follow this model of the crowd, which `check` tests.
 
         Parameters
         ----------
         predictions, votes
-            As in `fit`. ``"panel"`` needs other items than ``fit`` and refuses those with the same names.
+            As in `fit`. ``method="panel"`` needs other items than `fit` and refuses items with the same names.
         score : str or Score
-            As in `credalset.conformalize`.
+            Nonconformity score, as in `credalset.conformalize`.
         in_hand : sequence of int
             Numbers of votes in hand to calibrate for.
         method : {"panel", "imputed"}
-            As above. A panel of few items has a guarantee too, with wide or unbounded sets.
+            As above. The guarantee of ``"panel"`` also holds for few items; the sets are then wide or the whole
+            simplex.
         groups : sequence of n keys, optional
-            Hold the coverage within each group, as in `credalset.conformalize`.
+            Group of each item. Coverage then holds within each group, as in `credalset.conformalize`.
         min_votes : int, optional
-            Smallest number of votes of a panel item, by default max(in_hand) + 10. Items with fewer are left out.
+            Smallest number of votes of a panel item, by default max(in_hand) + 10. Items with fewer votes are left out.
         random_state : int, Generator or None
             Seed of the draws.
 

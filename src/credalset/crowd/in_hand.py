@@ -28,28 +28,39 @@ LARGEST_IMPUTED = 20_000_000  # numbers in all draws: items × draws × classes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrowdCalibration(Saved):
-    """Calibrated thresholds for items with votes in hand; made by ``conformalize`` of a crowd or of a policy.
+    """Calibrated thresholds for items with votes in hand.
 
-    ``guarantee`` states what the sets contain. A panel covers the distribution of the votes that are not in hand with
-    probability at least 1 − α if the number of votes in hand was fixed without looking at the item or its votes; the
-    imputed method covers the true distribution approximately, if votes follow the crowd model.
+    It is returned by `DirichletCrowd.conformalize` and by `VotingPolicy.conformalize`. For new items that are
+    exchangeable with the calibration items, the sets at level α contain:
+
+    - with ``method="panel"``, the shares of the votes that are not in hand, with probability at least 1 − α, if the
+      number of votes in hand was fixed without looking at the item (with groups: at more of it than its group) or its
+      votes;
+    - with a policy, the shares of the votes that it did not ask for, with probability at least 1 − α, if it asked for
+      the votes in hand;
+    - with ``method="imputed"``, the true distribution, with probability approximately 1 − α, if votes follow the crowd
+      model.
+
+    ``guarantee`` states which of these applies, with all assumptions.
 
     Attributes
     ----------
     crowd : DirichletCrowd
         The crowd that predicts from votes.
     calibrations : tuple of Calibration
-        One for each number of votes in hand; a single one for a policy.
+        One calibration for each number of votes in hand; a single one for a policy.
     in_hand : tuple of int
         The numbers of votes in hand that were calibrated; empty for a policy.
     method : {"panel", "imputed"}
-        Whether calibration labels are held-back votes or draws from the posterior.
-    n_items, min_votes : int
-        Number of calibration items, and smallest number of votes of each.
+        Whether the calibration labels are held-back votes or draws from the posterior.
+    n_items : int
+        Number of calibration items.
+    min_votes : int
+        Smallest number of votes of a calibration item.
     items : tuple or None
-        Names of the calibration items.
+        Names of the calibration items, if they are known.
     policy : VotingPolicy or None
-        The policy that was calibrated as a whole.
+        The policy that was calibrated as a whole, None for calibration by number of votes.
     """
 
     crowd: DirichletCrowd
@@ -69,12 +80,12 @@ class CrowdCalibration(Saved):
 
     @property
     def score(self) -> Score:
-        """The score that was calibrated."""
+        """The nonconformity score that was calibrated."""
         return self.calibrations[0].score
 
     @property
     def classes(self) -> Names | None:
-        """Names of the classes."""
+        """Names of the classes in column order, None if they are not known."""
         return self.crowd.classes_
 
     @property
@@ -89,7 +100,7 @@ class CrowdCalibration(Saved):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What predicted sets contain, for whom, and what is assumed."""
+        """What predicted sets contain, for which items, and under which assumptions."""
         plain = self.calibrations[0].guarantee
         if self.method == "imputed":
             votes = "votes follow the fitted Dirichlet crowd, which DirichletCrowd.check tests"
@@ -109,7 +120,11 @@ class CrowdCalibration(Saved):
         alpha : float
             Miscoverage rate in (0, 1).
         in_hand : int
-            Number of votes in hand.
+            Number of votes in hand, one of those that were calibrated; not used with a policy.
+
+        Returns
+        -------
+        float
         """
         if self.policy is not None:
             return self.calibrations[0].threshold(alpha)
@@ -131,10 +146,10 @@ class CrowdCalibration(Saved):
         predictions : array or data frame of shape (N, K)
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
-            Votes in hand, whose number was fixed without looking at the item or its votes. Of an item with another
-            number than those in ``in_hand``, a random subset of the next smaller size is used; it is drawn with a seed
-            made of its name, prediction and votes, and so the same in every batch. With a policy, the votes that it
-            asked for; items that need another vote are refused.
+            Votes in hand. Their number must be fixed without looking at the item or its votes. If an item has a number
+            of votes that was not calibrated, a random subset of the next smaller calibrated size is used. Its seed is
+            computed from the item's name, prediction and votes, so that it does not depend on the batch. With a policy,
+            pass the votes that it asked for; items that need another vote are refused.
         alpha : float
             Miscoverage rate in (0, 1).
         groups : sequence of N keys, optional

@@ -31,18 +31,24 @@ LARGEST_FORECAST, SIMULATED = 500_000, 50_000  # items × draws, in all and at a
 class VotingPolicy(Saved):
     """Decide item by item whether to ask for another vote.
 
-    Every item first gets ``initial_votes`` votes. Then the policy asks for one vote at a time, and stops when the first
+    Every item first gets ``initial_votes`` votes. Then the policy asks for one vote at a time. It stops when the first
     class leads the second by ``lead`` posterior standard deviations, when the posterior is as narrow as ``width``,
     when such a lead has become improbable (``futility``), or at ``max_votes``.
+
+    A policy has no guarantee before it is calibrated. `conformalize` returns a `CrowdCalibration`, whose sets contain
+    the shares of the votes that the policy did not ask for with probability at least 1 − α, for new items that are
+    exchangeable with the calibration items and go through the same policy.
 
     Parameters
     ----------
     crowd : DirichletCrowd
         A fitted crowd.
     lead : float or None
-        Stop when the lead of the first class over the second exceeds this number of its posterior standard deviations.
+        Stop when the lead of the first class over the second is at least this number of its posterior standard
+        deviations; None not to stop by the lead.
     width : float or None
-        Stop when the posterior intervals of 90 % have this width, half of the sum over the classes.
+        Stop when the posterior intervals of 90 % have at most this width, half of the sum over the classes; None not to
+        stop by the width.
     max_votes : int
         Largest number of votes on one item.
     futility : float
@@ -52,7 +58,7 @@ class VotingPolicy(Saved):
         Number of votes that every item gets, or has already, before the policy decides.
     rule : callable, optional
         ``rule(predictions, votes)`` takes arrays (N, K) and returns which of the N items to ask again. It replaces
-        lead, width and futility. The guarantee holds for any rule that depends on these two arguments only.
+        ``lead``, ``width`` and ``futility``. The guarantee holds for any rule that depends on these two arguments only.
 
     Examples
     --------
@@ -95,7 +101,7 @@ class VotingPolicy(Saved):
         predictions : array or data frame of shape (N, K)
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
-            Votes so far.
+            Votes so far, None if there are none.
         """
         voted = self.crowd.read(predictions, votes)
         return self._ask(voted.prediction, voted.counts)
@@ -103,16 +109,18 @@ class VotingPolicy(Saved):
     def replay(
         self, predictions: Any, votes: Any, *, min_votes: int | None = None, random_state: RandomState = 0
     ) -> Replay:
-        """Run the policy on items whose votes are known: it gets them one by one in random order until it stops.
+        """Run the policy on items whose votes are known: it gets the votes one by one in random order until it stops.
 
         Parameters
         ----------
-        predictions, votes
-            Items with many votes each.
+        predictions : array or data frame of shape (n, K)
+            Predicted distributions.
+        votes : array or data frame of shape (n, K), or Annotations
+            All votes on these items, many on each.
         min_votes : int, optional
-            Smallest number of votes, by default ``max_votes + 10``. Items with fewer are left out.
+            Smallest number of votes, by default ``max_votes + 10``. Items with fewer votes are left out.
         random_state : int, Generator or None
-            Seed of the orders.
+            Seed of the random orders.
 
         Returns
         -------
@@ -135,11 +143,12 @@ class VotingPolicy(Saved):
         min_votes: int | None = None,
         random_state: RandomState = 0,
     ) -> CrowdCalibration:
-        """Calibrate the policy as a whole: replay it, and score the predictions at which it stops.
+        """Calibrate the policy as a whole: replay it on items with many votes, and score its final predictions.
 
-        The held-back votes are the labels. New items that go through the same policy are exchangeable with the replayed
-        ones if the rule depends on nothing but the prediction and the votes so far. Sets then contain the distribution
-        of the votes that the policy did not ask for with probability at least 1 − α.
+        The scores compare these predictions with the distributions of the votes that were held back. New items that go
+        through the same policy are exchangeable with the replayed ones if the rule depends on nothing but the
+        prediction and the votes so far. Sets then contain the distribution of the votes that the policy did not ask for
+        with probability at least 1 − α.
 
         Parameters
         ----------
@@ -174,10 +183,12 @@ class VotingPolicy(Saved):
 
         Parameters
         ----------
-        predictions, votes
-            Items and their votes so far.
+        predictions : array or data frame of shape (N, K)
+            Predicted distributions.
+        votes : array or data frame of shape (N, K), Annotations or None
+            Votes so far, None if there are none.
         coverage : float
-            Probability of the interval. It includes the randomness of the votes, not the error of the fitted crowd.
+            Probability of the interval. It includes the randomness of the votes, but not the error of the fitted crowd.
         n_draws : int, optional
             Number of simulations, by default 100 or fewer for many items.
         random_state : int, Generator or None
@@ -211,16 +222,16 @@ class VotingPolicy(Saved):
         alpha: float = 0.1,
         random_state: RandomState = 0,
     ) -> list[dict[str, Any]]:
-        """Compare the policy with the same number of votes for every item.
+        """Compare the policy with policies that ask for the same number of votes on every item.
 
-        A random half of the items calibrates, the other half is measured. All use the same ``max_votes`` of each item's
-        votes, and all are scored against the others.
+        Each policy is calibrated on a random half of the items and evaluated on the other half. All policies draw on
+        the same ``max_votes`` votes of an item, and its other votes are the labels for all of them.
 
         Parameters
         ----------
         predictions, votes, score, random_state
             As in `conformalize`.
-        uniform : sequence of int
+        uniform : sequence of int, optional
             Numbers of votes for every item, by default 0, 1, 2, 3, 5, 10, 20 up to ``max_votes``; () for none.
         alpha : float
             Miscoverage rate in (0, 1).
@@ -228,8 +239,8 @@ class VotingPolicy(Saved):
         Returns
         -------
         list of dict
-            For each policy its name, mean number of votes, mean width, decided share and coverage.
-            `credalset.plotting.voting` draws them.
+            One row per policy: ``policy`` (its name), ``votes`` (mean number), ``width`` (mean), ``decided`` (share of
+            the items) and ``coverage``. `credalset.plotting.voting` draws them.
         """
         from credalset.crowd.in_hand import calibrate
 
@@ -362,16 +373,18 @@ def _has_fewer(n_votes: int, predictions: FloatArray, votes: FloatArray) -> Bool
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Votes and predictions at which a policy stopped.
+    """Votes and predictions at which a policy stopped, returned by `VotingPolicy.replay`.
 
     Attributes
     ----------
     rows : ndarray of shape (M,)
         Positions of the items that have enough votes.
-    votes, held_back : ndarray of shape (M, K)
-        Votes that the policy used, and all others.
+    votes : ndarray of shape (M, K)
+        Votes that the policy used.
     predictions : ndarray of shape (M, K)
-        Posterior means at the stop.
+        Posterior means when the policy stopped.
+    held_back : ndarray of shape (M, K)
+        Votes that the policy did not use.
     """
 
     rows: IntArray
@@ -381,27 +394,27 @@ class Replay:
 
     @property
     def n_votes(self) -> FloatArray:
-        """Number of votes used on each item."""
+        """Number of votes used on each item, (M,)."""
         return np.asarray(self.votes.sum(axis=1))
 
     @property
     def shares(self) -> FloatArray:
-        """Shares of the votes that were held back."""
+        """Shares of the votes that were held back, (M, K)."""
         return np.asarray(self.held_back / self.held_back.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Further votes that a policy will ask for.
+    """Number of further votes that a policy will ask for, returned by `VotingPolicy.forecast`.
 
     Attributes
     ----------
     votes : ndarray of shape (N,)
         Expected number on each item; zero where the policy does not ask again.
     total : float
-        Expected number in all.
+        Expected number on all items together.
     total_interval : tuple of float
-        Ends of its interval.
+        Ends of the prediction interval of the total.
     """
 
     votes: FloatArray
@@ -410,10 +423,10 @@ class Forecast:
 
     @property
     def to_ask(self) -> BoolArray:
-        """Whether the policy asks for another vote on an item."""
+        """Whether the policy asks for another vote on each item, (N,) booleans."""
         return np.asarray(self.votes > 0)
 
     def __repr__(self) -> str:
-        low, high = self.total_interval
+        total, low, high = (f"{float(f'{votes:.3g}'):.0f}" for votes in (self.total, *self.total_interval))
         asked = f"{self.to_ask.sum()} of {len(self.votes)} items to ask"
-        return f"Forecast: {asked}, {self.total:.0f} votes to come ({low:.0f} to {high:.0f})"
+        return f"Forecast: {asked}, {total} votes to come ({low} to {high})"

@@ -17,7 +17,7 @@ BLOCK = 4_000_000  # numbers that one block of items may need per array
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Mixtures of Dirichlet distributions, one for each of N items.
+    """Posterior distribution of the crowd of each of N items: a mixture of Dirichlet distributions.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Posterior:
 
     @property
     def concentration(self) -> FloatArray:
-        """Concentrations of all components, (N, C, K)."""
+        """Dirichlet concentrations of all components, (N, C, K)."""
         everything = np.broadcast_to(np.arange(self.weights.shape[1]), self.weights.shape)
         return self._chosen(everything)
 

@@ -23,16 +23,22 @@ class JudgePanel:
 
     Attributes
     ----------
-    items, judges, classes : tuple of str
-        Names of the N pairs, of the J judges and of the K = 3 classes.
-    slices : ndarray of N texts
+    items : tuple of str
+        Names of the N pairs.
+    judges : tuple of str
+        Names of the J judges.
+    slices : ndarray of N str
         Kind of each pair: ``"short"``, ``"long"`` or ``"code"``.
     probabilities : ndarray of shape (J, N, K)
         Predicted distributions of each judge.
-    workers, labels : ndarray of shape (N, m)
-        Annotator and class of each vote.
+    workers : ndarray of shape (N, m)
+        Annotator of each vote.
+    labels : ndarray of shape (N, m)
+        Class of each vote.
     distributions : ndarray of shape (N, K)
         True label distributions.
+    classes : tuple of str
+        Names of the K = 3 classes.
     """
 
     items: tuple[str, ...]
@@ -51,11 +57,16 @@ class JudgePanel:
 
     @property
     def counts(self) -> IntArray:
-        """People's votes for each class, (N, K)."""
+        """Number of people's votes for each class, (N, K)."""
         return np.stack([(self.labels == name).sum(axis=1) for name in self.classes], axis=1)
 
     def votes(self) -> dict[str, list[str]]:
-        """Return the votes as a long table: columns task, worker and label, one row per vote."""
+        """Return the votes as a long table: columns task, worker and label, one row per vote.
+
+        Returns
+        -------
+        dict of lists
+        """
         return long_table(self.items, self.workers, self.labels)
 
     def __len__(self) -> int:
@@ -76,10 +87,18 @@ def make_judge_panel(
 
     Parameters
     ----------
-    n_items, n_judges, n_votes : int
-        Number of pairs, of judges, and of votes on each pair.
+    n_items : int
+        Number of pairs.
+    n_judges : int
+        Number of judges.
+    n_votes : int
+        Number of votes on each pair.
     random_state : int, Generator or None
         Seed.
+
+    Returns
+    -------
+    JudgePanel
 
     Examples
     --------

@@ -56,10 +56,14 @@ class Messages:
         The messages.
     channels : ndarray of shape (N,)
         ``"mail"`` or ``"chat"``.
-    workers, labels : ndarray of shape (N, m)
-        Annotator and class of each vote.
+    workers : ndarray of shape (N, m)
+        Annotator of each vote.
+    labels : ndarray of shape (N, m)
+        Class of each vote.
     distributions : ndarray of shape (N, 3)
         True label distributions.
+    classes : tuple of str
+        Names of the three classes.
     """
 
     items: tuple[str, ...]
@@ -78,11 +82,16 @@ class Messages:
 
     @property
     def counts(self) -> IntArray:
-        """Votes for each class, an array (N, 3)."""
+        """Number of votes for each class, (N, 3)."""
         return np.stack([(self.labels == name).sum(axis=1) for name in self.classes], axis=1)
 
     def votes(self) -> dict[str, list[str]]:
-        """Return the votes as a long table: columns task, worker and label, one row per vote."""
+        """Return the votes as a long table: columns task, worker and label, one row per vote.
+
+        Returns
+        -------
+        dict of lists
+        """
         return long_table(self.items, self.workers, self.labels)
 
 
@@ -97,9 +106,13 @@ def make_messages(n_items: int = 1500, *, n_votes: int = 30, random_state: Rando
     n_items : int
         Number of messages.
     n_votes : int
-        Annotators per message, out of 60 (or ``n_votes``, if that is more).
+        Number of annotators per message, out of 60 (or ``n_votes``, if that is more).
     random_state : int, Generator or None
         Seed.
+
+    Returns
+    -------
+    Messages
 
     Examples
     --------

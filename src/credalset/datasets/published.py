@@ -27,7 +27,7 @@ UNREADABLE = (
 
 
 class DataNotFoundError(FileNotFoundError):
-    """Data are missing in the data folder; the message says where to get them and where to put them."""
+    """A file is missing in the data folder; the message says where to get it and where to put it."""
 
 
 def data_file(name: str, data_dir: str | Path | None, source: str) -> Path:
@@ -78,10 +78,14 @@ class ChaosNLI:
         Features of each pair, if they were loaded.
     counts : ndarray of shape (n, 3)
         Votes for entailment, neutral and contradiction; 100 in every row.
-    source, uid : ndarray of n texts
-        ``"snli"`` or ``"mnli_m"``, and the name of the pair.
-    premises, hypotheses : tuple of n texts
-        The sentences.
+    source : ndarray of n str
+        Part of the data, ``"snli"`` or ``"mnli_m"``.
+    uid : ndarray of n str
+        Name of each pair.
+    premises : tuple of n str
+        The first sentences.
+    hypotheses : tuple of n str
+        The second sentences.
     classes : tuple of str
         Names of the columns.
     """
@@ -96,7 +100,7 @@ class ChaosNLI:
 
     @property
     def distributions(self) -> FloatArray:
-        """Shares of the votes, (n, 3)."""
+        """Recorded label distributions (shares of the votes), (n, 3)."""
         return self.counts / self.counts.sum(axis=1, keepdims=True)
 
     def __len__(self) -> int:
@@ -115,8 +119,9 @@ def load_chaosnli(features: str | None = "roberta", data_dir: str | Path | None 
     features : {"roberta", "minilm"} or None
         ``"roberta"``: nine logits of three fine-tuned RoBERTa models, for 3083 pairs. ``"minilm"``: 1536 features of
         sentence embeddings. None: texts and votes only.
-    data_dir : path, optional
-        Folder with ``chaosNLI_v1.0/`` and the files of features; by default the one in ``CREDALSET_DATA``.
+    data_dir : str or Path, optional
+        Folder with ``chaosNLI_v1.0/`` and the files of features; by default that of the environment variable
+        ``CREDALSET_DATA``.
 
     Returns
     -------
@@ -202,12 +207,12 @@ class CIFAR10H:
 
     @property
     def distributions(self) -> FloatArray:
-        """Shares of the votes, (10000, 10)."""
+        """Recorded label distributions (shares of the votes), (10000, 10)."""
         return self.counts / self.counts.sum(axis=1, keepdims=True)
 
     @property
     def probabilities(self) -> FloatArray:
-        """Softmax of the logits."""
+        """Softmax of the logits, (10000, 10)."""
         return np.asarray(softmax(self.logits, axis=1))
 
     def __len__(self) -> int:
@@ -222,8 +227,12 @@ def load_cifar10h(data_dir: str | Path | None = None) -> CIFAR10H:
 
     Parameters
     ----------
-    data_dir : path, optional
-        Folder with ``cifar10h_model_a.npz``; by default the one in ``CREDALSET_DATA``.
+    data_dir : str or Path, optional
+        Folder with ``cifar10h_model_a.npz``; by default that of the environment variable ``CREDALSET_DATA``.
+
+    Returns
+    -------
+    CIFAR10H
 
     Examples
     --------

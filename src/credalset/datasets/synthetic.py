@@ -50,12 +50,20 @@ def make_synthetic(
 
     Parameters
     ----------
-    n_items, n_classes, n_features : int
-        Size of the problem; the paper uses 1500 items, 3 to 10 classes and 10 features.
+    n_items : int
+        Number of items; the paper uses 1500.
+    n_classes : int
+        Number of classes K; the paper uses 3 to 10.
+    n_features : int
+        Number of features d; the paper uses 10.
     n_votes : int
-        Simulated annotators per item.
+        Number of simulated annotators per item.
     random_state : int, Generator or None
         Seed.
+
+    Returns
+    -------
+    SyntheticData
 
     References
     ----------

@@ -22,16 +22,18 @@ OTHERS = "all others"
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """Items that have something in common, and the coverage among them.
+    """Items with the same value of a feature, and the observed coverage among them.
 
     Attributes
     ----------
-    feature, value : str
-        Name and value of the common feature.
+    feature : str
+        Name of the feature.
+    value : str
+        Value, or range of values, of the feature.
     coverage : Estimate
-        Share covered, with its exact binomial interval.
+        Share of the items that are covered, with its exact binomial interval.
     members : ndarray of N bool
-        The items.
+        Whether each item belongs to the slice.
     """
 
     feature: str
@@ -42,20 +44,20 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class WorstSlice:
-    """The slice with the worst coverage on one half of the items, measured on the other half.
+    """Slice with the worst coverage on one half of the items, and its coverage on the other half.
 
     Attributes
     ----------
     conditions : tuple of (feature, value)
-        One or two conditions that its items meet.
+        One or two conditions that the items of the slice meet.
     found : Estimate
-        Coverage on the half that was searched: biased downwards, as the worst of many slices was picked.
+        Coverage on the half that was searched. It is biased downwards, because the worst of many slices was selected.
     measured : Estimate
-        Coverage on the other half: unbiased, with a valid interval.
+        Coverage on the other half. It is unbiased, and its interval is valid.
     n_candidates : int
         Number of slices that were compared.
     members : ndarray of N bool
-        Its items in both halves.
+        Whether each item of both halves belongs to the slice.
     """
 
     conditions: tuple[tuple[str, str], ...]
@@ -68,19 +70,29 @@ class WorstSlice:
 def slice_coverage(
     covered: ArrayLike, features: Mapping[str, ArrayLike], *, n_bins: int = 4, level: float = 0.95
 ) -> list[Slice]:
-    """Return the coverage for every value of each feature.
+    """Return the observed coverage for every value of each feature.
+
+    Coverage is guaranteed on average; slices show where it is higher or lower. Do not pass features that depend on the
+    labels, such as the label with most votes: coverage differs between such slices for every model.
 
     Parameters
     ----------
     covered : array of N bool
-        Whether each item's distribution is in its set.
+        Whether the label distribution of each item is in its set, as returned by ``sets.contains(Y)``.
     features : mapping from names to arrays of shape (N,)
-        Texts, booleans and whole numbers with few values give one slice per value: the twelve most frequent values, and
-        all others together. Other numbers are cut into bins of equal counts; NaN is a slice of its own.
+        Features of the items. Texts, booleans and whole numbers with few values give one slice per value: one for each
+        of the twelve most frequent values, and one for all others together. Other numbers are divided into bins of
+        equal counts; NaN has a slice of its own.
     n_bins : int
-        Bins of a numeric feature.
+        Number of bins of a numeric feature.
     level : float
-        Confidence level of each interval. For intervals that hold together, divide 1 − level by the number of slices.
+        Confidence level of each interval. For intervals that hold simultaneously, divide 1 − level by the number of
+        slices.
+
+    Returns
+    -------
+    list of Slice
+        The slices of all features, in the order of the features.
 
     Examples
     --------
@@ -109,27 +121,27 @@ def worst_slice(
 ) -> WorstSlice | None:
     """Search one half of the items for the slice with the worst coverage, and measure it on the other half.
 
-    Candidates are the values of each feature, every range between its quantiles if it is numeric, and every pair of
-    those of two features, as long as they hold a share ``min_share`` of the half. With a miss rate r overall, the slice
-    is taken whose m misses among n items have the smallest probability P(X ≥ m) under Binomial(n, r). The coverage on
-    the searched half is biased downwards; that on the other half is not (Cauchois, Gupta, Duchi: *Knowing what you
-    know*, JMLR 2021, search slabs in the same way).
+    Candidates are the values of each feature, every range between its quantiles if it is numeric, and every combination
+    of a candidate of one feature with one of another, if they contain at least a share ``min_share`` of the half. With
+    the miss rate r of the whole half, the function selects the slice whose m misses among n items have the smallest
+    probability P(X ≥ m) under Binomial(n, r). The coverage on the searched half is biased downwards; the coverage on
+    the other half is not. Cauchois, Gupta, Duchi (*Knowing what you know*, JMLR 2021) search slabs in the same way.
 
     Parameters
     ----------
     covered, features, level
         As in `slice_coverage`.
     min_share : float
-        Smallest share of the items that a slice may have.
+        Smallest share of the items that a slice may contain.
     n_bins : int
-        Number of bins of a numeric feature, whose edges bound the ranges.
+        Number of bins of a numeric feature. The ranges begin and end at the edges of these bins.
     random_state : int, Generator or None
         Seed of the split into halves.
 
     Returns
     -------
     WorstSlice or None
-        None if all items or none of the searched half are covered, or no slice is large enough.
+        The slice. None if all or none of the items of the searched half are covered, or if no slice is large enough.
 
     Examples
     --------

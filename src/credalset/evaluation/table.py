@@ -141,29 +141,34 @@ HEADINGS = {"band": f"{LEVEL:.0%} band", "interval": "95% interval", "constant_w
 
 
 class Evaluation(Rows):
-    """A list of dictionaries, one per level and score, that prints as a table; ``pandas.DataFrame(rows)`` works.
+    """List of dictionaries, one per score and level, that prints as a table; ``pandas.DataFrame(rows)`` works.
 
     The columns are:
 
-    - ``coverage``: share of covered items; ``coverage_low``, ``coverage_high``: its exact binomial interval.
-    - ``band_low``, ``band_high``: 99% band of the coverage if the guarantee holds, for so many calibration and test
-      items (beta-binomial); None if the distribution is not known.
-    - ``verdict``: the status of the `Verdict`, ``"valid"`` within the band, ``"undercovers"`` below, ``"overcovers"``
-      above, ``"not tested"`` for items that were used for training or calibration (compared by name);
-      ``informative``: whether the sets rule labels out and are narrower than those of a constant prediction.
-    - ``width``, ``epistemic``, ``labels``, ``decided``, ``volume``: means of `credalset.metrics` with intervals. Of
-      many sets, an evenly spread selection is measured.
+    - ``score``, ``alpha``, ``nominal``: the name of the score, the miscoverage rate α, and 1 − α.
+    - ``coverage``: share of covered items; ``coverage_low``, ``coverage_high``: its exact binomial interval (95%).
+    - ``band_low``, ``band_high``: central 99% band of the observed coverage if the guarantee holds, for the numbers of
+      calibration and test items at hand (beta-binomial); None if this distribution is not known.
+    - ``verdict``: the status of the `Verdict`. It is ``"valid"`` within the band, ``"undercovers"`` below,
+      ``"overcovers"`` above, and ``"not tested"`` if the items cannot test the guarantee, for example because they
+      were used for training or calibration (compared by name) or because they are too few. Without a band, the 99%
+      interval of the coverage is compared with the guaranteed coverage.
+    - ``informative``: whether the sets exclude labels and are narrower than those of a constant prediction.
+    - ``width``, ``epistemic``, ``labels``, ``decided``, ``volume``: means of `credalset.metrics` with intervals. If
+      there are many sets, an evenly spread selection is measured.
     - ``constant_width``: width of the sets of a constant prediction, the mean label distribution; None for a
-      `CrowdCalibration`, whose sets use votes too.
-    - ``threshold`` (the mean if items differ), ``empty`` (number of empty sets), ``n`` (number of items).
+      `CrowdCalibration`, whose sets also use votes.
+    - ``threshold``: the threshold, or the mean if items have different thresholds.
+    - ``empty``: number of empty sets.
+    - ``n``: number of items.
 
     Attributes
     ----------
     verdicts : list of Verdict
         The verdict of each row.
-    groups : list of dict that prints as a table
-        Coverage of each group and level if there are groups; with bands and verdicts if the calibration guarantees
-        coverage within each group.
+    groups : list of dict
+        Coverage of each group and level if there are groups, with bands and verdicts if the calibration guarantees
+        coverage within each group. The list prints as a table.
     """
 
     def __init__(self, rows: Iterable[Row] = (), verdicts: Iterable[Verdict] = (), groups: Iterable[Row] = ()) -> None:
@@ -173,7 +178,7 @@ class Evaluation(Rows):
 
     @property
     def passed(self) -> bool:
-        """Whether no coverage is too low, no item was used before, and at least one level was tested."""
+        """Whether coverage is never too low, no item was used before, and at least one level was tested."""
         return all(v.passed for v in self.verdicts) and any(v.status != "not tested" for v in self.verdicts)
 
     def extend_as(self, name: str, other: Evaluation) -> None:
@@ -238,28 +243,33 @@ def evaluate(
     volume: bool = False,
     votes_in_hand: Any = None,
 ) -> Evaluation:
-    """Evaluate calibrations on labelled items that were used neither for training nor for calibration.
+    """Measure coverage and size of sets on labelled items that were used neither for training nor for calibration.
 
     Parameters
     ----------
     calibration : Calibration, CrossCalibration, CrowdCalibration, ConformalCredalClassifier, or list or dict of these
-        Several, such as one per score, are compared in one table.
+        The calibration to evaluate. Several calibrations, such as one per score, are compared in one table.
     prediction : array of shape (N, K)
-        Predictions for the test items, (F, N, K) for a cross-conformal calibration; features for a classifier.
+        Predictions for the test items. An array of shape (F, N, K) for a cross-conformal calibration, and features for
+        a classifier.
     labels : array of shape (N, K) or Annotations
         Label distributions or counts of the test items.
     alpha : float or sequence of floats
         Miscoverage rates.
-    groups, weights
-        Those of the test items, if the calibration has them. Coverage by group is shown for any keys.
+    groups : sequence of N keys, or array of shape (N, d), optional
+        Groups of the test items, as in ``predict_set``. Coverage by group is shown for any keys, also if the
+        calibration has no groups.
+    weights : array of shape (N,), optional
+        Likelihood ratios of the test items if the calibration is weighted.
     volume : bool
         Whether to compute mean volumes, which takes long for many classes.
     votes_in_hand : array of shape (N, K) or Annotations, optional
-        Votes in hand of the test items, for a calibration that predicts from them; ``labels`` are then the other votes.
+        Votes in hand of the test items, for a `CrowdCalibration`. The argument ``labels`` then holds the other votes.
 
     Returns
     -------
     Evaluation
+        One row per calibration and level; it prints as a table.
 
     Examples
     --------

@@ -35,32 +35,35 @@ GUIDE = "docs/too-large.md"
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether sets are valid and informative, judged on held-out items.
+    """Verdict on credal sets: whether they are valid and informative, judged on held-out items.
 
     Attributes
     ----------
     observed : Estimate
-        Share of the items that are covered, with its exact binomial interval at ``level``.
+        Share of the items that are covered, with its exact binomial interval at confidence ``level``.
     alpha : float or None
-        Level of the sets, if it is known.
+        Miscoverage rate of the sets, if it is known.
     guaranteed : float or None
         Coverage that the calibration guarantees: 1 − α, or the proven bound of a cross-conformal calibration.
     band : tuple or None
-        Smallest and largest coverage to expect if the guarantee holds, where its distribution is known.
+        Lower and upper limit of the observed coverage that is expected if the guarantee holds; None if the distribution
+        of the observed coverage is not known.
     used : str
         What these items were used for before; empty if they were not used.
     untested : str
         Another reason why these items cannot test the guarantee; empty if they can.
     left_out : str
         A sentence about items that were left out; empty if there are none.
-    width, constant_width : float or None
-        Mean width of the sets, and width of the sets of a constant prediction.
+    width : float or None
+        Mean width of the sets.
+    constant_width : float or None
+        Width of the sets of a constant prediction, the mean label distribution.
     labels : float
-        Mean number of labels that a set leaves open.
+        Mean number of E-admissible labels of a set.
     n_classes : int
         Number of classes.
     level : float
-        Probability of the band.
+        Probability of the band and confidence level of the interval.
     """
 
     observed: Estimate
@@ -87,17 +90,17 @@ class Verdict:
 
     @property
     def valid(self) -> bool | None:
-        """Whether the sets cover what is guaranteed, up to chance; None if this was not tested."""
+        """Whether the observed coverage is not below the guarantee, up to chance; None if this was not tested."""
         return None if self.status == "not tested" else self.status != "undercovers"
 
     @property
     def informative(self) -> bool | None:
-        """Whether sets rule labels out and are narrower than those of a constant prediction; None if not measured."""
+        """Whether sets exclude labels and are narrower than those of a constant prediction; None if not measured."""
         return None if self.width is None else not self.uninformative
 
     @property
     def uninformative(self) -> str:
-        """Why the sets are not informative; empty if they are."""
+        """Reason why the sets are not informative; empty if they are."""
         if self.labels - 1.0 >= NEARLY_ALL * (self.n_classes - 1):
             return "they leave nearly every label open"
         if self.constant_width and self.width is not None and self.width >= NO_NARROWER * self.constant_width:
@@ -106,7 +109,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether a check may pass: coverage is not too low, and no item was used before."""
+        """Whether coverage is not too low and no item was used before; a check may then pass."""
         return self.status != "undercovers" and not self.used
 
     @property

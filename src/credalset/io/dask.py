@@ -59,16 +59,18 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did.
+    """Summary of a run of `score_parquet`.
 
     Attributes
     ----------
-    n_parts, n_rows : int
-        Parts and rows that were written in all.
+    n_parts : int
+        Number of parts in the target folder, including those of earlier runs.
+    n_rows : int
+        Number of rows in these parts.
     n_kept : int
-        Parts that an earlier run had finished.
+        Number of parts that an earlier run had finished.
     n_dropped : int
-        Rows that were left out because a value is missing.
+        Number of rows that were left out because a value is missing.
     """
 
     n_parts: int
@@ -95,33 +97,39 @@ def score_parquet(
     Parameters
     ----------
     source : str or Path
-        Parquet file, folder or pattern. With a client it must be readable under this name by every worker.
+        Parquet file, folder or pattern. With a client, every worker must be able to read it under this name.
     target : str or Path
-        Folder for the parts; created if it is not there. Workers write to it, too.
+        Folder for the parts, which is created if it does not exist. With a client, every worker must be able to write
+        to it.
     scorer : Scorer
-        What to ask. A model that is not on disk is saved in the target, for the workers to load.
+        The scorer that predicts the sets. If its model is not on disk, the model is saved in the target folder, from
+        which the workers load it.
     client : dask.distributed.Client, optional
-        Where to run; in this process, one part after the other, by default.
+        Client of a Dask cluster. By default the parts are scored in this process, one after the other.
     resume : bool
-        Keep the parts that an interrupted run of the same job has finished. The job is known by the names of its
-        inputs, the manifest of the model and the questions; parts by checksums of their own bytes and of the rows they
-        were made from. Without it, a target that holds anything is refused.
+        Whether to keep the parts that an interrupted run of the same job has finished. Two runs are the same job if
+        their input files have the same names and their models and the options of their scorers are the same. A part is
+        kept if checksums show that neither its file nor its input rows have changed. If False, the target folder must
+        be empty.
     report : callable, optional
-        Wraps the parts as they are finished, with their number: a progress bar.
+        Function such as a progress bar. It is called with an iterable of the parts as they are finished and with their
+        number, and returns an iterable of the same parts.
 
     Returns
     -------
     Summary
+        Numbers of parts and rows.
 
     Raises
     ------
     ClusterError
-        If the cluster fails: the scheduler is gone, workers died several times over one part, or none came.
+        If the cluster fails: the connection to the scheduler is lost, workers die repeatedly on the same part, or no
+        worker is available.
 
     Notes
     -----
-    The parts are byte for byte the same whoever computes them. Every row of the source that has the values needed is in
-    them exactly once, in order: part by part, row by row.
+    The parts do not depend on where they are computed, byte for byte. Every row of the source without missing values is
+    in them exactly once, and in the order of the source.
     """
     need("pyarrow", "Scoring Parquet files")
     from pyarrow import parquet
@@ -323,10 +331,20 @@ def _one_line(error: BaseException) -> str:
 
 @contextmanager
 def local_cluster(n_workers: int) -> Iterator[Any]:
-    """Start single-threaded worker processes on this machine and yield a Dask client of theirs.
+    """Context manager that starts single-threaded Dask workers on this machine and returns a client.
 
-    They listen on the loopback interface only, with TLS credentials that are made for this run, and without a
+    The workers listen on the loopback interface only, use TLS credentials that are created for this run, and have no
     dashboard, so that other users of the machine cannot connect.
+
+    Parameters
+    ----------
+    n_workers : int
+        Number of worker processes.
+
+    Yields
+    ------
+    dask.distributed.Client
+        Client for `score_parquet`.
     """
     distributed = need("distributed", "Scoring with several workers", extra="dask")
     import dask
@@ -373,10 +391,25 @@ def _loop_without_interrupts() -> Any:
 
 @contextmanager
 def connect(address: str, *, ca: str | None = None, cert: str | None = None, key: str | None = None) -> Iterator[Any]:
-    """Yield a client of the Dask scheduler at an address such as ``tls://host:8786``.
+    """Context manager that connects to a Dask scheduler and returns a client.
 
-    Whoever runs the scheduler can run code here and on its workers: connect to your own only. ``ca``, ``cert`` and
-    ``key`` are the files of its TLS credentials.
+    The owner of a scheduler can run code in this process and on the workers. Connect only to your own scheduler.
+
+    Parameters
+    ----------
+    address : str
+        Address of the scheduler, such as ``"tls://host:8786"``.
+    ca : str, optional
+        File with the certificate of the TLS certificate authority.
+    cert : str, optional
+        File with the TLS certificate of the client.
+    key : str, optional
+        File with the private key of the certificate.
+
+    Yields
+    ------
+    dask.distributed.Client
+        Client for `score_parquet`.
     """
     distributed = need("distributed", "Scoring with several workers", extra="dask")
     files = {"tls_ca_file": ca, "tls_client_cert": cert, "tls_client_key": key}

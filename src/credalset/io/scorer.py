@@ -52,38 +52,45 @@ def reads_texts(model: Any) -> bool | str:
 
 @dataclass(frozen=True)
 class Scorer:
-    """Turn record batches of predictions (or features) into record batches of results.
+    """Predict credal sets for Arrow record batches, and return their properties as record batches.
 
-    A scorer is a plain value: it depends on nothing but its fields, gives the same rows for the same rows however they
-    are batched, and pickles small. With a path, only the path is sent and each process loads it once.
+    Call the scorer with a batch of predictions (or features). The results for a row do not depend on how rows are
+    divided into batches. A scorer can be pickled and sent to other processes; if ``model`` is a path, only the path is
+    sent, and each process loads the model once.
 
     Parameters
     ----------
-    model : Calibration, ConformalCredalClassifier, or path of a folder that ``save`` wrote
-        With a classifier, batches hold features instead of predictions, or the texts that it reads.
+    model : Calibration, CrowdCalibration, ConformalCredalClassifier, str or Path
+        The calibration or classifier, or the folder to which its ``save`` wrote it. With a classifier, batches hold
+        features, or the texts that it reads, instead of predictions.
     alpha : float
         Miscoverage rate in (0, 1).
     ask : sequence of str
-        Questions, see `CredalSet.to_frame`: prediction, lower, upper, entropy, labels, width, volume, action.
+        Properties of the sets to compute, as in `CredalSet.to_frame`: prediction, lower, upper, entropy, labels, width,
+        volume, action, aleatoric, epistemic, total.
     id : str or None
-        Column that names the items, kept as it is; None if there is none.
+        Column with the names of the items, which is copied into the result; None if there is none.
     columns : sequence of str, optional
-        Columns that hold the predictions: one per class, one column of lists, or one of objects. By default the columns
-        named like the classes of the calibration, else every column but those of ids, groups and weights. A classifier
-        reads the features, or the column of texts, that it was fitted with.
+        Columns that hold the predictions: one column per class, one column of lists, or one column of objects. By
+        default they are found by the names of the classes of the calibration. If its classes have no names, every
+        column is read that no other parameter names. A classifier reads the features, or the column of texts, that it
+        was fitted with.
     logits : bool
         Whether predictions are logits, to which a softmax is applied.
-    groups, weights : str, optional
-        Columns that hold each item's group and weight, if the calibration has them.
+    groups : str, optional
+        Column with the group of each item, if the calibration has groups.
+    weights : str, optional
+        Column with the weight of each item, if the calibration is weighted.
     keep : sequence of str
-        Further columns to copy into the result: texts, sources, dates.
+        Further columns to copy into the result, such as texts, sources or dates.
     votes : str, optional
-        Column with the votes in hand of each item, for a calibration of these: a list of counts in the order of the
+        Column with the votes in hand of each item, for a `CrowdCalibration`: lists of counts in the order of the
         classes.
     strict : bool
-        Refuse rows without a value that is needed. By default they are left out, with a warning that counts them.
+        Whether to raise an error for a row in which a required value is missing. By default such rows are left out, and
+        a warning states their number.
     trusted : sequence of str
-        Types that loading from a path may build, see `credalset.load`.
+        Estimator types that may be created when the model is loaded from a path, as in `credalset.load`.
 
     Examples
     --------
@@ -139,12 +146,12 @@ class Scorer:
 
     @property
     def calibration(self) -> Any:
-        """The calibration, also that of a classifier."""
+        """The calibration, or the calibration of the classifier."""
         return calibration_of(self._model)
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The schema of every result, available before scoring."""
+        """The Arrow schema of the results, which is available before scoring."""
         calibration = self.calibration
         stand_in = np.full((1, calibration.n_classes), 1.0 / calibration.n_classes)
         stand_in += calibration.score.order == "second"
@@ -152,15 +159,20 @@ class Scorer:
         return self._table(None, sets).schema
 
     def for_input(self, schema: pa.Schema) -> Scorer:
-        """Return the same scorer for tables with this schema, after checking their columns.
+        """Check the columns of a table, and return a scorer for tables with this schema.
 
-        Ids and kept columns then have the types of the table. They are texts otherwise, whatever a batch holds, so that
-        the schema of the results is known in advance.
+        In the results of the returned scorer, ids and kept columns have the types of the table. Without this method
+        they are texts, whatever a batch holds, so that the schema of the results is known in advance.
 
         Parameters
         ----------
         schema : pyarrow.Schema
-            The schema of the tables that will be scored.
+            Schema of the tables that will be scored.
+
+        Returns
+        -------
+        Scorer
+            The scorer for these tables.
         """
         import pyarrow as pa
 
@@ -173,13 +185,35 @@ class Scorer:
         return replace(self, _carried=pa.schema(kinds))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Predict the sets of a batch and return their answers, one row for each row that has the values needed."""
+        """Predict the sets of a batch and return their properties, one row per row without missing values.
+
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Predictions or features of N items.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            Results with the columns of ``schema``.
+        """
         result = self._score(batch)
         warn_dropped(batch.num_rows - result.num_rows)
         return result
 
     def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Score batches one after the other; fits Spark's ``mapInArrow`` as it is."""
+        """Score batches one after the other; the method can be passed to Spark's ``mapInArrow``.
+
+        Parameters
+        ----------
+        batches : iterable of pyarrow.RecordBatch
+            Predictions or features.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            Results with the columns of ``schema``. Batches without results are left out.
+        """
         n_dropped = 0
         for batch in batches:
             result = self._score(batch)

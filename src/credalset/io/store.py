@@ -59,19 +59,21 @@ def save(thing: Any, path: str | Path) -> None:
 
 
 def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
-    """Load what the ``save`` of a calibration, a stream, sets, a crowd, a policy, a classifier or a network wrote.
+    """Load an object that its method ``save`` wrote to a folder.
 
-    Files without an estimator, such as calibrations, may come from strangers: loading executes nothing and refuses what
-    is damaged or forged. Linear models, TF-IDF, pipelines of these and credalset's own networks are checked likewise.
-    Other estimators are for files that you trust: name their types in ``trusted``.
+    Files without an estimator, such as calibrations, may come from untrusted sources: loading executes no code and
+    refuses files that are damaged or forged. Linear models, TF-IDF, pipelines of these and the networks of credalset
+    are checked in the same way. Load other estimators only from files that you trust, and name their types in
+    ``trusted``.
 
     Parameters
     ----------
     path : str or Path
-        The folder given to ``save``.
+        The folder that was passed to ``save``.
     trusted : sequence of str
-        Full names of further estimator types that may be built while loading. Loading refuses any other type and names
-        it. An altered file can crash or take over Python through such types: list them only for files that you trust.
+        Full names of further estimator types that may be created while loading. Any other type is refused, and the
+        error names it. An altered file can crash Python or run code through such types, so list them only for files
+        that you trust.
 
     Returns
     -------

@@ -375,6 +375,15 @@ def write_votes(votes: Annotations, path: str) -> None:
     positions = sorted(zip(votes.scale or (), map(str, votes.classes or ()), strict=False))
     labels = {name: at for at, name in positions} or dict.fromkeys(map(str, votes.classes or ()))
     table = table.replace_schema_metadata({LABELS: json.dumps(labels)})
+    _write_table(table, path)
+
+
+def write_smoothed(votes: Annotations, path: str) -> None:
+    """Write the smoothed shares of votes, one row per item, as a table of predictions."""
+    _write_table(need("pyarrow", "Writing tables").Table.from_pandas(votes.to_frame("smoothed").reset_index()), path)
+
+
+def _write_table(table: pa.Table, path: str) -> None:
     with table_writer(path, table.schema) as write:
         for batch in table.to_batches():
             write(batch)

@@ -37,7 +37,7 @@ def envelopes(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the smallest and largest probability of every class in one or several sets, side by side.
+    """Draw the smallest and largest probability of every class as bars, for one or several sets side by side.
 
     A set is smaller than the box of these intervals, because its probabilities sum to one.
 
@@ -45,18 +45,25 @@ def envelopes(
     ----------
     sets : CredalSet
         At most 50 sets over any number of classes. Empty sets are listed in the legend and have no bars.
-    truth, votes : array of shape (K,) or (N, K), optional
-        True distribution (orange squares) and votes (blue triangles), shared or per set.
+    truth : array of shape (K,) or (N, K), optional
+        True distribution, for all sets or for each set, marked by orange squares.
+    votes : array of shape (K,) or (N, K), optional
+        Distribution or counts of votes, for all sets or for each set, marked by blue triangles.
     prediction : bool
-        Whether to mark the predictions, or the modes of predicted Dirichlets (black circles).
+        Whether to mark the predictions, or the modes of predicted Dirichlets, by black circles.
     classes : sequence of K names, optional
         Names of the classes; by default those of the sets, or numbers.
     labels : sequence of N names, optional
         Names of the sets in the legend; by default those of the items, or numbers.
     legend : bool
-        Whether to add a legend above.
+        Whether to add a legend above the plot.
     ax : matplotlib axes, optional
-        Axes to draw on.
+        Axes to draw on. By default a new figure is created.
+
+    Returns
+    -------
+    matplotlib axes
+        The axes with the plot.
 
     Examples
     --------
@@ -131,23 +138,29 @@ def violins(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the spread of a result over repetitions: a violin, every run as a dot, and the mean as a line.
+    """Draw the distribution of a result over repetitions: a violin, every run as a dot, and the mean as a line.
 
-    If ``y`` is a coverage and ``results`` has a column ``alpha``, dashed lines show the nominal levels 1 − α.
+    If ``y`` is a coverage and ``results`` has a column ``alpha``, dashed lines show the nominal coverage 1 − α.
 
     Parameters
     ----------
     results : list of dict, data frame, or mapping of columns
         One row per run, such as the rows of `credalset.evaluate` for several seeds.
-    x, y : str
-        Columns for the horizontal axis (numbers in order, names as they first appear) and of the numbers to show.
-        Infinite numbers are counted at the upper edge.
+    x : str
+        Column for the horizontal axis. Numbers are sorted, and names are in the order in which they first appear.
+    y : str
+        Column of the numbers to show. The number of infinite values is written at the upper edge.
     hue : str or None
-        Column that decides the colour of a violin.
+        Column that determines the colour of a violin.
     legend : bool
-        Whether to add a legend of the hues.
+        Whether to add a legend of the colours.
     ax : matplotlib axes, optional
-        Axes to draw on.
+        Axes to draw on. By default a new figure is created.
+
+    Returns
+    -------
+    matplotlib axes
+        The axes with the plot.
 
     Examples
     --------
@@ -263,18 +276,21 @@ PANELS = {"decided": "Decided share", "width": "Mean width"}
 
 
 def voting(rows: Sequence[Mapping[str, Any]], axes: Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw decided share and mean width against the mean number of votes, for a policy and equal numbers of votes.
+    """Draw the share of decided items and the mean width against the mean number of votes.
+
+    The plot compares a voting policy with equal numbers of votes for all items.
 
     Parameters
     ----------
     rows : sequence of dict
-        What `credalset.VotingPolicy.compare` returns.
+        The rows that `credalset.VotingPolicy.compare` returns.
     axes : sequence of two Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default a new figure is created.
 
     Returns
     -------
     list of Axes
+        The two axes.
 
     Examples
     --------

@@ -18,7 +18,8 @@ from credalset.votes.names import read_labels
 # Okabe and Ito's palette; credal sets green, truth orange and predictions black as in the paper.
 GREEN, DARK_GREEN = "#009E73", "#00523C"
 ORANGE, BLUE, BLACK = "#D55E00", "#0072B2", "#000000"
-GREY, LIGHT_GREY = "#4D4D4D", "#DADADA"
+GREY = "#4D4D4D"
+LIGHT_GREY = "#DADADA"
 PALETTE = (GREEN, BLUE, "#E69F00", "#CC79A7", "#56B4E9", ORANGE, BLACK)
 
 SINGLE, DOUBLE = 3.3, 6.8  # inches: the columns of a paper

@@ -39,28 +39,35 @@ def ternary(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw credal sets over three classes with their exact boundaries.
+    """Draw credal sets over three classes with their exact boundaries in a triangle.
 
     Parameters
     ----------
     sets : CredalSet
-        One set, or several drawn from the largest to the smallest. Empty sets are counted, or listed in the legend if
-        they have labels.
-    truth, votes : array of shape (3,) or (n, 3), optional
-        Distributions or counts to mark: the ground truth (orange squares) and votes (blue triangles).
+        One or several sets, which are drawn from the largest to the smallest. The number of empty sets is written in
+        the upper left corner; with ``labels``, empty sets are listed in the legend instead.
+    truth : array of shape (3,) or (n, 3), optional
+        True distributions, marked by orange squares.
+    votes : array of shape (3,) or (n, 3), optional
+        Distributions or counts of votes, marked by blue triangles.
     prediction : bool
-        Whether to mark the predicted distributions, or the modes of predicted Dirichlets (black circles; crosses for
-        empty sets). Beyond 200 sets they are left out.
+        Whether to mark the predicted distributions, or the modes of predicted Dirichlets, by black circles, and those
+        of empty sets by crosses. They are left out if there are more than 200 sets.
     classes : sequence of three names, optional
         Names at the corners (left, right, top); by default those of the sets, or 0, 1, 2.
     labels : sequence of str, optional
-        One name per set: each gets a colour of its own and an entry in the legend, in the order given.
+        One name per set. Each set then has its own colour and an entry in the legend, in the given order.
     title : str, optional
         Title above the triangle.
     legend : bool
-        Whether to add a legend below.
+        Whether to add a legend below the triangle.
     ax : matplotlib axes, optional
-        Axes to draw on; they may hold a triangle already.
+        Axes to draw on, which may already hold a triangle. By default a new figure is created.
+
+    Returns
+    -------
+    matplotlib axes
+        The axes with the plot.
 
     Examples
     --------
@@ -162,23 +169,28 @@ def dirichlet_contours(
     classes: Sequence[Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw contours at which the density of a Dirichlet over three classes is a given fraction of its maximum.
+    """Draw contours of a Dirichlet density over three classes, at given fractions of its maximum.
 
-    The contours are exact: they are the boundaries of relative-likelihood sets. For a uniform density, which has no
-    contours, the word "uniform" is written instead.
+    The contours are exact: they are the boundaries of relative-likelihood sets. A uniform density has no contours; the
+    word "uniform" is written instead.
 
     Parameters
     ----------
     concentration : array of shape (3,)
-        Parameters of the Dirichlet, at least one each.
+        Parameters of the Dirichlet distribution, each at least 1.
     levels : sequence of float
-        Fractions of the highest density, strictly between 0 and 1.
+        Fractions of the maximum of the density, strictly between 0 and 1.
     color : str
         Colour of the lines.
     classes : sequence of three names, optional
-        Names at the corners, unless the axes hold a triangle already.
+        Names at the corners. They are not used if the axes already hold a triangle.
     ax : matplotlib axes, optional
-        Axes to draw on, such as those that `ternary` returned.
+        Axes to draw on, such as those that `ternary` returns. By default a new figure is created.
+
+    Returns
+    -------
+    matplotlib axes
+        The axes with the plot.
 
     Examples
     --------
@@ -218,24 +230,33 @@ def ternary_grid(
     legend: bool = True,
     figure: Figure | None = None,
 ) -> AnyArray:
-    """Draw the sets of several scores for the same items, with the size below each, and return the axes.
+    """Draw the sets of several scores for the same items as a grid of triangles, with the size of each set below it.
 
     Second-order predictions are drawn with the contours of their density.
 
     Parameters
     ----------
     columns : mapping of str to CredalSet
-        Titles of the columns, and their N sets over three classes.
-    truth, votes : array of shape (N, 3), optional
-        Ground truth and votes of each item, marked in every cell of its row.
+        Title of each column, and its N sets over three classes.
+    truth : array of shape (N, 3), optional
+        True distribution of each item, marked in every cell of its row.
+    votes : array of shape (N, 3), optional
+        Distribution or counts of the votes of each item, marked in every cell of its row.
     row_labels : sequence of N names, optional
         Text to the left of each row.
     classes : sequence of three names, optional
         Names at the corners; long names are written in the first cell only.
     measure : {"efficiency", "volume"}
-        Size below each cell: the paper's grid fraction, or the volume.
-    legend, figure
-        Whether to add a legend below; an empty figure to draw into and resize, by default a new one.
+        Size to write below each cell: the share of grid points of the paper, or the volume.
+    legend : bool
+        Whether to add a legend below the grid.
+    figure : matplotlib figure, optional
+        Empty figure to draw into, which is resized. By default a new figure is created.
+
+    Returns
+    -------
+    ndarray of Axes
+        The axes of the cells, one row per item and one column per score.
 
     Examples
     --------

@@ -31,21 +31,30 @@ def uncertainty_map(
 ) -> Axes:
     """Plot epistemic against aleatoric uncertainty of sets, with lines of constant total uncertainty.
 
-    Aleatoric is the smallest entropy in a set, total the largest, epistemic their difference. Empty sets are left out
-    and counted above the plot. If entropies are certified bounds, a thin line leads from each mark to the other end of
-    its bracket, and the largest gap is written above the plot.
+    Aleatoric uncertainty is the smallest entropy in a set, total uncertainty is the largest, and epistemic uncertainty
+    is their difference. Empty sets are left out, and their number is written above the plot. If entropies are certified
+    bounds instead of exact values, a thin line leads from each mark to the other end of its bounds, and the largest gap
+    is written above the plot.
 
     Parameters
     ----------
     sets : CredalSet
-        N sets over any number of classes. More than 20 000 are counted in hexagons if there is no ``color``.
+        N sets over any number of classes. If there are more than 20 000 sets and no ``color``, hexagons show the number
+        of sets.
     base : None, "K" or float
-        Unit of entropy, as in `CredalSet.uncertainty`.
+        Base of the entropy, as in `CredalSet.uncertainty`.
     color : str or array of shape (N,), optional
-        One colour for all; or numbers, shown on a colour scale with the title ``color_label``, and in grey if they are
-        NaN or infinite; or names of groups, listed in a legend. A series is matched by the names of the items.
+        One colour for all sets, or one value per set. Numbers are shown on a colour scale, and in grey if they are NaN
+        or infinite. Names of groups are listed in a legend. A series is matched by the names of the items.
+    color_label : str
+        Title of the colour scale, if ``color`` holds numbers.
     ax : matplotlib axes, optional
-        Axes to draw on.
+        Axes to draw on. By default a new figure is created.
+
+    Returns
+    -------
+    matplotlib axes
+        The axes with the plot.
 
     Examples
     --------

@@ -110,18 +110,29 @@ SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)  # smaller ones are clipp
 
 
 class SoftScoring:
-    """Gives an estimator with ``predict_proba`` the methods ``predict`` and ``score``."""
+    """Mixin that gives an estimator with ``predict_proba`` the methods ``predict`` and ``score``."""
 
     def predict(self, X: Any) -> AnyArray:
-        """Predict the most probable class by its name, or its number if classes have no names."""
+        """Predict the most probable class of each item.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Names of the classes, or their numbers if classes have no names.
+        """
         best: AnyArray = self.predict_proba(X).argmax(axis=1)  # type: ignore[attr-defined]
         return np.asarray(self.classes_[best]) if hasattr(self, "classes_") else best
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         r"""Return minus the mean soft cross-entropy, $\frac1n \sum_i \sum_k \lambda_{ik} \log g(x_i)_k$, in nats.
 
-        Greater is better: `GridSearchCV` and `cross_val_score` maximise it by default. It depends on the predictions,
-        not on the calibration.
+        Greater is better; ``GridSearchCV`` and ``cross_val_score`` maximise it by default. The value depends on the
+        predicted distributions, not on the calibration.
 
         Parameters
         ----------
@@ -131,6 +142,11 @@ class SoftScoring:
             Label distributions, annotation counts, or one label per item.
         sample_weight : array of shape (n,), optional
             Weight of each item.
+
+        Returns
+        -------
+        float
+            The score, at most 0.
         """
         prediction = np.maximum(self.predict_proba(X), SMALLEST_PROBABILITY)  # type: ignore[attr-defined]
         labels = read_labels(y, X, classes=getattr(self, "classes_", None))

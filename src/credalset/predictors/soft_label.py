@@ -27,8 +27,8 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
     Parameters
     ----------
     base : estimator, optional
-        A classifier with ``predict_proba`` whose ``fit`` accepts ``sample_weight``, or a pipeline that ends in one; by
-        default logistic regression.
+        A classifier with ``predict_proba`` whose ``fit`` accepts ``sample_weight``, or a pipeline that ends in such a
+        classifier. The default is logistic regression.
 
     Attributes
     ----------
@@ -39,10 +39,10 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
 
     Notes
     -----
-    Labels with names are matched with the rows of X by name, or refused if X has none. scikit-learn's meta-estimators
-    (``VotingClassifier``, ``BaggingClassifier``, ``StackingClassifier``, ``CalibratedClassifierCV``) turn a series of
-    labels into an array, which loses the names without a warning. Put labels into the order of X first, with
-    ``votes.align(X.index).counts`` or ``y.loc[X.index]``.
+    If labels have names, they are matched with the rows of X by name; if X has no names, such labels are refused.
+    scikit-learn's meta-estimators (``VotingClassifier``, ``BaggingClassifier``, ``StackingClassifier``,
+    ``CalibratedClassifierCV``) turn a series of labels into an array, which loses the names without a warning. Before
+    you use them, put the labels into the order of X with ``votes.align(X.index).counts`` or ``y.loc[X.index]``.
 
     Examples
     --------
@@ -61,16 +61,22 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
         self.base = base
 
     def fit(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to distributions, counts, Annotations or plain class labels.
+        """Fit the classifier to label distributions, counts or class labels.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             Features of any kind that the base classifier accepts.
         Y : array of shape (n, K), Annotations, or array of n labels
-            Label distributions, annotation counts, or one label per item. All items have the same weight.
+            Label distributions, annotation counts, or one label per item. By default all items have the same weight,
+            whatever their number of votes.
         sample_weight : array of shape (n,), optional
             Weight of each item, such as its number of votes.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
         """
         base = LogisticRegression() if self.base is None else clone(self.base)
         weight_name = _sample_weight_name(base)
@@ -92,7 +98,18 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K); a class without training votes gets probability zero."""
+        """Predict label distributions; a class without training votes gets probability zero.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Predicted distributions.
+        """
         check_is_fitted(self)
         note_features(self, X, reset=False)
         predicted = self.base_.predict_proba(X)

@@ -35,29 +35,29 @@ OUTLINE_TOLERANCE = 3e-3  # in sides of the triangle: at most a pixel
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """An HTML page and what it says.
+    """HTML page about credal sets, and the results that it shows; returned by `report`.
 
-    The page needs no network and no other file. It shows at most 5 000 items and has at most 2 MB; where items do not
-    fit, it shows a sample and says so, while the verdict and all counts are about all items.
+    The page needs no network and no other file. It shows at most 5 000 items and has at most 2 MB. If there are more
+    items, it shows a sample and states this; the verdict and all counts still refer to all items.
 
     Attributes
     ----------
     html : str
         The page.
     path : Path or None
-        Where it was written.
+        File to which the page was written.
     verdict : Verdict
         Whether the sets are valid and informative.
     slices : list of Slice
-        Coverage by feature, among the items with votes; slices of fewer than 20 items are left out.
+        Coverage by feature, among the items with votes. Slices of fewer than 20 items are left out.
     worst : WorstSlice or None
         The slice whose coverage is least compatible with that of all items.
     queue : Queue
-        What to do with each item; ``queue.to_frame()`` has all of them.
+        Recommended action for each item; ``queue.to_frame()`` returns all of them as a table.
     sizes : list of dict
-        Coverage and sizes by score and level, the rows of `credalset.evaluate`.
-    shown : ndarray
-        Rows of the items that the page shows, in the order of the queue.
+        Coverage and sizes by score and level, as in the rows of `credalset.evaluate`.
+    shown : ndarray of int
+        Row numbers of the items that the page shows, in the order of the queue.
 
     Examples
     --------
@@ -79,7 +79,13 @@ class Report:
     shown: IntArray
 
     def save(self, path: str | Path) -> None:
-        """Write the page to another place."""
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write to.
+        """
         write_file(Path(path), self.html.encode())
 
     def __repr__(self) -> str:
@@ -108,30 +114,52 @@ def report(
     title: str = "Credal set report",
     command: str = "cs.report",
 ) -> Report:
-    """Write one HTML page: are the sets valid and informative, where do annotators disagree, and what to do next.
+    """Write an HTML page that shows whether sets are valid and informative, where annotators disagree, and what to do.
 
     Parameters
     ----------
     source : Calibration, CrossCalibration, CrowdCalibration, ConformalCredalClassifier or CredalSet
-        What predicts the sets, or the sets themselves (then without a curve over levels).
-    prediction, votes_in_hand, groups, weights
-        What ``source.predict_set`` takes. Groups may also be given to see the coverage of each.
+        The calibration or classifier that predicts the sets, or the sets themselves. The page of a `CredalSet` has no
+        curve of coverage over levels.
+    prediction : array of shape (N, K), optional
+        Predictions for the items, or features for a classifier, as in ``source.predict_set``. Omit it if ``source`` is
+        a `CredalSet`.
     votes : array of shape (N, K) or Annotations, optional
-        Counts or distributions of held-out items. Rows of zeros or NaN are items without votes.
+        Held-out counts or label distributions of the items. Rows of zeros or NaN are items without votes.
     path : str, Path or None
-        Where to write; None only returns the page.
+        File to write to. If None, the page is only returned.
     alpha : float, optional
-        Miscoverage rate, 0.1 by default. For a CredalSet, that at which it was predicted, if it is known.
-    items, texts, images : sequences of N str, optional
-        Names, by which votes are matched; texts to show; links, or pictures as ``data:`` links.
+        Miscoverage rate, by default 0.1. For a `CredalSet`, the rate at which it was predicted, if it is known.
+    votes_in_hand : array of shape (N, K) or Annotations, optional
+        Votes in hand of the items, for a `CrowdCalibration`. The argument ``votes`` then holds the other votes.
+    groups : sequence of N keys, or array of shape (N, d), optional
+        Groups of the items, as in ``source.predict_set``. The page shows the coverage of each group, also if the
+        calibration has no groups.
+    weights : array of shape (N,), optional
+        Likelihood ratios of the items, if the calibration is weighted.
+    items : sequence of N names, optional
+        Names of the items, by which votes are matched.
+    texts : sequence of N str, optional
+        Texts to show with the items.
+    images : sequence of N str, optional
+        Links to show with the items, or images as ``data:`` links.
     slices : mapping from names to N values, optional
         Further features, texts or numbers, by which coverage is shown.
-    classes, rules : sequence of K names, QueueRules, optional
-        Names of the classes if neither calibration nor votes have them; thresholds of the queue.
+    classes : sequence of K names, optional
+        Names of the classes, if neither the calibration nor the votes have them.
+    rules : QueueRules, optional
+        Thresholds of the review queue.
     compare : rows of `credalset.evaluate`, optional
-        Sizes for other scores, shown beside those of this one.
-    title, command : str
-        Heading of the page, and what it names as the command that made it.
+        Coverage and sizes of other scores, shown in the same table as those of ``source``.
+    title : str
+        Heading of the page.
+    command : str
+        Command that the page names as the one that wrote it.
+
+    Returns
+    -------
+    Report
+        The page and the results that it shows.
     """
     with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the page says what these would
         levels = _predict(source, prediction, alpha, groups, weights, votes_in_hand)

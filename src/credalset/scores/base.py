@@ -33,8 +33,9 @@ BLOCK_SIZE = 1 << 15  # entries of predictions scored at a time, so that interme
 class Score(ABC):
     """A nonconformity score f(x, λ) on the simplex, together with the region {λ : f(x, λ) ≤ t}.
 
-    Subclasses are frozen dataclasses whose fields are the score's parameters. A subclass that changes the formula of
-    another score must change its geometry too: derive from `Score` instead.
+    A score of your own is a subclass, written as a frozen dataclass whose fields are the parameters of the score; see
+    the guide *Write your own score*. To change the formula of an existing score, derive from `Score` and not from that
+    score, because its geometry belongs to its formula.
     """
 
     name: ClassVar[str]
@@ -62,7 +63,7 @@ class Score(ABC):
         Returns
         -------
         ndarray of shape (N,)
-            Nonconformity: larger is a worse fit, ``+inf`` is legal.
+            Nonconformity scores. A larger score is a worse fit; it may be ``+inf``.
         """
         checked = self.check_prediction(prediction)
         labels = as_distributions(distribution, "distribution")
@@ -79,14 +80,19 @@ class Score(ABC):
         return self
 
     def region(self, prediction: ArrayLike, threshold: ArrayLike) -> CredalSet:
-        """Return the batch of credal sets {λ : f(prediction, λ) ≤ threshold}, one per prediction.
+        """Return the credal sets {λ : f(prediction, λ) ≤ threshold}, one per prediction.
 
         Parameters
         ----------
         prediction : array of shape (N, K)
             Predicted distributions (first order) or Dirichlet concentrations (second order).
         threshold : float or array of shape (N,)
-            In the units of the score; ``+inf`` gives the whole simplex.
+            Largest score of a member; ``+inf`` gives the whole simplex.
+
+        Returns
+        -------
+        CredalSet
+            A batch of N sets.
         """
         checked = self.check_prediction(prediction)
         return self._region(checked, as_thresholds(threshold, len(checked)))

@@ -37,8 +37,8 @@ class Brier(Score):
     r"""Weighted squared Euclidean distance $f = \sum_k v_k (\lambda_k - g_k)^2$, between 0 and 2 without weights.
 
     For votes drawn from λ, the expected Brier score of the prediction is f plus a term that depends on λ only (Brier,
-    1950, Monthly Weather Review 78). From two votes per item on, f has an unbiased estimate, which `credalset.FewVotes`
-    uses.
+    1950, Monthly Weather Review 78). For items with at least two votes, f has an unbiased estimate, which
+    `credalset.FewVotes` uses.
 
     Parameters
     ----------

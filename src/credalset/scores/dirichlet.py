@@ -84,10 +84,11 @@ def _log_peak(excess: FloatArray) -> FloatArray:
 class RelativeLikelihood(DirichletScore):
     r"""Minus log relative likelihood, $f = -\log \frac{p(\lambda | \theta)}{p(m | \theta)}$ (paper name: SO).
 
-    The paper's score is $1 - p(\lambda | \theta) / p(m | \theta) = 1 - e^{-f}$, which `as_published` returns. It is an
-    increasing function of f, so the sets are the same. In floating point it equals 1 for f ≥ 37: sharp predictions
-    would tie, and their sets would be the whole simplex. f is zero at the mode m and unbounded. For all-ones
-    concentrations every distribution has score 0.
+    Here p is the density of the Dirichlet distribution with predicted concentrations θ, and m is its mode. The paper's
+    score is $1 - p(\lambda | \theta) / p(m | \theta) = 1 - e^{-f}$, which `as_published` returns. It is an increasing
+    function of f, so the sets are the same. In floating point it equals 1 for f ≥ 37: sharp predictions would tie, and
+    their sets would be the whole simplex. f is zero at the mode m and unbounded. For all-ones concentrations every
+    distribution has score 0.
 
     Examples
     --------

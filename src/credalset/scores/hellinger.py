@@ -18,7 +18,8 @@ from credalset.scores.registry import register_score
 class Hellinger(Score):
     r"""Squared Hellinger distance $f = 1 - \sum_k \sqrt{\lambda_k g_k}$, between 0 and 1.
 
-    Unlike the Kullback–Leibler divergence it is finite for every λ. It is half the squared distance of square roots.
+    Unlike the Kullback–Leibler divergence it is finite for every λ. It is half the squared Euclidean distance between
+    the square roots of the probabilities.
 
     Examples
     --------

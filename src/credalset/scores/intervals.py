@@ -44,8 +44,10 @@ class IntervalPrediction(PredictionBatch):
     ----------
     distributions : ndarray of shape (N, K)
         Predicted distributions.
-    below, above : ndarray of shape (N, K)
-        Half-widths of the intervals below and above them.
+    below : ndarray of shape (N, K)
+        Half-widths of the intervals below the predicted probabilities.
+    above : ndarray of shape (N, K)
+        Half-widths of the intervals above the predicted probabilities.
 
     Examples
     --------
@@ -80,8 +82,9 @@ class Intervals(Score):
     The half-widths $a_k > 0$ above and $b_k > 0$ below $g_k$ are predicted for each item and class. The sets are
     probability intervals, $g_k - t b_k \le \lambda_k \le g_k + t a_k$ for every class, within the simplex.
 
-    Predictions are an `IntervalPrediction` or an array (N, 3, K): distribution, half-widths below and above, as
-    `IntervalNetwork` predicts them. Plain distributions (N, K) have half-widths 1: f is then the largest difference.
+    Predictions are an `IntervalPrediction` or an array (N, 3, K) of distributions, half-widths below and half-widths
+    above, as `IntervalNetwork` predicts them. Plain distributions (N, K) have half-widths 1, and f is then the largest
+    difference.
 
     References
     ----------

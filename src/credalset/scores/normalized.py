@@ -25,7 +25,7 @@ class ScaledPrediction(PredictionBatch):
     Parameters
     ----------
     rows : ndarray of shape (N, K)
-        Predictions of the inner score: distributions, or Dirichlet concentrations.
+        Predictions for the score that is normalised: distributions, or Dirichlet concentrations.
     scale : ndarray of shape (N,)
         Expected error of the model for each item, in any unit.
 
@@ -56,14 +56,14 @@ class Normalized(Score):
 
     $H_K$ is the entropy of the prediction in base K, between 0 and 1: sets around confident predictions become smaller,
     sets around ambiguous ones larger. With ``scale="predicted"`` each prediction has a difficulty $\sigma(x) \ge 0$ of
-    your choice instead. The region is that of the inner score with the threshold multiplied by the scale. If the scale
-    plus ``offset`` is 0 (with entropies: for a one-hot prediction and ``offset=0``), the score is 0 where the inner
-    score is 0 and ``+inf`` elsewhere.
+    your choice instead. The region is that of the score f with the threshold multiplied by the divisor. If the divisor
+    is 0 (with entropies: for a one-hot prediction and ``offset=0``), the normalised score is 0 where f is 0 and
+    ``+inf`` elsewhere.
 
     Parameters
     ----------
     score : Score or str
-        Any first-order score; any score with one row per prediction if the scale is predicted.
+        The score f: any first-order score, or any score with one row per prediction if the scale is predicted.
     offset : float
         c ≥ 0; the published experiments use 0 on ChaosNLI and 0.1 on CIFAR-10H.
     scale : {None, "predicted"}

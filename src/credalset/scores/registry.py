@@ -104,8 +104,16 @@ def find_score(name: str) -> type[Score] | None:
 def get_score(score: str | Score) -> Score:
     """Return a score object from a name or from a score.
 
-    The names are ``tv``, ``ws``, ``kl``, ``inner``, ``so``, ``density``, ``hellinger``, ``brier``, ``normalized`` and
-    ``intervals``, and those of scores that you registered.
+    Parameters
+    ----------
+    score : str or Score
+        ``"tv"``, ``"ws"``, ``"kl"``, ``"inner"``, ``"so"``, ``"density"``, ``"hellinger"``, ``"brier"``,
+        ``"normalized"``, ``"intervals"`` or the name of a score that you registered. A score object is returned
+        unchanged.
+
+    Returns
+    -------
+    Score
 
     Examples
     --------

@@ -50,7 +50,7 @@ MAX_VERTEX_CLASSES = 8  # 40 320 orders
 class TotalVariation(Score):
     r"""Total variation distance $f = \tfrac12 \sum_k |\lambda_k - g_k|$ (paper name: TV).
 
-    This is the largest difference of the two probabilities of any event, between 0 and 1.
+    It is the largest difference between the probabilities that the two distributions give to an event, between 0 and 1.
 
     Examples
     --------

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credalset._files import quote_formula, staged, write_file
 from credalset._typing import AnyArray, BoolArray, FloatArray
 from credalset.exceptions import need
 from credalset.sets.results import EntropyBounds
@@ -123,30 +120,6 @@ def to_frame(sets: CredalSet, items: Any, ask: Iterable[str], kind: str, alpha: 
 def pandas_frame(columns: dict[str, Any], items: Sequence[Any] | None) -> Any:
     """Return a pandas frame whose index holds the names of the items, so that frames are joined by name."""
     return need("pandas").DataFrame(columns, index=None if items is None else name_array(items))
-
-
-def write_csv(frame: Any, path: str | Path, sep: str = ",", decimal: str = ".", encoding: str = "utf-8") -> None:
-    """Write a pandas frame; labels are joined by ``|``, as on the command line, because CSV has no lists."""
-    for name, value in (("sep", sep), ("decimal", decimal)):
-        if not isinstance(value, str) or len(value) != 1:
-            raise ValueError(f"{name} must be a single character, such as ';' or ',', but is {value!r}.")
-    if sep == decimal:
-        raise ValueError(f"sep and decimal must differ, but both are {sep!r}. Pass sep=';'.")
-    texts = {"labels": ["|".join(map(str, labels)) for labels in frame["labels"]]} if "labels" in frame else {}
-    safe = frame.assign(**texts).map(lambda cell: quote_formula(cell) if isinstance(cell, str) else cell)
-    quoting = csv.QUOTE_NONNUMERIC if safe.map(lambda cell: "\r" in str(cell)).any(axis=None) else csv.QUOTE_MINIMAL
-    named = safe.rename(columns=quote_formula)
-    text = named.to_csv(index=False, lineterminator="\n", sep=sep, decimal=decimal, quoting=quoting)
-    write_file(Path(path), text.encode(encoding))
-
-
-def write_parquet(table: pa.Table, path: str | Path) -> None:
-    """Write an Arrow table."""
-    from pyarrow import parquet
-
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with staged(Path(path)) as staging:
-        parquet.write_table(table, staging)
 
 
 def label_lists(labels: BoolArray, names: Iterable[Any]) -> list[list[Any]]:

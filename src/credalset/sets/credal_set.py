@@ -12,7 +12,7 @@ import numpy as np
 
 from credalset._typing import ArrayLike, BoolArray, FloatArray, Prediction, RandomState
 from credalset._validation import as_generator, as_numbers, as_positive_int, freeze
-from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame, write_csv, write_parquet
+from credalset.sets.columns import DEFAULT_QUESTIONS, label_lists, to_frame
 from credalset.sets.decisions import decide
 from credalset.sets.geometry import Geometry, answer
 from credalset.sets.membership import contains, efficiency
@@ -32,9 +32,19 @@ class CredalSet:
 
     $$C = \{ \lambda : f(\text{prediction}, \lambda) \le \text{threshold} \}$$
 
-    Sets are built by `Calibration.predict_set`, whose ``guarantee`` says which distribution they contain with
-    probability 1 − α, or by a score's ``region(prediction, threshold)``, without a guarantee. The score decides
-    membership; the geometry computes everything else. Results for empty sets are NaN.
+    Sets are returned by ``predict_set`` of a calibration, or by ``region(prediction, threshold)`` of a score. The
+    ``guarantee`` of the calibration states which distribution the sets contain, and with which probability:
+
+    - sets of a `Calibration` contain the recorded distribution, that is the shares of the votes that would be recorded
+      for the item, with probability at least 1 − α; with a noise model, the true distribution under the assumption of
+      that model;
+    - sets of a `CrowdCalibration` contain the shares of the votes that are not in hand with probability at least 1 − α;
+      with ``method="imputed"``, the true distribution with probability approximately 1 − α if votes follow the crowd
+      model;
+    - sets of a score's ``region`` have no guarantee.
+
+    The score defines membership, and the geometry computes all other results. Bounds, expectations, entropies and
+    samples of empty sets are NaN; their volume is 0, and they have no labels.
 
     Attributes
     ----------
@@ -82,7 +92,7 @@ class CredalSet:
 
     @property
     def radius(self) -> FloatArray:
-        """Size of each region in its own units, (N,); negative for an empty set."""
+        """Radius of each region in the units of its geometry, (N,); negative for an empty set."""
         return self.geometry.radius
 
     @property
@@ -116,7 +126,16 @@ class CredalSet:
         )
 
     def select(self, items: Iterable[Any]) -> CredalSet:
-        """Take sets by the names of their items, in the order given.
+        """Return the sets of some items, selected by name; ``sets[...]`` selects by position.
+
+        Parameters
+        ----------
+        items : iterable of names
+            Names of the items in the order wanted; an unknown name raises ``ValueError``.
+
+        Returns
+        -------
+        CredalSet
 
         Examples
         --------
@@ -140,12 +159,17 @@ class CredalSet:
 
         Parameters
         ----------
-        distribution : array or Annotations
-            Distributions or annotation counts. (N, K): one candidate per set, matched by name where both have names;
-            the result is (N,). (M, K) with ``broadcast=True``: every candidate against every set; (N, M, K): M
-            candidates for each set; the result is (N, M).
+        distribution : array of shape (N, K), (M, K) or (N, M, K), or Annotations
+            Distributions or annotation counts: (N, K) holds one candidate per set, matched by name where both have
+            names; (M, K) with ``broadcast=True`` holds M candidates for all sets; (N, M, K) holds M candidates for each
+            set.
         broadcast : bool
             Whether to compare every candidate with every set.
+
+        Returns
+        -------
+        ndarray of shape (N,) or (N, M)
+            Booleans, of shape (N,) if there is one candidate per set.
 
         Examples
         --------
@@ -160,8 +184,13 @@ class CredalSet:
     def efficiency(self, resolution: float = 0.005) -> FloatArray:
         """Return the fraction of the simplex grid that lies in each set, the paper's measure of set size, (N,).
 
-        The grid step ``resolution`` is 0.005 in the paper (20 301 points for three classes). The number of points grows
-        as C(1/resolution + K − 1, K − 1): use a coarser grid beyond three classes.
+        The number of grid points grows as C(1/resolution + K − 1, K − 1): use a coarser grid beyond three classes.
+
+        Parameters
+        ----------
+        resolution : float
+            Step of the grid; its reciprocal must be a whole number. The paper uses 0.005 (20 301 points for three
+            classes).
 
         Examples
         --------
@@ -200,7 +229,10 @@ class CredalSet:
     def support(self, utility: ArrayLike) -> tuple[FloatArray, FloatArray]:
         r"""Return $\max_{\lambda \in C} \sum_k u_k \lambda_k$ for each set, (N,), and a member that attains it, (N, K).
 
-        The utility of each class is an array (K,) for all sets or (N, K), one row per set.
+        Parameters
+        ----------
+        utility : array of shape (K,) or (N, K)
+            Utility u of each class, the same for all sets or one row per set.
 
         Examples
         --------
@@ -224,21 +256,42 @@ class CredalSet:
         return size * value, member
 
     def upper_expectation(self, utility: ArrayLike) -> FloatArray:
-        """Return the largest expected utility over each set, (N,); see `support`."""
+        """Return the largest expected utility over each set, (N,).
+
+        Parameters
+        ----------
+        utility : array of shape (K,) or (N, K)
+            Utility of each class, as in `support`.
+        """
         return self.support(utility)[0]
 
     def lower_expectation(self, utility: ArrayLike) -> FloatArray:
-        """Return the smallest expected utility over each set, (N,); see `support`."""
+        """Return the smallest expected utility over each set, (N,).
+
+        Parameters
+        ----------
+        utility : array of shape (K,) or (N, K)
+            Utility of each class, as in `support`.
+        """
         return 0.0 - self.support(-as_numbers(utility, "utility"))[0]
 
     def entropy_bounds(self, base: float | str | None = None) -> EntropyBounds:
         """Return the smallest and the largest Shannon entropy of the members of each set.
 
-        The base is None for nats, ``"K"`` to normalise to [0, 1], or a number. The result unpacks as ``lower, upper``,
-        each (N,). Bounds that are not exact are certified: no member lies beyond them, and ``lower_gap`` and
-        ``upper_gap`` are the distances to the best members found. Both are exact for ``tv``, ``kl``, ``inner``, ``so``,
-        ``density`` and ``hellinger``; ``brier``, ``ws`` and ``intervals`` (beyond four classes) have brackets of the
-        smallest entropy; a score with a formula only has brackets of both.
+        Bounds that are not exact are certified: no member lies beyond them, and ``lower_gap`` and ``upper_gap`` are the
+        distances to the best members found. Both bounds are exact for ``tv``, ``kl``, ``inner``, ``so``, ``density``
+        and ``hellinger``; ``brier``, ``ws`` and ``intervals`` (beyond four classes) have brackets of the smallest
+        entropy; a score that defines only a formula has brackets of both.
+
+        Parameters
+        ----------
+        base : None, "K" or float
+            None for nats, ``"K"`` to normalise to [0, 1], or the base of the logarithm.
+
+        Returns
+        -------
+        EntropyBounds
+            It unpacks as ``lower, upper``, arrays of shape (N,).
 
         Examples
         --------
@@ -257,15 +310,36 @@ class CredalSet:
     def uncertainty(self, base: float | str | None = "K") -> Uncertainty:
         """Split the uncertainty of each set into an aleatoric and an epistemic part.
 
-        The total is the largest entropy of a member, the aleatoric part the smallest, and the epistemic part their
-        difference. ``base`` is as in `entropy_bounds`; the gaps of `Uncertainty` are not zero where these are bounds.
+        The total uncertainty is the largest entropy of a member, the aleatoric part is the smallest, and the epistemic
+        part is their difference. Where `entropy_bounds` are not exact, the result has gaps.
+
+        Parameters
+        ----------
+        base : None, "K" or float
+            Base of the entropies, as in `entropy_bounds`.
+
+        Returns
+        -------
+        Uncertainty
         """
         bounds = self.entropy_bounds(base)
         lower, upper = bounds
         return Uncertainty(upper, lower, upper - lower, bounds.upper_gap, bounds.lower_gap, bounds.method, self.items)
 
     def log_volume(self, random_state: RandomState = 0, n_rays: int = 1024) -> Volume:
-        """Return the logarithm of `volume` with its standard error; finite where the volume itself underflows."""
+        """Return the logarithm of `volume` with its standard error; it is finite where the volume itself underflows.
+
+        Parameters
+        ----------
+        random_state : int, Generator or None
+            Seed of the estimate.
+        n_rays : int
+            Number of random rays per set, if the volume is estimated.
+
+        Returns
+        -------
+        Volume
+        """
         generator, rays = as_generator(random_state), as_positive_int(n_rays, "n_rays")
         method = ["exact"]
 
@@ -279,12 +353,25 @@ class CredalSet:
         return Volume(value, error, method[0], self.items)
 
     def volume(self, return_error: bool = False, random_state: RandomState = 0, n_rays: int = 1024) -> Any:
-        """Return the volume of each set as a fraction of the simplex, (N,).
+        """Return the volume of each set as a fraction of the volume of the simplex.
 
         The volume is exact for two classes, for ``inner``, ``so`` and ``density``, for ``tv`` up to twelve classes and
         for ``kl``, ``ws`` and ``brier`` with three; for ``intervals`` unless rounding prevents it. Otherwise it is
-        estimated with ``n_rays`` rays per set (`credalset.sets.volume`). With ``return_error`` the result is a
-        `Volume`, which unpacks as ``value, standard_error`` and whose ``method`` is ``"exact"`` or ``"estimate"``.
+        estimated by Monte Carlo integration along random rays from the centre of each set.
+
+        Parameters
+        ----------
+        return_error : bool
+            Whether to return a `Volume` with standard errors.
+        random_state : int, Generator or None
+            Seed of the estimate.
+        n_rays : int
+            Number of random rays per set, if the volume is estimated.
+
+        Returns
+        -------
+        ndarray of shape (N,) or Volume
+            A `Volume` unpacks as ``value, standard_error``; its ``method`` is ``"exact"`` or ``"estimate"``.
 
         Examples
         --------
@@ -298,14 +385,28 @@ class CredalSet:
         return Volume(value, value * log.standard_error, log.method, self.items) if return_error else value
 
     def vertices(self, i: int) -> FloatArray:
-        """Return the corners of set ``i``, (V, K), for polytopes (``tv``, ``ws``, ``inner``, ``intervals``)."""
+        """Return the vertices of a set, (V, K), for polytopes (``tv``, ``ws``, ``inner``, ``intervals``).
+
+        Parameters
+        ----------
+        i : int
+            Position of the set.
+        """
         one = self[int(i)]
         if one.is_empty()[0]:
             return np.empty((0, self.n_classes))
         return np.eye(self.n_classes) if np.isposinf(one.radius[0]) else one.geometry.vertices(0)
 
     def sample(self, n: int, random_state: RandomState = None) -> FloatArray:
-        """Draw n members of each set uniformly, (N, n, K)."""
+        """Draw n members of each set uniformly, (N, n, K).
+
+        Parameters
+        ----------
+        n : int
+            Number of draws for each set.
+        random_state : int, Generator or None
+            Seed.
+        """
         count, generator = as_positive_int(n, "n"), as_generator(random_state)
 
         def whole(rows: int) -> FloatArray:
@@ -319,10 +420,10 @@ class CredalSet:
         Parameters
         ----------
         rule : {"e-admissible", "maximal", "interval-dominance", "gamma-maximin", "gamma-maximax"}
-            See `credalset.sets.decisions`.
+            Decision rule; `credalset.sets.decisions` defines all of them.
         utility : array of shape (A, K), optional
             Utility of each action in each class. By default there is one action per class with utility 1 for the
-            correct class: the e-admissible labels are then those that are the most probable one for some member.
+            correct class. The e-admissible labels are then the labels that are most probable under some member.
 
         Examples
         --------
@@ -334,12 +435,22 @@ class CredalSet:
         return decide(self, rule, utility)
 
     def labels(self, rule: str = "e-admissible") -> list[list[Any]]:
-        """Return the names of the labels that `decide` keeps under each set."""
+        """Return the names of the labels that `decide` keeps under each set.
+
+        Parameters
+        ----------
+        rule : str
+            Decision rule, as in `decide`.
+
+        Returns
+        -------
+        list of N lists
+        """
         return label_lists(self.decide(rule), self.class_names)
 
     @property
     def class_names(self) -> Sequence[Any]:
-        """Names of the classes, or their numbers."""
+        """Names of the classes, or their numbers 0, 1, …, K − 1 if they have no names."""
         return range(self.n_classes) if self.classes is None else self.classes
 
     def queue(
@@ -350,10 +461,22 @@ class CredalSet:
         actions: Iterable[Any] | None = None,
         items: Iterable[Hashable] | None = None,
     ) -> Queue:
-        """Sort the items into four actions: re-annotate, escalate, ambiguous and settled.
+        """Assign each item to one of four actions: re-annotate, escalate, ambiguous or settled.
 
-        ``rules`` define when an item is ambiguous and when it is unknown, ``utility`` (A, K) is as in `decide`,
-        ``actions`` are the names of its A rows, and ``items`` those of the N items.
+        Parameters
+        ----------
+        rules : QueueRules, optional
+            Rules that define when an item is settled, ambiguous or to be annotated again.
+        utility : array of shape (A, K), optional
+            Utility of each action in each class, as in `decide`.
+        actions : iterable of A names, optional
+            Names of the rows of ``utility``.
+        items : iterable of N names, optional
+            Names of the items; by default those of the sets, or 0, 1, 2, ….
+
+        Returns
+        -------
+        Queue
 
         Examples
         --------
@@ -380,12 +503,16 @@ class CredalSet:
             Names of the items, such as ``votes.items``; by default those of the sets, or 0, 1, 2, ….
         ask : iterable of str
             ``"prediction"``, ``"lower"``, ``"upper"`` (a column per class each), ``"entropy"`` (both bounds, normalised
-            to [0, 1]), ``"labels"`` (the e-admissible ones, and their number), ``"width"``, ``"volume"``
+            to [0, 1]), ``"labels"`` (the e-admissible labels, and their number), ``"width"``, ``"volume"``
             (with its standard error), ``"aleatoric"``, ``"epistemic"``, ``"total"`` and ``"action"`` (see `queue`).
         alpha : float, optional
-            The level at which the sets were predicted, added as a column.
+            The miscoverage rate at which the sets were predicted, added as a column.
         kind : {"pandas", "polars", "pyarrow"}
-            Which data frame to build.
+            Type of the data frame.
+
+        Returns
+        -------
+        data frame
 
         Examples
         --------
@@ -398,21 +525,14 @@ class CredalSet:
         """
         return to_frame(self, items, ask, kind, alpha)
 
-    def to_csv(
-        self, path: str | Path, sep: str = ",", decimal: str = ".", encoding: str = "utf-8", **frame: Any
-    ) -> None:
-        """Write the table of `to_frame`, with labels joined by ``|``; ``frame`` are the arguments of `to_frame`.
-
-        Excel needs ``encoding="utf-8-sig"`` for letters such as ä, and ``sep=";", decimal=","`` in German.
-        """
-        write_csv(self.to_frame(**frame), path, sep, decimal, encoding)
-
-    def to_parquet(self, path: str | Path, **frame: Any) -> None:
-        """Write the table of `to_frame`; ``frame`` are the arguments of `to_frame`."""
-        write_parquet(self.to_frame(**frame, kind="pyarrow"), path)
-
     def save(self, path: str | Path) -> None:
-        """Write the sets, with the names of classes and items, to a directory; read them with `credalset.load`."""
+        """Save the sets, with the names of classes and items, to a folder; `credalset.load` reads them.
+
+        Parameters
+        ----------
+        path : str or Path
+            Folder to write; an object that was saved there before is replaced.
+        """
         from credalset.io.store import save
 
         save(self, path)

@@ -1,11 +1,13 @@
 """Decisions under a credal set by the classical rules of imprecise probability.
 
-With u_a the utility of action a in each class and E̲, E̅ the lower and upper expectation over the set:
+With u_a the utility of action a in each class, and E̲ and E̅ the lower and the upper expectation over the set, a rule
+keeps these actions a:
 
-- ``gamma-maximin``: the actions with the largest E̲ u_a; ``gamma-maximax``: the largest E̅ u_a.
-- ``interval-dominance``: E̅ u_a ≥ max_b E̲ u_b.
-- ``maximal``: no b has E̲(u_b − u_a) > 0.
-- ``e-admissible``: some member of the set makes a optimal.
+- ``gamma-maximin``: those with the largest E̲ u_a.
+- ``gamma-maximax``: those with the largest E̅ u_a.
+- ``interval-dominance``: those with E̅ u_a ≥ max_b E̲ u_b.
+- ``maximal``: those for which no b has E̲(u_b − u_a) > 0.
+- ``e-admissible``: those that are optimal under some member of the set.
 
 e-admissible ⊆ maximal ⊆ interval-dominance (Troffaes 2007, International Journal of Approximate Reasoning 45).
 """

@@ -46,15 +46,16 @@ class Entropies(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Geometry(ABC):
-    """A batch of N regions over K classes.
+    """A batch of N regions {λ : divergence(λ) ≤ radius} over K classes, the base class of the regions of scores.
 
-    Subclasses are frozen dataclasses. Fields that are arrays (or predictions) have one row per region and are selected
-    together; fields that all regions share are numbers, tuples or scores.
+    Subclasses are frozen dataclasses that define `divergence` and `support`; the other methods have defaults. Fields
+    that are arrays (or predictions) have one row per region and are selected together. Fields that all regions share
+    are numbers, tuples or scores. Methods are called for regions that are neither empty nor the whole simplex.
 
     Attributes
     ----------
     center : ndarray of shape (N, K)
-        The point from which rays start.
+        Centre of each region, from which rays start.
     radius : ndarray of shape (N,)
         Largest divergence of a member; negative for an empty region, ``+inf`` for the whole simplex.
     """
@@ -72,13 +73,24 @@ class Geometry(ABC):
 
     @abstractmethod
     def divergence(self, points: FloatArray) -> FloatArray:
-        """Return the divergence of points (N, M, K) from the centres, (N, M); members have at most ``radius``."""
+        """Return the divergence of points from the centres, (N, M); that of members is at most ``radius``.
+
+        Parameters
+        ----------
+        points : ndarray of shape (N, M, K)
+            M distributions for each region.
+        """
 
     @abstractmethod
     def support(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the largest expectation of utilities (N, K), shape (N,), and members (N, K) that attain it.
+        """Return the largest expectation of a utility over each region, (N,), and members that attain it, (N, K).
 
         The value is certified: no member exceeds it. Members attain it up to ``tolerance``.
+
+        Parameters
+        ----------
+        utility : ndarray of shape (N, K)
+            Utility of each class, one row per region.
         """
 
     def _attain(self, utility: FloatArray) -> FloatArray:
@@ -97,13 +109,28 @@ class Geometry(ABC):
         return np.clip(lower, 0.0, 1.0) + 0.0, np.clip(upper, 0.0, 1.0)
 
     def entropies(self) -> Entropies:
-        """Return the smallest and the largest entropy, or certified brackets of them."""
+        """Return the smallest and the largest entropy of each region in nats, or certified brackets of them.
+
+        Returns
+        -------
+        named tuple of arrays of shape (N,)
+            ``lower``, ``lower_gap``, ``upper`` and ``upper_gap``. No member has less entropy than ``lower`` or more
+            than ``upper``; gaps are the widths of the brackets, zero where the value is exact.
+        """
         from credalset.sets.entropies import bracket
 
         return bracket(self)
 
     def log_volume(self, generator: np.random.Generator, n_rays: int) -> tuple[FloatArray, FloatArray, str]:
-        """Return the logarithm of the share of the simplex (N,), its standard error (N,), "exact" or "estimate"."""
+        """Return the logarithm of the share of the simplex (N,), its standard error (N,), "exact" or "estimate".
+
+        Parameters
+        ----------
+        generator : Generator
+            Generator of random numbers.
+        n_rays : int
+            Number of rays per region, if the volume is estimated.
+        """
         from credalset.sets.volume import estimate
 
         return estimate(self, generator, n_rays)
@@ -119,11 +146,25 @@ class Geometry(ABC):
         return separate(self)
 
     def vertices(self, i: int) -> FloatArray:
-        """Return the corners of region i, (V, K), for polytopes."""
+        """Return the vertices of a region, (V, K), for polytopes.
+
+        Parameters
+        ----------
+        i : int
+            Position of the region.
+        """
         raise TypeError(f"vertices are not defined for a {self.shape}, which is no polytope. Use sample or envelope.")
 
     def sample(self, n: int, generator: np.random.Generator) -> FloatArray:
-        """Draw n members of each region uniformly, (N, n, K)."""
+        """Draw n members of each region uniformly, (N, n, K).
+
+        Parameters
+        ----------
+        n : int
+            Number of draws for each region.
+        generator : Generator
+            Generator of random numbers.
+        """
         from credalset.sets.sampling import sample
 
         return sample(self, n, generator)

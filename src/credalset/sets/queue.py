@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from credalset._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from credalset._validation import as_finite
-from credalset.sets.columns import pandas_frame, write_csv
+from credalset.sets.columns import pandas_frame
 from credalset.sets.results import EntropyBounds
 from credalset.votes.names import plural
 
@@ -49,8 +48,10 @@ class QueueRules:
 
     Parameters
     ----------
-    ambiguous, unknown : float
-        Thresholds of the aleatoric and the epistemic part, from 0 to 1.
+    ambiguous : float
+        Threshold of the aleatoric part, from 0 to 1.
+    unknown : float
+        Threshold of the epistemic part, from 0 to 1.
     decision : str
         Rule of `CredalSet.decide` that selects the possible labels.
 
@@ -73,7 +74,18 @@ class QueueRules:
             object.__setattr__(self, name, as_finite(getattr(self, name), name, minimum=0.0))
 
     def describe(self, choice: str = "label") -> dict[str, str]:
-        """Return the rules in words, by action; ``choice`` is "label" or "action"."""
+        """Return the rules in words, by action.
+
+        Parameters
+        ----------
+        choice : {"label", "action"}
+            What the decision rule selects: labels, or the actions of a utility.
+
+        Returns
+        -------
+        dict of str
+            The rule of each of the four actions.
+        """
         several = f"several {choice}s possible"
         clear = f"{several}, aleatoric at most {self.ambiguous:g}, epistemic"
         return {
@@ -86,7 +98,7 @@ class QueueRules:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Queue:
-    """The action for each item, with a reason. Built by `CredalSet.queue`; arrays are in the order of the sets.
+    """The action for each item, with a reason; built by `CredalSet.queue`. Arrays are in the order of the sets.
 
     Attributes
     ----------
@@ -95,9 +107,9 @@ class Queue:
     reason : ndarray of N str
         The reason, in a sentence.
     possible : ndarray of shape (N, A)
-        The labels (or actions) that the decision rule keeps.
+        Whether the decision rule keeps each label (or action).
     entropies : EntropyBounds
-        Smallest and largest entropy of each set, normalised; NaN for an empty set.
+        Smallest and largest entropy of each set, normalised to [0, 1]; NaN for an empty set.
     choices : tuple of str
         Names of the columns of ``possible``.
     items : tuple
@@ -143,14 +155,29 @@ class Queue:
         return self.entropies.upper - self.entropies.lower
 
     def counts(self) -> dict[str, int]:
-        """Return the number of items per action."""
+        """Return the number of items per action.
+
+        Returns
+        -------
+        dict of int
+        """
         return {action: int((self.action == action).sum()) for action in ACTIONS}
 
     def order(self, action: str | None = None) -> IntArray:
         """Return the rows of one action, or of all, in the order of the queue.
 
         Items to annotate again are sorted by decreasing epistemic part, ambiguous items by decreasing aleatoric part,
-        the others by decreasing total. Empty sets come first; ties are broken by the number of possible labels.
+        and the others by decreasing total. Empty sets come first. Ties are broken by the number of possible labels.
+
+        Parameters
+        ----------
+        action : str, optional
+            One of the four actions; by default all of them, in the order re-annotate, escalate, ambiguous, settled.
+
+        Returns
+        -------
+        ndarray of int
+            Positions of the items.
         """
         if action is not None and action not in ACTIONS:
             raise ValueError(f"action must be one of {', '.join(ACTIONS)}, but is {action!r}.")
@@ -163,11 +190,27 @@ class Queue:
         return np.concatenate(rows)
 
     def labels(self, row: int) -> tuple[str, ...]:
-        """Return the names of the possible labels or actions of an item."""
+        """Return the names of the possible labels or actions of an item.
+
+        Parameters
+        ----------
+        row : int
+            Position of the item.
+
+        Returns
+        -------
+        tuple of str
+        """
         return tuple(name for name, kept in zip(self.choices, self.possible[row], strict=True) if kept)
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return columns in the order of the queue."""
+        """Return the queue as columns, in the order of the queue.
+
+        Returns
+        -------
+        dict of lists
+            ``item``, ``action``, ``possible``, ``aleatoric``, ``epistemic`` and ``reason``.
+        """
         rows = self.order()
         return {
             "item": [self.items[i] for i in rows],
@@ -179,13 +222,9 @@ class Queue:
         }
 
     def to_frame(self) -> Any:
-        """Return the columns of `to_dict` as a pandas frame."""
+        """Return the columns of `to_dict` as a pandas data frame."""
         table = self.to_dict()
         return pandas_frame(table, table["item"])
-
-    def to_csv(self, path: str | Path, *, sep: str = ",", decimal: str = ".", encoding: str = "utf-8") -> None:
-        """Write the columns of `to_dict`."""
-        write_csv(self.to_frame(), path, sep, decimal, encoding)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {action}" for action, count in self.counts().items())

@@ -26,7 +26,7 @@ class PerSet:
     items: tuple[Any, ...] | None = None
 
     def to_frame(self) -> Any:
-        """Return the results as a pandas frame; its index holds the names of the items where they are known."""
+        """Return the results as a pandas data frame; its index holds the names of the items where they are known."""
         columns = {name: getattr(self, name) for name in self._columns}
         return need("pandas").DataFrame(columns, index=None if self.items is None else list(self.items))
 
@@ -65,13 +65,20 @@ class EntropyBounds(Pair):
 
     Attributes
     ----------
-    lower, upper : ndarray of shape (N,)
-        Certified bounds: no member has less entropy than ``lower`` or more than ``upper``.
-    lower_gap, upper_gap : ndarray of shape (N,)
-        Zero where the bound is attained; otherwise the difference between the bound and the best member found. The
-        smallest and largest entropies lie in [lower, lower + lower_gap] and [upper − upper_gap, upper].
+    lower : ndarray of shape (N,)
+        Certified bound: no member has less entropy.
+    upper : ndarray of shape (N,)
+        Certified bound: no member has more entropy.
+    lower_gap : ndarray of shape (N,)
+        Zero where ``lower`` is attained; otherwise the difference between the bound and the best member found. The
+        smallest entropy lies in [lower, lower + lower_gap].
+    upper_gap : ndarray of shape (N,)
+        Zero where ``upper`` is attained; otherwise the difference between the bound and the best member found. The
+        largest entropy lies in [upper − upper_gap, upper].
     method : {"exact", "bracket"}
         ``"exact"`` if every gap is zero, otherwise ``"bracket"``.
+    items : tuple or None
+        Names of the items, if they are known.
     """
 
     _columns = ("lower", "upper", "lower_gap", "upper_gap")
@@ -86,15 +93,23 @@ class EntropyBounds(Pair):
 
 @dataclass(frozen=True, repr=False)
 class Uncertainty(PerSet):
-    """Uncertainty of each set and its two parts, arrays (N,); total = aleatoric + epistemic.
+    """Total, aleatoric and epistemic uncertainty of each set; total = aleatoric + epistemic.
+
+    The true values lie in [total − total_gap, total], [aleatoric, aleatoric + aleatoric_gap] and
+    [epistemic − epistemic_gap, epistemic].
 
     Attributes
     ----------
-    total, aleatoric, epistemic : ndarray of shape (N,)
-        ``total`` and ``epistemic`` are never too small, ``aleatoric`` is never too large.
-    total_gap, aleatoric_gap : ndarray of shape (N,)
-        Widths of the brackets: the true values lie in [total − total_gap, total],
-        [aleatoric, aleatoric + aleatoric_gap] and [epistemic − epistemic_gap, epistemic].
+    total : ndarray of shape (N,)
+        Largest entropy of a member; never too small.
+    aleatoric : ndarray of shape (N,)
+        Smallest entropy of a member; never too large.
+    epistemic : ndarray of shape (N,)
+        Difference of the two; never too small.
+    total_gap : ndarray of shape (N,)
+        Width of the bracket of the total.
+    aleatoric_gap : ndarray of shape (N,)
+        Width of the bracket of the aleatoric part.
     method : {"exact", "bracket"}
         As in `EntropyBounds`.
     items : tuple or None
@@ -130,14 +145,18 @@ class Uncertainty(PerSet):
 
 @dataclass(frozen=True, repr=False)
 class Volume(Pair):
-    """A volume or log-volume; unpacks as ``value, standard_error``.
+    """Volume or log-volume of each set; unpacks as ``value, standard_error``.
 
     Attributes
     ----------
-    value, standard_error : ndarray of shape (N,)
-        The standard error is zero where the volume is exact.
-    method : str
-        ``"exact"`` or ``"estimate"``.
+    value : ndarray of shape (N,)
+        The volume as a fraction of the simplex, or its logarithm.
+    standard_error : ndarray of shape (N,)
+        Standard error of the value, zero where it is exact.
+    method : {"exact", "estimate"}
+        How the volume was computed.
+    items : tuple or None
+        Names of the items, if they are known.
     """
 
     _columns = ("value", "standard_error")

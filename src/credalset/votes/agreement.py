@@ -1,15 +1,15 @@
 r"""Agreement of annotators beyond chance, with confidence intervals over items.
 
-Item i has $m_i$ votes, $c_{ik}$ of them for class k. A pair of votes on one item agrees if both are for the same class.
+Item i has $m_i$ votes, $c_{ik}$ of them for class k. Two votes on an item agree if both are for the same class.
 
 - Percent agreement: the probability that two votes on an item agree, averaged over the items with at least two votes,
   $p_a = \operatorname{mean}_i \sum_k c_{ik}(c_{ik} - 1) / (m_i (m_i - 1))$.
-- Fleiss' κ and Gwet's AC1: $(p_a - p_e) / (1 - p_e)$, where chance is $\sum_k \pi_k^2$ for κ and
+- Fleiss' κ and Gwet's AC1: $(p_a - p_e) / (1 - p_e)$, where the chance agreement $p_e$ is $\sum_k \pi_k^2$ for κ and
   $\sum_k \pi_k (1 - \pi_k) / (K - 1)$ for AC1, with $\pi_k$ the mean share of class k over the items with a vote.
   For items with unequal numbers of votes this is Gwet's generalisation; with equal numbers it is Fleiss (1971).
-- Krippendorff's α: $1 - D_o / D_e$, observed over expected disagreement among the votes on items with at least two,
-  every pair on an item counted with $1 / (m_i - 1)$. Nominal: any two classes differ by 1. Ordinal: by the squared
-  number of votes between them.
+- Krippendorff's α: $1 - D_o / D_e$, observed over expected disagreement among the votes on items with at least two
+  votes, where every pair of votes on an item has the weight $1 / (m_i - 1)$. For nominal classes, the disagreement of
+  two different classes is 1; for ordinal classes, it is the squared number of votes between them.
 
 An item with one vote contributes to $\pi$ only. K is the number of classes, including those without votes.
 
@@ -54,19 +54,30 @@ BLOCK = 1 << 22  # numbers in a block of resamples: 32 MB of doubles
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Agreement of annotators; prints as a table. Undefined statistics, such as κ of a single class, are NaN.
+    """Agreement of annotators, which prints as a table. Undefined statistics, such as κ of a single class, are NaN.
 
     Attributes
     ----------
-    percent, kappa, alpha, ac1 : Estimate
-        Percent agreement, Fleiss' κ, Krippendorff's α (nominal) and Gwet's AC1; floats with ``low`` and ``high``.
+    percent : Estimate
+        Percent agreement.
+    kappa : Estimate
+        Fleiss' κ.
+    alpha : Estimate
+        Krippendorff's α for nominal classes.
+    ac1 : Estimate
+        Gwet's AC1.
     alpha_ordinal : Estimate or None
         Krippendorff's α for ordinal classes, if the votes have a scale.
-    classes : list of dict that prints as a table
-        Per class: its ``share`` of all votes; ``agreement``, the probability that a second vote is for the class given
-        that the first is; ``kappa`` and ``alpha`` of the class against all others.
-    n_items, n_votes, n_paired : int
-        Items, votes, and items with at least two votes.
+    classes : list of dict
+        One row per class: its ``share`` of all votes; ``agreement``, the probability that a second vote is for the
+        class given that the first is; ``kappa`` and ``alpha`` of the class against all others. The list prints as a
+        table.
+    n_items : int
+        Number of items.
+    n_votes : int
+        Number of votes.
+    n_paired : int
+        Number of items with at least two votes.
     level : float
         Confidence level of the intervals.
 
@@ -109,23 +120,37 @@ class Agreement:
 
     @cached_property
     def workers(self) -> Rows | None:
-        """Per annotator: ``votes`` on shared items, ``agreement`` with the others, and ``kappa``; None if unknown."""
+        """One row per annotator: ``votes`` on items with at least two, ``agreement`` with the others, and ``kappa``.
+
+        It is None if the annotators are not known.
+        """
         return None if self._measure_workers is None else self._measure_workers()
 
     @property
     def overall(self) -> dict[str, Estimate]:
-        """The statistics of all votes by name."""
+        """Statistics of all votes, by name."""
         return {name: getattr(self, name) for name in TITLES if getattr(self, name) is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: value, low and high of each statistic, None for undefined values."""
+        """Return plain values for JSON: value, low and high of each statistic, None for undefined values.
+
+        Returns
+        -------
+        dict
+        """
         tables = {"classes": self.classes, "workers": self.workers}
         plain = {name: None if rows is None else [_plain(row) for row in rows] for name, rows in tables.items()}
         sizes = {name: getattr(self, name) for name in ("level", "n_items", "n_votes", "n_paired")}
         return {"schema_version": 1, **sizes, "overall": _plain(self.overall), **plain}
 
     def to_frame(self) -> Any:
-        """Return the statistics of all votes as a pandas frame, with their intervals; see also `classes`, `workers`."""
+        """Return the statistics of all votes, with their intervals, as a pandas data frame.
+
+        Returns
+        -------
+        pandas data frame
+            One row per statistic, with the columns ``value``, ``low`` and ``high``.
+        """
         rows = {name: (float(value), value.low, value.high) for name, value in self.overall.items()}
         return need("pandas").DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
 

@@ -22,23 +22,27 @@ __all__ = ["Annotations"]
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Annotations:
-    r"""Annotation counts of n items over K classes, and the label distributions they estimate.
+    r"""Votes of annotators on n items over K classes.
 
-    With $c_{ik}$ votes for class k on item i, the label distribution of the item is the share of votes
-    $\lambda_{ik} = c_{ik} / \sum_j c_{ij}$. Build instances with `from_table`, `from_wide`, `from_records`,
-    `from_counts` or `read`. Every source becomes a long table with a row per vote, which `from_table` counts. One
-    warning and `notes` report how many votes were dropped or overruled.
+    With $c_{ik}$ votes for class k on item i, the recorded label distribution of the item is the share of votes
+    $\lambda_{ik} = c_{ik} / \sum_j c_{ij}$, which ``distributions`` returns. It is an estimate of the true
+    distribution, that is of the shares among an unlimited number of votes.
+
+    Build instances with `from_table`, `from_wide`, `from_records`, `from_counts` or `read`. One warning and ``notes``
+    report how many votes were dropped or overruled.
 
     Attributes
     ----------
     counts : ndarray of shape (n, K)
         Votes per item and class; read-only.
-    classes, items : tuple or None
-        Names of the columns and of the rows, None if they have none.
+    classes : tuple or None
+        Names of the columns, None if they have none.
+    items : tuple or None
+        Names of the rows, None if they have none.
     workers : tuple or None
         Names of the annotators in order of first appearance, None if they are not known.
     scale : tuple of K numbers or None
-        Positions of the classes on an ordinal scale, which the score "ws" uses; None without a scale.
+        Positions of the classes on an ordinal scale, which the score ``"ws"`` uses; None without a scale.
     notes : tuple of str
         Numbers of votes that were dropped, overruled or renamed, with reasons.
     origin : str or None
@@ -90,19 +94,30 @@ class Annotations:
     ) -> Self:
         """Count the votes of a long table with one row per vote (the crowd-kit convention).
 
-        Rows without a task or a label (None, NaN, empty text) are dropped. A worker's later vote on a task overrules
-        the earlier one, by the time column if there is one, otherwise by the order of the rows. Rows without a worker
-        count as votes of different workers. `notes` and one warning report these votes.
+        Rows without a task or a label (None, NaN, empty text) are dropped. A later vote of a worker on the same task
+        replaces the earlier one. Votes are ordered by the time column if there is one, otherwise by the order of the
+        rows. Rows without a worker count as votes of different workers. One warning and ``notes`` report these votes.
+
+        If a column is not named, it is found by the usual names listed below. Case, spaces and underscores are ignored,
+        and the first of these names that the table has is used.
 
         Parameters
         ----------
         table : pandas, polars or pyarrow table, mapping of columns, or list of rows
             Rows are dicts, or tuples (task, worker, label).
-        task, worker, label, time : column names, optional
-            By default the columns called task, item or id; worker, annotator, rater or user; label, annotation, rating
-            or answer; time, timestamp, created_at or date (``credalset.votes.tables.SYNONYMS`` lists all names).
+        task : column name, optional
+            Column of the items; usual names are task, task id, item, item id, hit id and id.
+        worker : column name, optional
+            Column of the annotators; usual names are worker, annotator, rater and user, each also with id, and
+            performer.
+        label : column name, optional
+            Column of the labels; usual names are label, annotation, rating, answer, choice and class.
+        time : column name, optional
+            Column of the times of the votes; usual names are time, timestamp, updated at, created at, submitted at,
+            submit time and date.
         classes : iterable, optional
-            Labels in column order. By default the categories of a categorical column, else the labels found, sorted.
+            Labels in column order. By default the categories of a categorical column, otherwise the labels found,
+            sorted.
         scale : iterable, mapping or bool, optional
             Labels in the order of an ordinal scale; or their positions, ``{"low": 0, "high": 1}``; or True if the
             classes are in the order of the scale, which is the default for ordered categories. Positions are the
@@ -114,9 +129,13 @@ class Annotations:
         empty : iterable
             Further values that mean no label, such as "?" or -1.
         unknown : {"error", "drop"}
-            Whether to raise for votes for unknown classes, or for several classes, or to drop and report them.
+            What to do with a vote for an unknown class or for several classes: raise an error, or drop and report it.
         dayfirst : bool, optional
             Order of dates that are not ISO 8601: 02.01.2025 is in January if True, in February if False.
+
+        Returns
+        -------
+        Annotations
 
         Examples
         --------
@@ -141,9 +160,9 @@ class Annotations:
         worker: Iterable[Hashable] | None = None,
         **options: Unpack[LabelOptions],
     ) -> Self:
-        """Count the votes of a wide table: a row per item, a column per annotator, labels in the cells.
+        """Count the votes of a wide table: one row per item, one column per annotator, labels in the cells.
 
-        This is cleanlab's shape. Empty cells (None, NaN, masked, empty text) are not votes.
+        This is the format of cleanlab. Empty cells (None, NaN, masked, empty text) are not votes.
 
         Parameters
         ----------
@@ -151,11 +170,15 @@ class Annotations:
             The columns are the annotators.
         task : column name, optional
             The column that names the items. By default one called task, item or id, otherwise the index of a pandas
-            frame. Without names, all rows are kept, also those without votes.
+            frame. Without names, all rows are kept, including those without votes.
         worker : iterable of column names, optional
-            The annotators. By default every other column.
+            The columns of the annotators. By default every other column.
         **options
             ``classes``, ``scale``, ``rename``, ``tidy``, ``empty`` and ``unknown``, as in `from_table`.
+
+        Returns
+        -------
+        Annotations
 
         Examples
         --------
@@ -176,7 +199,11 @@ class Annotations:
             Votes such as ``{"task": "t1", "worker": "ann", "label": "cat"}``; or, by item, lists of labels or dicts of
             counts.
         **options
-            As in `from_table`.
+            ``classes``, ``scale``, ``rename``, ``tidy``, ``empty``, ``unknown`` and ``dayfirst``, as in `from_table`.
+
+        Returns
+        -------
+        Annotations
 
         Examples
         --------
@@ -197,16 +224,22 @@ class Annotations:
         items: Iterable[Hashable] | None = None,
         scale: Any = None,
     ) -> Self:
-        """Build annotations from a matrix of counts (n, K). Items without votes are rows of zeros.
+        """Build annotations from a matrix of counts. Items without votes are rows of zeros.
 
         Parameters
         ----------
         counts : array-like or data frame of shape (n, K)
             Whole numbers. The columns of a data frame name the classes, the index of a pandas frame the items.
-        classes, items : iterable, optional
-            Names of columns and rows, if the table has none.
+        classes : iterable, optional
+            Names of the columns, if the table has none.
+        items : iterable, optional
+            Names of the rows, if the table has none.
         scale : iterable, mapping or bool, optional
             An ordinal scale, as in `from_table`.
+
+        Returns
+        -------
+        Annotations
 
         Examples
         --------
@@ -248,18 +281,29 @@ class Annotations:
 
         Parameters
         ----------
-        path : path
-            A file (CSV, TSV, JSON, JSON Lines, Parquet; compressed or not), a folder, a pattern or a zip archive.
+        path : str or Path
+            A file (CSV, TSV, JSON, JSON Lines, Parquet; compressed or not), a folder, a glob pattern or a zip archive.
         kind : str, optional
             "label-studio", "label-studio-min", "doccano", "argilla", "lists", "prodigy", "lewidi", "crowd-kit", "long"
             or "wide". An export is recognised by its structure; other tables are long unless ``kind="wide"``.
-        task, worker, label, time : str, optional
-            Columns of a table, or fields of a record ("data.uid"); in an export with several questions, ``label`` is
-            one of them. For a wide table, ``worker`` is a list of columns.
-        encoding, delimiter : str, optional
-            Encoding and delimiter of text files; detected by default.
+        task : str, optional
+            Column of a table, or field of a record such as "data.uid", that names the item.
+        worker : str, optional
+            Column or field of the annotator; for a wide table, a list of the columns of the annotators.
+        label : str, optional
+            Column or field of the label; in an export with several questions, the question to read.
+        time : str, optional
+            Column or field of the time of the vote.
+        encoding : str, optional
+            Encoding of text files; detected by default.
+        delimiter : str, optional
+            Separator of the columns of text files; detected by default.
         **options
             ``classes``, ``scale``, ``rename``, ``tidy``, ``empty``, ``unknown`` and ``dayfirst``, as in `from_table`.
+
+        Returns
+        -------
+        Annotations
 
         Examples
         --------
@@ -279,7 +323,7 @@ class Annotations:
 
     @property
     def distributions(self) -> FloatArray:
-        """Shares of votes per item and class, (n, K); raises ``ValueError`` if an item has no votes."""
+        """Recorded distributions: shares of votes, (n, K); raises ``ValueError`` if an item has no votes."""
         totals = self.counts.sum(axis=1)
         empty = np.flatnonzero(totals == 0)
         if len(empty):
@@ -292,8 +336,13 @@ class Annotations:
         return shares
 
     @property
+    def smoothed(self) -> FloatArray:
+        """Shares of votes per item and class after half a vote is added to each class, (n, K); none is zero."""
+        return (self.counts + 0.5) / (self.n_votes[:, None] + 0.5 * self.n_classes)
+
+    @property
     def n_votes(self) -> IntArray:
-        """Votes per item, shape (n,)."""
+        """Number of votes per item, (n,)."""
         votes: IntArray = self.counts.sum(axis=1)
         return votes
 
@@ -309,7 +358,7 @@ class Annotations:
 
     @property
     def table(self) -> dict[str, list[Any]]:
-        """The votes as a long table with columns task, worker, label and, if known, time."""
+        """The votes as a long table with columns task, worker, label and, if known, time; not available for counts."""
         if self.ballots is None:
             raise ValueError("votes built from counts have no long table. Use from_table, from_wide or read.")
         names = (self.items or range(len(self)), (*(self.workers or ()), None), self.classes or range(self.n_classes))
@@ -323,8 +372,16 @@ class Annotations:
 
         Parameters
         ----------
-        level, n_resamples, random_state
-            Confidence level of the bootstrap intervals over items, number of resamples (0: no intervals) and seed.
+        level : float
+            Confidence level of the bootstrap intervals, in (0, 1).
+        n_resamples : int
+            Number of bootstrap resamples of the items; 0 for no intervals.
+        random_state : int, Generator or None
+            Seed.
+
+        Returns
+        -------
+        Agreement
 
         Examples
         --------
@@ -335,17 +392,36 @@ class Annotations:
         return measure_agreement(self, level, n_resamples, random_state)
 
     def drop_empty(self) -> Annotations:
-        """Leave out items without votes."""
+        """Return the annotations without the items that have no votes."""
         return self[self.counts.any(axis=1)]
 
     def select(self, items: Iterable[Hashable]) -> Annotations:
-        """Select items by name, in the order given; unknown names raise. ``votes[...]`` selects by position."""
+        """Return the votes on some items, selected by name; ``votes[...]`` selects by position.
+
+        Parameters
+        ----------
+        items : iterable of names
+            Names of the items in the order wanted; an unknown name raises ``ValueError``.
+
+        Returns
+        -------
+        Annotations
+        """
         return self[find_rows(items, self.items)]
 
     def align(self, items: Iterable[Hashable]) -> Annotations:
-        """Reorder the votes as the items given: ``votes.align(X.index).counts`` has the rows of X.
+        """Return the votes in the order of the given items: the rows of ``votes.align(X.index).counts`` are those of X.
 
-        Items without votes become rows of zeros, votes on other items are dropped; `notes` reports both.
+        Items without votes become rows of zeros, and votes on other items are dropped; ``notes`` reports both.
+
+        Parameters
+        ----------
+        items : iterable of names
+            Names of the items in the order wanted.
+
+        Returns
+        -------
+        Annotations
 
         Examples
         --------
@@ -368,7 +444,17 @@ class Annotations:
         return replace(found, counts=counts, items=wanted, notes=(*self.notes, *notes), ballots=ballots)
 
     def reorder(self, classes: Iterable[Hashable]) -> Annotations:
-        """Reorder the columns as the classes given; further classes get columns of zeros.
+        """Return the votes with their columns in the order of the given classes.
+
+        Parameters
+        ----------
+        classes : iterable of names
+            All classes of the votes in the order wanted. Further classes get columns of zeros; they are refused if the
+            votes have a scale.
+
+        Returns
+        -------
+        Annotations
 
         Examples
         --------
@@ -392,7 +478,17 @@ class Annotations:
         return replace(self, counts=counts, classes=wanted, ballots=ballots, scale=scale)
 
     def to_frame(self, values: str = "counts") -> Any:
-        """Return a pandas frame: "counts" or "distributions" of items by classes, or "votes", one per row.
+        """Return a pandas data frame, with one row per item or one row per vote.
+
+        Parameters
+        ----------
+        values : {"counts", "distributions", "smoothed", "votes"}
+            Counts, distributions or smoothed shares, with one row per item and one column per class; or the votes, with
+            one row per vote.
+
+        Returns
+        -------
+        pandas data frame
 
         Examples
         --------
@@ -402,7 +498,7 @@ class Annotations:
         a      3    1
         b      0    2
         """
-        check_choice(values, "values", ("counts", "distributions", "votes"))
+        check_choice(values, "values", ("counts", "distributions", "smoothed", "votes"))
         pandas = need("pandas")
         if values == "votes":
             return pandas.DataFrame(self.table)

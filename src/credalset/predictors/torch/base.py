@@ -52,7 +52,18 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @abstractmethod
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K)."""
+        """Predict label distributions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Predicted distributions.
+        """
 
     @abstractmethod
     def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
@@ -67,10 +78,15 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Features. They are not scaled: put a ``StandardScaler`` before the network if their scales differ.
+            Features. The network does not scale them; use a ``StandardScaler`` in front of it if their scales differ.
         Y : array of shape (n, K), Annotations, or array of n labels
             Label distributions, annotation counts, or one label per item (read as one vote). All items have the same
             weight.
+
+        Returns
+        -------
+        self : object
+            The fitted network.
         """
         self._check_options()
         device = _as_device(self.device)
@@ -92,7 +108,13 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def save(self, path: str | Path) -> None:
-        """Write the network to a folder without pickle; read it with `credalset.load`."""
+        """Write the network to a folder, without pickle; read it with `credalset.load`.
+
+        Parameters
+        ----------
+        path : str or Path
+            Folder to write to.
+        """
         from credalset.io.store import save
 
         check_is_fitted(self)

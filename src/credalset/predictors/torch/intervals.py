@@ -30,22 +30,27 @@ BISECTIONS = 18
 
 @dataclass(eq=False, repr=False)
 class IntervalNetwork(Network):
-    r"""Predict probability intervals: a label distribution and, for each class, the distances to both ends.
+    r"""Predict probability intervals: a label distribution and, for each class, a half-width below and above it.
 
-    Use it with the score `Intervals`. The network is trained for small sets: its loss is the cross-entropy plus a
-    weighted sum of the mean width of the sets, their number of E-admissible labels and the difference of their largest
-    and smallest entropy, with thresholds calibrated on the batch itself at 70, 80 and 90 % coverage.
+    Use the network with the score `Intervals`. It is trained for small sets: the loss is the cross-entropy plus a
+    weighted sum of the mean width of the sets, their mean number of E-admissible labels and the mean difference between
+    their largest and smallest entropy. The thresholds of these sets are calibrated on the batch itself, at 70, 80 and
+    90 % coverage.
 
     Parameters
     ----------
-    hidden, dropout, learning_rate, weight_decay, epochs
+    hidden, learning_rate, weight_decay, epochs
         As in `FirstOrderNetwork`, with other defaults.
+    dropout, early_stopping, validation_fraction, n_iter_no_change, random_state, device, verbose
+        As in `FirstOrderNetwork`.
     batch_size : int
         Items per step. Thresholds are calibrated on the batch, so it should not be small.
-    early_stopping, validation_fraction, n_iter_no_change, random_state, device, verbose
-        As in `FirstOrderNetwork`.
-    width, labels, epistemic : float
-        Weights of the three measures of size.
+    width : float
+        Weight of the mean width in the loss.
+    labels : float
+        Weight of the mean number of E-admissible labels in the loss.
+    epistemic : float
+        Weight of the mean difference between largest and smallest entropy in the loss.
 
     Attributes
     ----------
@@ -72,11 +77,33 @@ class IntervalNetwork(Network):
     epochs: int = 80
 
     def predict_intervals(self, X: Any) -> FloatArray:
-        """Predict intervals (n, 3, K): the distribution, the half-widths below, the half-widths above."""
+        """Predict probability intervals.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, 3, K)
+            For each item the label distribution, the half-widths below it and the half-widths above it.
+        """
         return torch.stack(self._parts(self._outputs(X)), dim=1).numpy()
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K)."""
+        """Predict label distributions, without the half-widths.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Predicted distributions.
+        """
         return self.predict_intervals(X)[:, 0]
 
     def _n_outputs(self, n_classes: int) -> int:

@@ -25,9 +25,9 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {
 class FirstOrderNetwork(Network):
     r"""Predict label distributions with a fully connected network (the paper's first-order learner).
 
-    Minimises the cross-entropy $-\sum_k \lambda_k \log g(x)_k$ against label distributions λ. The defaults are those
-    of the paper [1]_: hidden layers of 256, 64 and 16 units with ReLU, dropout 0.3 before the output layer, Adam with
-    learning rate 1e-4, batches of 8, 100 epochs.
+    Training minimises the cross-entropy $-\sum_k \lambda_k \log g(x)_k$ against label distributions λ. The defaults
+    are those of the paper [1]_: hidden layers of 256, 64 and 16 units with ReLU, dropout 0.3 before the output layer,
+    Adam with learning rate 1e-4, batches of 8 items and 100 epochs.
 
     Parameters
     ----------
@@ -36,23 +36,23 @@ class FirstOrderNetwork(Network):
     dropout : float
         Dropout rate of the last hidden layer.
     learning_rate : float
-        Step size of AdamW.
+        Learning rate of AdamW.
     weight_decay : float
-        Weight decay of AdamW, which is Adam if it is 0.
+        Weight decay of AdamW. With 0, AdamW is Adam.
     batch_size : int
         Items per step.
     epochs : int
         Passes over the data.
     early_stopping : bool
-        Hold out a share ``validation_fraction`` of the items, stop when their loss has not improved for
+        Whether to hold out a share ``validation_fraction`` of the items, stop when their loss has not improved for
         ``n_iter_no_change`` epochs, and restore the best weights.
     validation_fraction : float
-        Share of the items to hold out.
+        Share of the items to hold out for early stopping.
     n_iter_no_change : int
-        Epochs to wait for an improvement.
+        Number of epochs to wait for an improvement.
     random_state : int, Generator or None
-        Seed of initial weights, order of items and dropout. On the CPU, the same seed gives the same network. The
-        global random state of PyTorch is not changed.
+        Seed of the initial weights, the order of items and dropout. On the CPU, the same seed gives the same network.
+        The global random state of PyTorch is not changed.
     device : str
         Device for training and prediction, such as ``"cpu"`` or ``"cuda"``.
     verbose : bool
@@ -71,7 +71,7 @@ class FirstOrderNetwork(Network):
     validation_curve_ : list of float
         Loss of the held-out items after each epoch; empty without early stopping.
     n_iter_ : int
-        Epochs trained.
+        Number of epochs trained.
 
     See Also
     --------
@@ -92,7 +92,18 @@ class FirstOrderNetwork(Network):
     """
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K)."""
+        """Predict label distributions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Predicted distributions.
+        """
         return torch.softmax(self._outputs(X), dim=1).numpy()
 
     def _loss(self, outputs: Tensor, target: Tensor) -> Tensor:
@@ -105,8 +116,9 @@ class SecondOrderNetwork(Network):
 
     The concentration is $\theta(x) = 1 + \mathrm{link}(z(x))$, so that the density always has a mode. The loss of a
     batch is the mean negative log-likelihood of its label distributions, clipped to [``label_clip``, 1], plus
-    ``output_l2`` · ½‖θ − 1‖² summed over the batch. Defaults are those of the paper [1]_. With its ReLU link, training
-    can stop at θ = 1, the uniform density, where the gradient is zero; with ``"softplus"`` and ``"exp"`` it cannot.
+    ``output_l2`` · ½‖θ − 1‖² summed over the batch. The defaults are those of the paper [1]_. With the ReLU link of the
+    paper, training can stop at θ = 1, the uniform density, where the gradient is zero. With ``"softplus"`` and
+    ``"exp"`` it cannot.
 
     Parameters
     ----------
@@ -115,9 +127,9 @@ class SecondOrderNetwork(Network):
     early_stopping, validation_fraction, n_iter_no_change, random_state, device, verbose
         As in `FirstOrderNetwork`.
     link : {"relu", "softplus", "exp"}
-        Function from outputs to θ − 1.
+        Function that maps outputs of the network to θ − 1.
     label_clip : float
-        Smallest share of a label in the loss.
+        Smallest probability of a class in the loss; smaller ones are raised to it.
     output_l2 : float
         Weight of the penalty on θ − 1.
 
@@ -151,11 +163,33 @@ class SecondOrderNetwork(Network):
     output_l2: float = 1e-4
 
     def predict_concentration(self, X: Any) -> FloatArray:
-        """Predict Dirichlet concentrations θ ≥ 1, (n, K)."""
+        """Predict Dirichlet concentrations θ ≥ 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Predicted concentrations.
+        """
         return (1.0 + LINKS[self.link](self._outputs(X))).numpy()
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Predict label distributions (n, K): means of the predicted Dirichlet densities."""
+        """Predict label distributions, the means of the predicted Dirichlet densities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Predicted distributions.
+        """
         concentration = self.predict_concentration(X)
         return concentration / concentration.sum(axis=1, keepdims=True)
 

@@ -112,6 +112,11 @@ def test_votes_in_hand_that_are_left_out_are_covered_like_later_ones() -> None:
     hand = np.array([rng.multivariate_hypergeometric(row, 8) for row in votes[1000:]])
     row = evaluate(calibration, prediction[1000:], votes[1000:] - hand, 0.1, votes_in_hand=hand)[0]
     assert row["coverage"] == cs.metrics.coverage(calibration.predict_set(prediction[1000:], None, 0.1), votes[1000:])
+    later = votes[1000:] - hand
+    later[:200] = np.minimum(later[:200], 1)  # nine votes in all or fewer, where ten are needed
+    few = (hand + later).sum(axis=1) < 10
+    row = evaluate(calibration, prediction[1000:], later, 0.1, votes_in_hand=hand)[0]
+    assert row["n"] == row["coverage"].n == 1000 - few.sum() < 1000
 
 
 def test_a_model_that_knows_nothing_is_told_so() -> None:

@@ -160,7 +160,7 @@ class Evaluation(Rows):
       `CrowdCalibration`, whose sets also use votes.
     - ``threshold``: the threshold, or the mean if items have different thresholds.
     - ``empty``: number of empty sets.
-    - ``n``: number of items.
+    - ``n``: number of tested items.
 
     Attributes
     ----------
@@ -328,7 +328,7 @@ def assess(
     row |= {"band_low": low, "band_high": high, "verdict": verdict.status, "informative": verdict.informative}
     row |= sizes | {"constant_width": constant, "volume": metrics.mean_volume(some) if volume else None}
     row |= {"threshold": float(sets.threshold.mean()) if len(sets) else np.nan}
-    return row | {"empty": int(sets.is_empty().sum()), "n": len(sets)}, verdict
+    return row | {"empty": int(sets.is_empty().sum()), "n": len(covered)}, verdict
 
 
 def _of_groups(

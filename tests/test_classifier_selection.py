@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, make_scorer
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -55,7 +55,7 @@ def test_score_of_hard_labels_is_the_log_loss() -> None:
 
 
 def test_probabilities_of_zero_cost_much_but_not_everything() -> None:
-    loss = metrics.soft_log_loss([[1.0, 0.0], [1.0, 0.0]], [[0, 1], [1, 0]])
+    loss = metrics.soft_log_loss([[0, 1], [1, 0]], [[1.0, 0.0], [1.0, 0.0]])
     assert loss == pytest.approx(-0.5 * np.log(np.finfo(float).eps), rel=1e-12)
 
 
@@ -84,15 +84,24 @@ def test_cross_val_score_and_searches_on_counts(make: Any, Y: Any) -> None:
 
 def test_losses_of_predictions_come_with_intervals() -> None:
     p = SoftLabelClassifier().fit(X, COUNTS).predict_proba(X)
-    loss = metrics.soft_log_loss(p, COUNTS)
+    loss = metrics.soft_log_loss(COUNTS, p)
     assert loss == pytest.approx(soft_cross_entropy(p, SHARES), rel=1e-12)
     assert loss.low < loss < loss.high
-    assert metrics.soft_brier(p, SHARES) == pytest.approx(((p - SHARES) ** 2).sum(axis=1).mean(), rel=1e-12)
+    assert metrics.soft_brier(SHARES, p) == pytest.approx(((p - SHARES) ** 2).sum(axis=1).mean(), rel=1e-12)
     named = pd.DataFrame(p, columns=["a", "b", "c"])
     other = pd.DataFrame(COUNTS, columns=["a", "b", "c"])[["c", "a", "b"]]
-    assert metrics.soft_log_loss(named, other) == pytest.approx(loss, rel=1e-12)
+    assert metrics.soft_log_loss(other, named) == pytest.approx(loss, rel=1e-12)
     with pytest.raises(ValueError, match="Y has 299 rows"):
-        metrics.soft_log_loss(p, COUNTS[1:])
+        metrics.soft_log_loss(COUNTS[1:], p)
+
+
+@pytest.mark.parametrize("loss", [metrics.soft_log_loss, metrics.soft_brier])
+def test_losses_are_metrics_of_scikit_learn(loss: Any) -> None:
+    model, scorer = (
+        SoftLabelClassifier().fit(X, COUNTS),
+        make_scorer(loss, greater_is_better=False, response_method="predict_proba"),
+    )
+    assert scorer(model, X, SHARES) == pytest.approx(-loss(SHARES, model.predict_proba(X)), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["grid", "random", "pipeline"])

@@ -294,17 +294,20 @@ def mean_volume(sets: CredalSet, *, n_rays: int = 256, max_sets: int = 200, leve
     return mean(measured.volume(n_rays=n_rays), level)
 
 
-def soft_log_loss(prediction: Any, Y: Any, level: float = 0.95) -> Estimate:
+def soft_log_loss(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
     r"""Return the mean soft cross-entropy $-\sum_k \lambda_k \log g_k$ of predicted distributions g, in nats.
 
-    The method ``score`` of the estimators of this package returns minus this loss.
+    The method ``score`` of the estimators of this package returns minus this loss. The order of the arguments is that
+    of scikit-learn's metrics, so that `sklearn.metrics.make_scorer` can use it.
 
     Parameters
     ----------
+    Y : array or data frame of shape (N, K) or Annotations
+        Label distributions or annotation counts.
     prediction : array or data frame of shape (N, K)
         Predicted distributions.
-    Y, level
-        As in `coverage`.
+    level : float
+        Confidence level of the interval.
 
     Returns
     -------
@@ -313,19 +316,19 @@ def soft_log_loss(prediction: Any, Y: Any, level: float = 0.95) -> Estimate:
 
     Examples
     --------
-    >>> round(soft_log_loss([[0.5, 0.5], [0.9, 0.1]], [[3, 7], [1, 0]]), 3)
+    >>> round(soft_log_loss([[3, 7], [1, 0]], [[0.5, 0.5], [0.9, 0.1]]), 3)
     0.399
     """
     found, labels = _pairs(prediction, Y)
     return mean(0.0 - xlogy(labels, np.maximum(found, SMALLEST_PROBABILITY)).sum(axis=1), level)
 
 
-def soft_brier(prediction: Any, Y: Any, level: float = 0.95) -> Estimate:
+def soft_brier(Y: Any, prediction: Any, level: float = 0.95) -> Estimate:
     r"""Return the mean squared distance $\sum_k (\lambda_k - g_k)^2$ of predicted distributions g from the labels λ.
 
     Parameters
     ----------
-    prediction, Y, level
+    Y, prediction, level
         As in `soft_log_loss`.
 
     Returns
@@ -335,7 +338,7 @@ def soft_brier(prediction: Any, Y: Any, level: float = 0.95) -> Estimate:
 
     Examples
     --------
-    >>> round(soft_brier([[0.5, 0.5], [0.9, 0.1]], [[3, 7], [1, 0]]), 3)
+    >>> round(soft_brier([[3, 7], [1, 0]], [[0.5, 0.5], [0.9, 0.1]]), 3)
     0.05
     """
     found, labels = _pairs(prediction, Y)

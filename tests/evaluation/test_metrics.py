@@ -109,7 +109,7 @@ def test_labels_are_matched_by_name() -> None:
     expected = metrics.coverage(sets, votes.to_numpy())
     shuffled = votes.sample(frac=1.0, random_state=0)[["c", "a", "b"]]
     assert metrics.coverage(sets, shuffled) == expected
-    assert metrics.soft_brier(frame, shuffled) == metrics.soft_brier(frame.to_numpy(), votes.to_numpy())
+    assert metrics.soft_brier(shuffled, frame) == metrics.soft_brier(votes.to_numpy(), frame.to_numpy())
     groups = pd.Series(np.arange(40) % 3, index=frame.index)
     assert metrics.coverage_by_group(sets, votes, groups[::-1]) == metrics.coverage_by_group(sets, votes, groups)
 
@@ -197,9 +197,9 @@ def test_estimated_volumes_are_of_a_spread_of_sets() -> None:
 def test_losses_by_hand() -> None:
     prediction, counts = np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([[3, 7], [1, 0]])
     log_loss = -np.mean([0.3 * np.log(0.5) + 0.7 * np.log(0.5), np.log(0.9)])
-    assert metrics.soft_log_loss(prediction, counts) == pytest.approx(log_loss, rel=1e-12)
-    assert metrics.soft_brier(prediction, counts) == pytest.approx((0.08 + 0.02) / 2, rel=1e-12)
-    certain = metrics.soft_log_loss([[1.0, 0.0]], [[0, 1]])
+    assert metrics.soft_log_loss(counts, prediction) == pytest.approx(log_loss, rel=1e-12)
+    assert metrics.soft_brier(counts, prediction) == pytest.approx((0.08 + 0.02) / 2, rel=1e-12)
+    certain = metrics.soft_log_loss([[0, 1]], [[1.0, 0.0]])
     assert certain == pytest.approx(-np.log(np.finfo(float).eps), rel=1e-12)
     with pytest.raises(ValueError, match="Y"):
-        metrics.soft_brier(prediction, counts[:1])
+        metrics.soft_brier(counts[:1], prediction)

@@ -263,7 +263,7 @@ def _score_and_kill(client: Any, source: Path, target: Path, scorer: Any, chance
             yield part
 
     try:
-        score_parquet(source, target, scorer, client=client, report=killing)
+        score_parquet(source, target, scorer, client=client, _report=killing)
     except ClusterError:
         score_parquet(source, target, scorer, resume=True)
         return "the same bytes after --resume"

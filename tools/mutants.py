@@ -454,7 +454,7 @@ FAULTS = [
     Fault(
         "rows that are left out are not counted",
         "io/scorer.py",
-        "            n_dropped += dropped\n",
+        "            n_dropped += batch.num_rows - result.num_rows\n",
         "",
         "tests/io/test_scorer.py tests/cli/test_workflow.py",
     ),

@@ -41,7 +41,7 @@ def example_report(path: str | Path | None = "report.html", n_items: int = 400, 
         texts=data.texts[last],
         groups=data.channels[last].tolist(),
         title="Praise, question or complaint: predicted disagreement",
-        command="a synthetic model of synthetic messages",
+        _command="a synthetic model of synthetic messages",
     )
 
 

@@ -17,3 +17,10 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
         text = (root / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, name.lower(), content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Point links to these files, which work in a clone, to their pages."""
+    for name in NAMES:
+        markdown = markdown.replace(f"](../{name}", f"]({name.lower()}")
+    return markdown

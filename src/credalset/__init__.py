@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # that of typing, which takes longer to import than all o
 if TYPE_CHECKING:
     from typing import Any
 
-    from credalset import datasets, labels, metrics, plotting, predictors, scores, simplex, testing
+    from credalset import datasets, evaluation, labels, metrics, plotting, predictors, scores, simplex, testing
     from credalset._splits import train_conformalize_test_split
     from credalset.calibration import (
         AnnotatorSampling,
@@ -66,7 +66,7 @@ _HOMES = {
     "_splits": "train_conformalize_test_split",
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
-_PACKAGES = ("datasets", "labels", "metrics", "plotting", "predictors", "scores", "simplex", "testing")
+_PACKAGES = ("datasets", "evaluation", "labels", "metrics", "plotting", "predictors", "scores", "simplex", "testing")
 
 
 def __getattr__(name: str) -> Any:
@@ -112,6 +112,7 @@ __all__ = [
     "distributed",
     "epsilon_from_counts",
     "evaluate",
+    "evaluation",
     "get_score",
     "labels",
     "load",

@@ -162,7 +162,7 @@ def test_refusals() -> None:
         calibration.predict_set(g, 0.5)
     with pytest.warns(cs.CredalSetWarning, match="4 calibration items"):
         assert (calibration.thresholds([g, g], 0.1) == math.inf).all()
-    one_model = cs.BoundedNoise(0.1, 0.05, scope="average item, one model")
+    one_model = cs.BoundedNoise(0.1, 0.05, _scope="average item, one model")
     for noise in (cs.AnnotatorSampling(), cs.UnbiasedVotes(), cs.BoundedNoise(0.1, 0.1, "paper"), one_model):
         with pytest.raises(ValueError, match="not supported with cross-conformal sets"):
             cs.cross_conformalize(g, [[1, 2]] * 4, [0, 1, 0, 1], noise=noise)

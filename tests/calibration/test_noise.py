@@ -314,12 +314,12 @@ def test_epsilon_is_a_tail_bound() -> None:
     votes = np.tile([60, 40, 0], (5, 1))
     same = cs.epsilon_from_counts(votes, 0.05, "tv")
     assert same.epsilon == total_variation_radius(np.array([100.0]), 3, 0.05)[0]
-    assert same.scope == "any"
+    assert same._scope == "any"
     assert cs.epsilon_from_counts(votes, 0.05, "ws").epsilon == pytest.approx(2 * same.epsilon)
     assert cs.epsilon_from_counts(votes, 0.05, "inner").epsilon == same.epsilon
     mixed = np.vstack([np.tile([60, 40, 0], (990, 1)), np.tile([1, 0, 0], (10, 1))])
     found = cs.epsilon_from_counts(mixed, 0.05, "tv")
-    assert found.scope == "average item"
+    assert found._scope == "average item"
     assert same.epsilon < found.epsilon < 1.3 * same.epsilon, "ten items with one vote use up a fifth of delta"
     assert cs.epsilon_from_counts(mixed[-20:], 0.05, "tv").epsilon == pytest.approx(1.0)
 

@@ -56,6 +56,12 @@ def test_a_new_order_of_the_columns_is_told() -> None:
         cs.conformalize(TURNED, SCALED, "ws")
 
 
+def test_the_order_of_the_classes_is_shown() -> None:
+    assert "score ws (low < medium < high)" in repr(cs.conformalize(TURNED, SCALED, "ws"))
+    assert "score ws (high < low < medium)" in repr(cs.conformalize(TURNED, COUNTS, "ws"))
+    assert "<" not in repr(reference())
+
+
 def test_positions_of_the_score_win() -> None:
     assert cs.conformalize(TURNED, SCALED, Wasserstein((0, 1, 2))).threshold(0.1) == reference("ws").threshold(0.1)
     assert cs.conformalize(TURNED, SCALED, Normalized("ws")).score == Normalized(Wasserstein(POSITIONS))

@@ -249,6 +249,20 @@ def test_import_writes_times_that_every_command_reads(run: Run) -> None:
     assert cs.Annotations.read("votes.csv").table["time"] == ["2025-02-02T00:00:00", "2025-03-03T00:00:00", None]
 
 
+def test_import_of_a_wide_table_without_names_of_annotators(run: Run) -> None:
+    Path("wide.csv").write_text("task,ann,bob\n1,x,x\n2,y,x\n")
+    run("import", "wide.csv", "-o", "votes.csv", "--kind", "wide")
+    assert cs.Annotations.read("votes.csv").workers == ("ann", "bob")
+
+
+def test_labels_with_dots_are_no_objects(run: Run) -> None:
+    rows = [(i, w, label) for i in range(60) for w, label in enumerate(["0", "0.5", "1"][: 2 + i % 2])]
+    pd.DataFrame(rows, columns=["task", "worker", "label"]).to_csv("votes.csv", index=False)
+    run("import", "votes.csv", "-o", "shares.csv", "--values", "smoothed")
+    run("calibrate", "shares.csv", "votes.csv", "-o", "made")
+    assert cs.load("made").classes == ("0", "0.5", "1")
+
+
 def test_labels_of_judges_become_predictions(files: Path, run: Run, data: Any, items: list[str]) -> None:
     labels = np.array(CLASSES)[[data.distributions.argmax(axis=1)] * 3]
     labels[2, ::7] = "no"  # the third judge differs at times
@@ -263,7 +277,13 @@ def test_labels_of_judges_become_predictions(files: Path, run: Run, data: Any, i
     run("calibrate", "shares.csv", "votes.csv", "-o", "made", "--hold-out", 0.5)
     run("check", "made", "shares.csv", "votes.csv")
     assert "values" in run("import", *table, "-o", "other.csv", "--values", "smooth", code=2).err
+    pd.DataFrame({"task": [1, 1], "label": ["item", "b"]}).to_csv("named.csv", index=False)
+    assert "'item'" in run("import", "named.csv", "-o", "other.csv", "--values", "smoothed", code=2).err
     assert not Path("other.csv").exists()
+    run("calibrate", "calibration.csv", "votes.csv", "-o", "plain")
+    for option in ("--groups", "--weights"):
+        assert "'region'" in run("predict", "plain", "test.csv", "-o", "x.csv", option, "region", code=2).err
+    assert "weights" in run("check", "plain", "test.csv", "votes.csv", "--weights", "yes", code=2).err
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.csv", "task,label\n"), ("a.json", "[]"), ("a.jsonl", "")])

@@ -208,7 +208,7 @@ def test_the_guarantee_is_that_of_the_method(crowd):
     panel = crowd.conformalize(p, counts, in_hand=(0, 3))  # few items do not make it approximate
     assert panel.method == "panel"
     assert (panel.guarantee.covers, panel.guarantee.is_exact) == ("further", True)
-    assert "13 votes" in str(panel.guarantee)
+    assert "(13 or more)" in str(panel.guarantee)
     assert "looking at the item or its votes" in str(panel.guarantee)
     with pytest.raises(ValueError, match="in_hand to at most 3"):
         crowd.conformalize(p, counts, in_hand=(0, 4))

@@ -185,11 +185,11 @@ def test_forecasts_come_true_in_a_dirichlet_crowd(crowd):
     counts = np.stack([rng.multinomial(40, row) for row in truth])
     policy = cs.VotingPolicy(crowd, lead=2.0, max_votes=10)
     used = policy.replay(p, counts).n_votes
-    forecast = policy.forecast(p, coverage=0.99)
+    forecast = policy.forecast(p, level=0.99)
     assert forecast.total_interval[0] <= used.sum() <= forecast.total_interval[1]
     np.testing.assert_array_equal(forecast.to_ask, policy.ask(p))
     assert policy.forecast(p, np.tile([10, 0, 0], (400, 1))).total == 0
-    for wrong in ({"coverage": 90}, {"n_draws": 0}):
+    for wrong in ({"level": 90}, {"n_draws": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             policy.forecast(p, **wrong)
     assert f"{policy.ask(p).sum()} of 400 items to ask" in repr(forecast)

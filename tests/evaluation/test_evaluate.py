@@ -119,6 +119,26 @@ def test_votes_in_hand_that_are_left_out_are_covered_like_later_ones() -> None:
     assert row["n"] == row["coverage"].n == 1000 - few.sum() < 1000
 
 
+def test_votes_cannot_be_in_hand_and_to_be_covered() -> None:
+    data = cs.datasets.make_judge_panel(300, n_votes=20, random_state=0)
+    table = pd.DataFrame(data.votes())
+    votes, p = cs.Annotations.from_table(table), pd.DataFrame(data.prediction, data.items, data.classes)
+    crowd = cs.DirichletCrowd().fit(p[:100], votes)
+    calibration, first = crowd.conformalize(p[100:200], votes, in_hand=(0, 3)), table.groupby("task").cumcount() < 3
+    in_hand, later = cs.Annotations.from_table(table[first]), cs.Annotations.from_table(table[~first])
+    assert evaluate(calibration, p[200:], later, 0.1, votes_in_hand=in_hand)[0]["n"] == 100
+    with pytest.raises(ValueError, match="labels holds 900 votes that votes_in_hand holds"):
+        evaluate(calibration, p[200:], votes, 0.1, votes_in_hand=in_hand)
+    with pytest.raises(ValueError, match="votes holds 900 votes that votes_in_hand holds"):
+        cs.report(calibration, p[200:], votes, None, votes_in_hand=in_hand)
+
+
+def test_label_sets_are_not_evaluated_as_credal_sets() -> None:
+    calibration = cs.labels.conformalize(DATA.distributions[:100], DATA.counts[:100])
+    with pytest.raises(TypeError, match="LabelCalibration"):
+        evaluate(calibration, DATA.distributions[100:], DATA.counts[100:])
+
+
 def test_a_model_that_knows_nothing_is_told_so() -> None:
     blind = calibrated("tv", X=np.zeros((900, 2))).evaluate(np.zeros((300, 2)), DATA.counts[TEST], [0.1, 0.2])
     assert [row["informative"] for row in blind] == [False, False]
@@ -159,7 +179,7 @@ def test_groups_that_are_not_tested_have_a_reason() -> None:
     clf = calibrated(groups=keys[CALIB])
     rows = clf.evaluate(DATA.X[TEST], DATA.counts[TEST], 0.4, groups=keys[TEST])
     assert {row["group"]: bool(row["untested"]) for row in rows.groups} == {"few": True, "many": False}
-    assert "Not tested in group few: 10 items" in str(rows)
+    assert "Not tested in group few: there are too few" in str(rows)
 
 
 def test_several_calibrations_in_one_table() -> None:

@@ -94,11 +94,11 @@ def test_statuses_with_a_band(share: float, n: int, status: str, valid: bool | N
     assert verdict.valid is None or percent(verdict.band[0]) in first
 
 
-@pytest.mark.parametrize(("n_calibration", "reason"), [(500, "alpha = 0.2; 80 are enough"), (15, "calibration items")])
-def test_too_few_items_are_told_how_many_are_enough(n_calibration: int, reason: str) -> None:
-    verdict = judge(uniform_calibration(n_calibration), hits(40, 0.8), 0.2)
-    assert verdict.untested.startswith("40 items")
-    assert reason in verdict.sentence
+@pytest.mark.parametrize(("n_calibration", "n_tested"), [(500, 40), (15, 500)])
+def test_too_few_items_test_nothing(n_calibration: int, n_tested: int) -> None:
+    verdict = judge(uniform_calibration(n_calibration), hits(n_tested, 0.8), 0.2)
+    assert verdict.status == "not tested"
+    assert "too few test or calibration items for alpha = 0.2" in verdict.sentence
 
 
 @pytest.mark.parametrize(

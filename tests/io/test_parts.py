@@ -85,7 +85,7 @@ def stop_after(n: int) -> Any:
 
 def interrupted(source: Path, target: Path, scorer: Scorer, n: int = 6) -> Path:
     with pytest.raises(KeyboardInterrupt):
-        score_parquet(source, target, scorer, report=stop_after(n))
+        score_parquet(source, target, scorer, _report=stop_after(n))
     assert not (target / "_manifest.json").exists()
     return target
 
@@ -149,7 +149,7 @@ def test_a_part_that_goes_during_the_run_is_noticed(source: Path, scorer: Scorer
             yield part
 
     with pytest.raises(FileFormatError, match="part-000003"):
-        score_parquet(source, tmp_path / "out", scorer, report=thief)
+        score_parquet(source, tmp_path / "out", scorer, _report=thief)
     assert not (tmp_path / "out" / "_manifest.json").exists()
 
 
@@ -281,7 +281,7 @@ def test_workers_write_the_same_bytes_even_if_one_is_killed(
                 os.kill(killed[0], signal.SIGKILL)
             yield part
 
-    score_parquet(source, tmp_path / "out", scorer, client=client, report=kill_one)
+    score_parquet(source, tmp_path / "out", scorer, client=client, _report=kill_one)
     assert killed
     assert contents(tmp_path / "out") == serial
 
@@ -407,7 +407,7 @@ def test_a_killed_client_leaves_what_is_finished(
         "        yield part\n"
         "        time.sleep(0.05)\n"
         f"scorer = cs.Scorer({str(model)!r}, 0.1, ask=['lower', 'labels'])\n"
-        f"cs.distributed.score_parquet({str(source)!r}, {str(out)!r}, scorer, report=slowly)\n"
+        f"cs.distributed.score_parquet({str(source)!r}, {str(out)!r}, scorer, _report=slowly)\n"
     )
     run = subprocess.Popen([sys.executable, "-c", program])
     while run.poll() is None and len(list(out.glob("_parts/part-*"))) < 5:
@@ -430,4 +430,4 @@ def test_a_scheduler_that_dies_is_one_error(source: Path, scorer: Scorer, client
             yield part
 
     with pytest.raises(ClusterError):
-        score_parquet(source, tmp_path / "out", scorer, client=client, report=kill_scheduler)
+        score_parquet(source, tmp_path / "out", scorer, client=client, _report=kill_scheduler)

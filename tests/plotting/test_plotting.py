@@ -393,6 +393,15 @@ def test_envelopes_name_classes_and_empty_sets(ax: Axes) -> None:
     assert len(ax.patches) == 3  # no bars of height zero
 
 
+def test_votes_on_further_items_are_matched_by_name(ax: Axes) -> None:
+    votes = cs.Annotations.from_counts([[4, 0], [1, 3], [0, 2]], items=["a", "b", "c"], classes=["x", "y"])
+    frame = pd.DataFrame([[0.4, 0.6], [0.9, 0.1]], ["b", "a"], ["x", "y"])
+    sets = cs.conformalize(frame.to_numpy(), [[0.5, 0.5], [1.0, 0.0]], classes=["x", "y"]).predict_set(frame, 0.5)
+    drawn = [plotting.envelopes(sets, votes=v, ax=Figure().subplots()) for v in (votes, votes.align(["b", "a"]))]
+    marks = [[line.get_xydata().tolist() for line in one.lines] for one in drawn]
+    assert marks[0] == marks[1]
+
+
 def test_more_envelopes_than_can_be_told_apart_are_refused(ax: Axes) -> None:
     many = TotalVariation().region(np.full((51, 3), 1 / 3), 0.1)
     plotting.envelopes(many[:50], ax=ax)

@@ -94,7 +94,7 @@ def test_the_corners_of_the_triangle_have_their_names() -> None:
 
 def test_slices_and_sizes_are_on_the_page() -> None:
     groups = ["north", "south"] * 100
-    report = page(groups=groups, slices={"length": np.arange(200.0)}, alpha=0.3)
+    report = page(groups=groups, slices=pd.DataFrame({"length": np.arange(200.0)}), alpha=0.3)
     text = Reader(report.html).text()
     assert {s.feature for s in report.slices} == {"group", "predicted class", "width of the set", "length"}
     for part in report.slices:
@@ -339,7 +339,7 @@ def test_nothing_in_the_page_can_run_but_its_own_script() -> None:
     calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=[HOSTILE, 'b"<b>', "c'"])
     report = cs.report(
         calibration, g[300:], counts[300:], None, items=names, texts=(NASTY * 5)[:n],
-        images=links + ["https://example.org/x.png"] * (n - 5), groups=(NASTY * 5)[:n], title=HOSTILE, command=HOSTILE,
+        images=links + ["https://example.org/x.png"] * (n - 5), groups=(NASTY * 5)[:n], title=HOSTILE, _command=HOSTILE,
         slices={HOSTILE: (NASTY * 5)[:n]},
     )  # fmt: skip
     reader = Reader(report.html)
@@ -405,7 +405,7 @@ def test_the_same_data_give_the_same_file(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_page_names_its_command_and_no_folders(tmp_path: Path) -> None:
     assert "private" not in page(3, 20, path=tmp_path / "private" / "out.html").html
-    assert "credalset report x" in Reader(page(3, 20, command="credalset report x").html).text()
+    assert "credalset report x" in Reader(page(3, 20, _command="credalset report x").html).text()
 
 
 def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -552,7 +552,7 @@ def test_very_long_names_do_not_outgrow_the_page() -> None:
     calibration = cs.conformalize(g[:300], counts[:300], "tv", classes=[f"{i}{long}" for i in range(3)])
     report = cs.report(
         calibration, g[300:], counts[300:], None, items=[f"{i}{long}" for i in range(n)], texts=[long] * n,
-        groups=[f"{i % 3}{long}" for i in range(n)], slices={long: [long] * n}, title=long, command=long,
+        groups=[f"{i % 3}{long}" for i in range(n)], slices={long: [long] * n}, title=long, _command=long,
         images=["https://example.org/" + long] * n,
     )  # fmt: skip
     assert len(report.html.encode()) < 500_000

@@ -115,8 +115,9 @@ class BaseCalibration:
         return read_labels(labels, items=items, classes=self.classes, n_classes=self.n_classes, name=name, like=like)
 
     def __repr__(self) -> str:
-        text = f"{type(self).__name__}: score {self.score.name}, {plural(len(self), 'item')}, {self.n_classes} classes"
-        return text + self.fitted.describe()
+        order = f" ({' < '.join(map(str, self.classes))})" if self.score.is_ordinal and self.classes is not None else ""
+        items = f"{plural(len(self), 'item')}, {self.n_classes} classes"
+        return f"{type(self).__name__}: score {self.score.name}{order}, {items}{self.fitted.describe()}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -71,12 +71,12 @@ def epsilon_from_counts(
     if prediction is not None:
         chosen, checked, labels = read_items(chosen, prediction, counts, labels_name="counts")
         epsilon = _from_predictions(chosen, checked, labels, delta)
-        return BoundedNoise(epsilon, delta, scope="average item, one model")
+        return BoundedNoise(epsilon, delta, _scope="average item, one model")
     found = read_labels(counts, items=item_names(counts), name="counts")
     found = found.in_scale_order() if chosen.is_ordinal else found
     chosen, votes = chosen.on_scale(found.scale), found.votes("counts", "epsilon_from_counts")
     is_equal = bool((votes.sum(axis=1) == votes[0].sum()).all())
-    return BoundedNoise(_from_votes(chosen, votes, delta), delta, scope="any" if is_equal else "average item")
+    return BoundedNoise(_from_votes(chosen, votes, delta), delta, _scope="any" if is_equal else "average item")
 
 
 def _from_predictions(score: Score, prediction: Prediction, labels: Labels, delta: float) -> float:

@@ -10,7 +10,7 @@ A noise model is a frozen dataclass with a method `Noise.fit`, which returns an 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -285,9 +285,6 @@ class BoundedNoise(Noise):
         ``"union"``: $\tilde\alpha = \alpha - \delta$, which follows from the assumption above. ``"paper"``:
         $\tilde\alpha = (\alpha - \delta) / (1 - \delta)$, slightly larger; it also assumes that the noise exceeds ε
         with probability at most δ *given* that the votes are covered.
-    scope : {"any", "average item", "average item, one model"}
-        Items for which ε holds. `epsilon_from_counts` sets ``"average item"`` or ``"average item, one model"`` if its ε
-        holds only on average over items; such an ε is refused with groups, weights and `Conditional`.
 
     Examples
     --------
@@ -303,7 +300,7 @@ class BoundedNoise(Noise):
     epsilon: float
     delta: float
     rule: Literal["union", "paper"] = "union"
-    scope: Literal["any", "average item", "average item, one model"] = "any"
+    _scope: Literal["any", "average item", "average item, one model"] = field(default="any", repr=False)
     name: ClassVar[str] = "bounded"
 
     def __post_init__(self) -> None:
@@ -313,7 +310,7 @@ class BoundedNoise(Noise):
             raise ValueError(f"delta must lie in [0, 1), but is {self.delta!r}. It is a probability of failure.")
         object.__setattr__(self, "delta", delta)
         check_choice(self.rule, "rule", ("union", "paper"))
-        check_choice(self.scope, "scope", ("any", "average item", "average item, one model"))
+        check_choice(self._scope, "_scope", ("any", "average item", "average item, one model"))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -342,10 +339,10 @@ class BoundedNoise(Noise):
     def unsupported(self) -> dict[str, str]:
         """Uses for which the rule, or the scope of ε, gives no proof."""
         found = {}
-        if self.scope != "any":
+        if self._scope != "any":
             reason = "epsilon_from_counts computes an epsilon for the average item. Use AnnotatorSampling(delta)"
             found = dict.fromkeys(("groups", "weights", "features"), reason)
-        if self.scope == "average item, one model":
+        if self._scope == "average item, one model":
             found["cross"] = "epsilon was computed for one model. Omit prediction, or use AnnotatorSampling(delta)"
         if self.rule == "paper":
             found["cross"] = "the proof of rule='paper' is for a single threshold. Use rule='union'"

@@ -75,7 +75,7 @@ class AnnotatorSampling(Noise):
     def guarantee(self) -> Guarantee:
         """Cover the true distribution, if votes are independent draws."""
         how = "their number may depend on the votes" if self.region == "anytime" else "their number fixed in advance"
-        return Guarantee("true", votes=f"votes are independent draws, {how}")
+        return Guarantee("true", votes=f"votes are independent draws, also between items, {how}")
 
     @property
     def factor(self) -> Fraction:  # type: ignore[override]

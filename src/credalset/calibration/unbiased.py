@@ -70,7 +70,7 @@ class UnbiasedVotes(Noise):
     @property
     def guarantee(self) -> Guarantee:
         """Cover the true distribution, if votes are unbiased."""
-        return Guarantee("true", votes="votes are unbiased")
+        return Guarantee("true", votes="votes are unbiased, whatever the votes on other items")
 
     @property
     def unsupported(self) -> dict[str, str]:

@@ -74,7 +74,7 @@ def report(
     pair = shared.read_pair(
         shared.Reading(predictions, id, columns, extra, logits, strict), votes, model, votes_in_hand=votes_in_hand
     )
-    options = {"alpha": alpha, "items": pair.items, "command": shared.command_line(), **pair.extra}
+    options = {"alpha": alpha, "items": pair.items, "_command": shared.command_line(), **pair.extra}
     if groups is not None:
         import pandas as pd
 

@@ -20,7 +20,9 @@ def fit(
     out: Annotated[str, Option("--out", "-o", help="Folder for the model.")],
     learner: Annotated[str, Option(help=f"logistic, {', '.join(NETWORKS)} or a scikit-learn classifier.")] = "logistic",
     score: Annotated[str | None, Option(help="Nonconformity score; the default depends on the learner.")] = None,
-    calibration_size: Annotated[float, Option(help="Share of the items kept for calibration.")] = 0.25,
+    calibration_size: Annotated[
+        float, Option(min=0.05, max=0.95, help="Share of the items kept for calibration.")
+    ] = 0.25,
     hold_out: shared.HoldOut = 0.0,
     groups: shared.Groups = None,
     id: shared.Id = None,

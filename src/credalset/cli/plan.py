@@ -56,8 +56,8 @@ def plan(
     if votes_in_hand is not None:
         matched = match(table, read_votes(votes_in_hand), keep_unvoted=True)
         table, found = matched.table, matched.votes
-        for sentence in matched.notes:
-            shared.note(sentence)
+    for sentence in [shared.NO_VOTES] if votes_in_hand is None else matched.notes:
+        shared.note(sentence)
     forecast = policy.forecast(table.features(), found, random_state=random_state)
     asked = np.flatnonzero(forecast.to_ask)
     asked = asked[np.argsort(-forecast.votes[asked], kind="stable")]

@@ -49,6 +49,8 @@ def predict(
     model = shared.load_model(calibration, trusted)
     if votes_in_hand is not None:
         shared.check_in_hand(model, calibration)
+    elif hasattr(model, "crowd"):
+        shared.note(shared.NO_VOTES)
     is_folder = out != "-" and (out.endswith("/") or Path(out).is_dir())
     schema = None if new == "-" else read_table(new).schema
     id = id if id is not None else "task" if schema is None else find_id(schema.names)
@@ -66,7 +68,7 @@ def predict(
     if votes_in_hand is not None:
         raise ValueError(f"--votes-in-hand writes one table, but --out is the folder {out}. Name a file.")
     with _client(workers, scheduler, shared.split(tls)) as client:
-        summary = score_parquet(new, out, scorer, client=client, resume=resume, report=_report)
+        summary = score_parquet(new, out, scorer, client=client, resume=resume, _report=_report)
     shared.say(f"Wrote {summary} to {out}")
 
 

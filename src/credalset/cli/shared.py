@@ -60,6 +60,9 @@ def say(text: str) -> None:
     Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(visible(text))
 
 
+NO_VOTES = "there is no --votes-in-hand: all items count as items without votes."
+
+
 def note(sentence: str) -> None:
     """Print a note to standard error."""
     say(f"note: {sentence}")

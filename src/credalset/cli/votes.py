@@ -58,7 +58,7 @@ def import_votes(
     the classes that it prints: spellings of one label are merged with --tidy or --rename.
     """
     shared.check_output(out, overwrite)
-    workers = shared.split(worker) if kind == "wide" else worker
+    workers = shared.split(worker) or None if kind == "wide" else worker
     with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the notes say what this would
         votes = Annotations.read(
             export,

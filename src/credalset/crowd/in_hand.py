@@ -108,8 +108,8 @@ class CrowdCalibration(Saved):
         item = "the item" if self.groups is None else "more of the item than its group"
         hand = f"the number of votes in hand was fixed without looking at {item} or its votes"
         hand = hand if self.policy is None else "the policy asked for the votes in hand"
-        votes = f"an item would get at least {self.min_votes} votes in all, in random order; {hand}"
-        votes += "; the crowd was fitted to other items"
+        votes = f"an item would get as many votes in all as the panel items ({self.min_votes} or more), in random order"
+        votes += f"; {hand}; the crowd was fitted to other items"
         return replace(plain, covers="further", votes=votes)
 
     def threshold(self, alpha: float = 0.1, *, in_hand: int = 0) -> float:

@@ -86,9 +86,11 @@ class VotingPolicy(Saved):
         as_positive_int(self.max_votes, "max_votes")
         if as_positive_int(self.initial_votes, "initial_votes", minimum=0) > self.max_votes:
             raise ValueError(f"initial_votes is {self.initial_votes}, but max_votes is only {self.max_votes}.")
-        for name in ("lead", "width", "futility"):
+        for name in ("lead", "width"):
             if getattr(self, name) is not None:
                 as_finite(getattr(self, name), name, minimum=0.0)
+        if self.futility:
+            as_probability(self.futility, "futility")
         if self.rule is not None and not callable(self.rule):
             raise TypeError(f"rule must be a function of predictions and votes, but is {self.rule!r}.")
         object.__setattr__(self, "crowd", copy.copy(self.crowd))
@@ -175,7 +177,7 @@ class VotingPolicy(Saved):
         predictions: Any,
         votes: Any = None,
         *,
-        coverage: float = 0.9,
+        level: float = 0.9,
         n_draws: int | None = None,
         random_state: RandomState = 0,
     ) -> Forecast:
@@ -187,7 +189,7 @@ class VotingPolicy(Saved):
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
             Votes so far, None if there are none.
-        coverage : float
+        level : float
             Probability of the interval. It includes the randomness of the votes, but not the error of the fitted crowd.
         n_draws : int, optional
             Number of simulations, by default 100 or fewer for many items.
@@ -199,7 +201,7 @@ class VotingPolicy(Saved):
         Forecast
         """
         voted, generator = self.crowd.read(predictions, votes), as_generator(random_state)
-        coverage = as_probability(coverage, "coverage")
+        level = as_probability(level, "level")
         open_rows = np.flatnonzero(self._ask(voted.prediction, voted.counts))
         n_draws = int(np.clip(LARGEST_FORECAST // max(len(open_rows), 1), 10, 100)) if n_draws is None else n_draws
         further = np.zeros((as_positive_int(n_draws, "n_draws"), len(voted)))
@@ -209,7 +211,7 @@ class VotingPolicy(Saved):
                 draws = further[start : start + together]
                 draws[:, open_rows] = self._simulate(voted[open_rows], len(draws), generator)
                 advance(len(draws), "")
-        total, ends = further.sum(axis=1), (0.5 - coverage / 2, 0.5 + coverage / 2)
+        total, ends = further.sum(axis=1), (0.5 - level / 2, 0.5 + level / 2)
         return Forecast(further.mean(axis=0), float(total.mean()), tuple(np.quantile(total, ends).tolist()))
 
     def compare(

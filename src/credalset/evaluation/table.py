@@ -14,6 +14,7 @@ from credalset._typing import FloatArray, IntArray
 from credalset._validation import Checked
 from credalset.evaluation.verdict import GUIDE, LEVEL, Verdict, constant_width, items_used, judge
 from credalset.sets.credal_set import CredalSet
+from credalset.votes import refuse_shared
 from credalset.votes.names import item_names, name_array, per_item, read_labels
 
 
@@ -63,10 +64,10 @@ class Source:
         cls, origin: Any, prediction: Any, groups: Any = None, weights: Any = None, votes_in_hand: Any = None
     ) -> Source:
         """Read a calibration or a calibrated classifier, and the input of its predictions."""
-        if not callable(getattr(origin, "predict_set", None)):
+        if not callable(getattr(origin, "predict_set", None)) or hasattr(origin, "target"):
             raise TypeError(
-                f"calibration must be a calibration or a calibrated classifier, but is a {type(origin).__name__}. "
-                "Start with cs.conformalize(prediction, labels)."
+                "calibration must be a calibration of credal sets or a calibrated classifier, but is a "
+                f"{type(origin).__name__}. Start with cs.conformalize(prediction, labels); label sets have sets.share."
             )
         if hasattr(origin, "crowd"):
             return cls._of_crowd(origin, prediction, groups, votes_in_hand)
@@ -85,7 +86,7 @@ class Source:
         options: dict[str, Any] = {}
         if fitted.features is not None or (fitted.groups is not None and not fitted.predicted):
             options["groups"] = groups
-        if fitted.weighted:
+        if fitted.weighted or weights is not None:  # weights that are not wanted are refused
             options["weights"] = per_item(weights, items, "weights")
         keys = None if is_cross else fitted.keys_of(calibration.score, asked.prediction, options.get("groups"))
 
@@ -286,6 +287,7 @@ def evaluate(
             rows.extend_as(name, evaluate(one, prediction, labels, alpha, groups, weights, volume, votes_in_hand))
         return rows
     source = Source.read(calibration, prediction, groups, weights, votes_in_hand)
+    refuse_shared(labels, votes_in_hand, "labels")
     found = read_labels(labels, items=source.items, classes=source.classes)
     used = items_used(calibration, found.items if source.items is None else source.items)
     if source.n != len(found):
@@ -309,7 +311,8 @@ def assess(
 ) -> tuple[dict[str, Any], Verdict]:
     """Return the row and the verdict of sets at one level, on label distributions (N, K); NaN where there are none."""
     voted = ~np.isnan(labels).any(axis=1)
-    covered = sets[voted].contains(labels[voted])
+    sets = sets[voted] if voted.any() else sets  # all columns are about the same items
+    covered = sets.contains(labels[voted]) if voted.any() else np.zeros(0, dtype=bool)
     some = metrics.evenly(sets, max(FEWEST_SETS, MAX_PROBABILITIES // sets.n_classes))
     sizes = metrics.mean_sizes(some)
     calibration = None if source is None else source.calibration

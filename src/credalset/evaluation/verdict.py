@@ -216,22 +216,8 @@ if the guarantee of 90% holds.
     elif calibration.guarantee.covers == "true":
         untested = "the sets are about true label distributions, which votes do not show"
     elif high - low > WIDEST_BAND and low <= observed <= high:
-        untested = (
-            f"{observed.n} items are too few for alpha = {alpha:g}; {_needed(calibration, alpha, groups, observed)}"
-        )
+        untested = f"there are too few test or calibration items for alpha = {alpha:g}"
     return Verdict(observed, alpha, guaranteed, band, used, untested, level=level, **sizes)
-
-
-def _needed(calibration: Any, alpha: float, groups: Sequence[Any] | None, observed: Estimate) -> str:
-    """Say how many items would test the guarantee, in multiples of those there are."""
-    for times in (2, 4, 8, 16, 32, 64):
-        n = times * observed.n
-        keys = None if groups is None else [*groups] * times
-        seen = proportion(round(n * (1.0 - alpha)), n, LEVEL)
-        low, high = coverage_band(calibration, alpha, n, groups=keys) or (seen.low, seen.high)
-        if high - low <= WIDEST_BAND:
-            return f"{n} are enough"
-    return "the calibration items are too few as well"
 
 
 def guaranteed_coverage(calibration: Any, alpha: float) -> float:

@@ -90,7 +90,7 @@ def score_parquet(
     *,
     client: Any = None,
     resume: bool = False,
-    report: Callable[[Iterable[Part], int], Iterable[Part]] | None = None,
+    _report: Callable[[Iterable[Part], int], Iterable[Part]] | None = None,
 ) -> Summary:
     """Score a Parquet file, folder or pattern into a folder of Parquet parts, one per row group.
 
@@ -111,9 +111,6 @@ def score_parquet(
         their input files have the same names and their models and the options of their scorers are the same. A part is
         kept if checksums show that neither its file nor its input rows have changed. If False, the target folder must
         be empty.
-    report : callable, optional
-        Function such as a progress bar. It is called with an iterable of the parts as they are finished and with their
-        number, and returns an iterable of the same parts.
 
     Returns
     -------
@@ -140,7 +137,7 @@ def score_parquet(
     missing = [part for part in parts if not _is_finished(part, job)]
     here = (score_part(part, scorer, job) for part in missing)
     finished = here if client is None else _run_on(client, missing, scorer, job)
-    for _ in report(finished, len(missing)) if report is not None else finished:
+    for _ in _report(finished, len(missing)) if _report is not None else finished:
         pass
     records = [_read_record(part) for part in parts]
     rows, n_dropped = (sum(record[key] for record in records) for key in ("rows", "dropped"))

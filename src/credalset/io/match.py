@@ -92,7 +92,8 @@ def choose_columns(
     Reading(columns=['probs.yes', 'probs.no'], labels=('yes', 'no'), texts=False)
     """
     known, free = set(schema.names), [name for name in schema.names if name not in taken]
-    objects = list(dict.fromkeys(name.rpartition(".")[0] + "." for name in free if "." in name))
+    starting = Counter(name.rpartition(".")[0] + "." for name in free if "." in name)
+    objects = [start for start, n_fields in starting.items() if n_fields > 1]  # a class may be called 0.5
     own = ["", *([PREDICTION] if known >= WRITTEN else []), *objects]
     starts = own if columns is None else [f"{name}." for name in columns]
     lists = [name for name in free if f"{name}.".startswith(tuple(starts)) and is_list(schema.field(name).type)]

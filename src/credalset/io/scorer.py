@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,7 +117,7 @@ class Scorer:
     votes: str | None = None
     strict: bool = False
     trusted: Sequence[str] = ()
-    _carried: Any = None  # types of the ids and of the columns to keep
+    _carried: Any = field(default=None, repr=False)  # types of the ids and of the columns to keep
 
     def __post_init__(self) -> None:
         need("pyarrow", "cs.Scorer")
@@ -240,9 +240,10 @@ class Scorer:
     def _names(self, schema: pa.Schema) -> list[str]:
         """Return the columns that are copied: the ids and those to keep."""
         names = [name for name in (self.id, *self.keep) if name is not None]
-        missing = [name for name in names if name not in schema.names]
+        roles = [name for name in (self.groups, self.weights, self.votes) if name is not None]
+        missing = [name for name in (*names, *roles) if name not in schema.names]
         if missing:
-            remedy = "Name the column of the items with id (None if there is none), and those to copy with keep"
+            remedy = "Name the columns that it has with id, keep, groups and weights"
             raise ValueError(
                 f"column {missing[0]!r} is missing: the table has {join_names(schema.names, 12)}. {remedy}."
             )

@@ -92,7 +92,7 @@ def load(path: str | Path, *, trusted: Sequence[str] = ()) -> Any:
     Calibration: score kl, 100 items, 3 classes
     """
     if isinstance(trusted, str):
-        raise TypeError(f"trusted must be a list of type names, but is the string {trusted!r}. Write [{trusted!r}].")
+        raise TypeError(f"trusted must be a list of names of types, but is the string {trusted!r}.")
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be the folder that save() wrote, as a string or a Path, but is {path!r}.")
     remark = ""

@@ -26,7 +26,7 @@ from credalset._files import quote_formula, staged
 from credalset.exceptions import FileFormatError, need, warn
 from credalset.io.files import COMPRESSIONS, FORMATS, STDIN, File, find_files, format_of, open_file, open_text, readable
 from credalset.votes.names import LABELS, join_names
-from credalset.votes.tables import find_columns, long_table
+from credalset.votes.tables import SYNONYMS, find_columns, long_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -380,6 +380,8 @@ def write_votes(votes: Annotations, path: str) -> None:
 
 def write_smoothed(votes: Annotations, path: str) -> None:
     """Write the smoothed shares of votes, one row per item, as a table of predictions."""
+    if taken := [name for name in votes.classes or () if name in SYNONYMS["task"]]:
+        raise ValueError(f"a class is called {taken[0]!r}, like a column of items. Rename it with rename.")
     _write_table(need("pyarrow", "Writing tables").Table.from_pandas(votes.to_frame("smoothed").reset_index()), path)
 
 

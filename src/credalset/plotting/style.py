@@ -81,7 +81,7 @@ def read_points(value: Any, name: str, sets: CredalSet, *, per_set: bool = False
     """Return distributions (n, K) from one distribution (K,) or several (n, K), or from counts."""
     named = hasattr(value, "distributions") or hasattr(value, "columns")
     rows = value if named else np.atleast_2d(np.asarray(value))
-    items = sets.items if len(rows) == len(sets) else None
+    items = sets.items if len(rows) == len(sets) or hasattr(value, "align") else None  # votes may hold further items
     points = read_labels(
         rows, items=items, classes=sets.classes, n_classes=sets.n_classes, name=name, like="the sets"
     ).distributions

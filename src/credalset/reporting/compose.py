@@ -23,6 +23,7 @@ from credalset.reporting.items import Items, choose_shown, read_items
 from credalset.reporting.page import FIRST_ROWS, Findings, page_facts, provenance, render, script_data, table_rows
 from credalset.sets import CredalSet, Queue, QueueRules
 from credalset.sets.outline import outlines
+from credalset.votes import refuse_shared
 
 MAX_BYTES, MAX_ITEMS = 2_000_000, 5000  # of a page
 LEVELS = (0.05, 0.1, 0.2)  # of the table of sizes
@@ -112,7 +113,7 @@ def report(
     rules: QueueRules | None = None,
     compare: Sequence[dict[str, Any]] = (),
     title: str = "Credal set report",
-    command: str = "cs.report",
+    _command: str = "cs.report",
 ) -> Report:
     """Write an HTML page that shows whether sets are valid and informative, where annotators disagree, and what to do.
 
@@ -153,8 +154,6 @@ def report(
         Coverage and sizes of other scores, shown in the same table as those of ``source``.
     title : str
         Heading of the page.
-    command : str
-        Command that the page names as the one that wrote it.
 
     Returns
     -------
@@ -162,13 +161,14 @@ def report(
         The page and the results that it shows.
     """
     with warnings.catch_warnings(action="ignore", category=CredalSetWarning):  # the page says what these would
+        refuse_shared(votes, votes_in_hand, "votes")
         levels = _predict(source, prediction, alpha, groups, weights, votes_in_hand)
         known = read_items(levels.sets, votes, votes_in_hand, items, texts, images, groups, slices, classes, rules)
         found = _measure(source, levels, known, compare)
     if found.verdict.used:
         warn(f"{found.verdict.headline}. Coverage on them says nothing about new items.")
     calibration = None if levels.origin is None else levels.origin.calibration
-    facts = page_facts(title, known, calibration, found, provenance(source, known, command))
+    facts = page_facts(title, known, calibration, found, provenance(source, known, _command))
     html, shown = _fit(facts, known, found.covered)
     target = None if path is None else Path(path)
     if target is not None:

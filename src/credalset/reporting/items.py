@@ -175,14 +175,14 @@ def _features(items: Items, grouped_by: str) -> dict[str, AnyArray]:
 def _extra_features(groups: Any, slices: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the features that were given: slices, and the columns of groups for conditional calibration."""
     if groups is None or np.ndim(groups) != 2:
-        return dict(slices or {})
+        return {} if slices is None else dict(slices)
     table = np.asarray(groups)
     columns = {str(name): table[:, j] for j, name in enumerate(getattr(groups, "columns", range(table.shape[1])))}
     marked = {
         name: np.where(values == 1, "yes", "no") if np.isin(values, (0, 1)).all() else values
         for name, values in columns.items()
     }
-    return marked | dict(slices or {})
+    return marked | ({} if slices is None else dict(slices))
 
 
 def read_votes(

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from credalset.votes.agreement import Agreement
-from credalset.votes.annotations import Annotations
+from credalset.votes.annotations import Annotations, refuse_shared
 
-__all__ = ["Agreement", "Annotations"]
+__all__ = ["Agreement", "Annotations", "refuse_shared"]

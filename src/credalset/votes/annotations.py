@@ -17,7 +17,7 @@ from credalset.votes.counting import Ballots, LabelOptions, Options, count_votes
 from credalset.votes.names import Names, as_names, class_names, find_rows, item_names, join_names, plural, take_names
 from credalset.votes.tables import long_table, melt, records_table
 
-__all__ = ["Annotations"]
+__all__ = ["Annotations", "refuse_shared"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -464,9 +464,10 @@ class Annotations:
         wanted, own = as_names(classes), self.classes or tuple(range(self.n_classes))
         missing = [name for name in own if name not in set(wanted)]
         if missing or len(set(wanted)) < len(wanted):
+            what = f"lack {join_names(missing, 3)} of the votes" if missing else "hold a class twice"
             raise ValueError(
-                f"classes ({join_names(wanted, 8)}) must hold each class of the votes ({join_names(own, 8)}) once. "
-                "Spell them alike as votes are read, with rename or with tidy and classes."
+                f"classes {what}: they are {join_names(wanted, 8)}, and votes are for {join_names(own, 8)}. Spell them "
+                "alike as votes are read, with rename or tidy, or name all with classes."
             )
         if self.scale is not None and len(wanted) > len(own):
             raise ValueError(f"classes must hold the levels of the scale, {join_names(own, 8)}, and no others.")
@@ -542,3 +543,15 @@ class Annotations:
             low, high = per_item.min(), per_item.max()
             text += f", {low} per item" if low == high else f", {low} to {high} per item"
         return f"Annotations({text})"
+
+
+def refuse_shared(votes: Any, in_hand: Any, name: str) -> None:
+    """Refuse votes that are in hand and also among those to be covered, where workers are known."""
+    both = [each.table for each in (votes, in_hand) if isinstance(each, Annotations) and each.ballots is not None]
+    pairs = [{pair for pair in zip(t["task"], t["worker"], strict=True) if pair[1] is not None} for t in both]
+    if len(pairs) == 2 and (shared := pairs[0] & pairs[1]):
+        first = min(shared, key=str)
+        raise ValueError(
+            f"{name} holds {plural(len(shared), 'vote')} that votes_in_hand holds as well (by {join_names(first[1:])} "
+            f"on {join_names(first[:1])}, …). Pass only the votes that came later."
+        )

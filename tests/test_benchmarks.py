@@ -1,6 +1,7 @@
 """The benchmarks run, at sizes that say nothing about speed."""
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -35,8 +36,10 @@ def test_tables_of_any_length(capsys):
 
 
 @pytest.mark.slow
-def test_a_million_rows_are_scored_in_bounded_memory_and_time(capsys):
-    assert load("tables").main([]) == 0, capsys.readouterr().out
+def test_a_million_rows_are_scored_in_bounded_memory_and_time():
+    """In a process of its own: the recorded peak of a child is at least the size of the process that starts it."""
+    done = subprocess.run([sys.executable, str(BENCHMARKS / "tables.py")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_sizes_are_compared_with_the_paper(capsys):

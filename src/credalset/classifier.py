@@ -110,16 +110,16 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
         self.nonconformity = nonconformity
         self.noise = noise
 
-    def fit(self, X: Any, Y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Train the estimator; an earlier calibration is discarded.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             Features of any kind that the estimator accepts.
-        Y : array of shape (n, K), Annotations, or array of n labels
+        y : array of shape (n, K), Annotations, or array of n labels
             Label distributions, annotation counts, or one label per item (read as one vote). Rows are matched with
-            those of X by name if both have names. If Y has names, X must have names.
+            those of X by name if both have names. If y has names, X must have names.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class ConformalCredalClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin
             The fitted classifier.
         """
         estimator = prepare(self.estimator, get_score(self.nonconformity))
-        labels = read_labels(Y, X)
+        labels = read_labels(y, X)
         classes = class_array(labels)
         fitted = fit_estimator(estimator, X, labels, classes)
         self._forget("calibration_", "estimators_")

@@ -224,6 +224,19 @@ def test_with_many_votes_coverage_is_what_is_asked_for(name: str, model: str) ->
     assert 0.75 - 3 * spread <= np.mean(covered) <= 0.75 + 0.02 + 1 / n + 3 * spread
 
 
+@pytest.mark.parametrize(("is_fresh", "least", "most"), [(True, 1.0, 1.0), (False, 0.3, 0.7)])
+def test_unbiased_votes_need_new_annotators_for_each_item(is_fresh: bool, least: float, most: float) -> None:
+    """Half of the annotators always vote for the first class: one of them for all items is unbiased, and not enough."""
+    rng, n, truth, covered = np.random.default_rng(0), 100, np.array([[0.5, 0.5]]), []
+    certain = np.tile([1.0, 0.0], (n, 1))
+    for _ in range(60):
+        votes = np.eye(2)[rng.integers(2, size=n) if is_fresh else [rng.integers(2)] * n]
+        calibration = cs.conformalize(certain, votes, "tv", noise=cs.UnbiasedVotes(s=0.0))
+        covered.append(calibration.predict_set(certain[:1], 0.1).contains(truth)[0])
+    assert least <= np.mean(covered) <= most
+    assert "whatever the votes on other items" in str(calibration.guarantee)
+
+
 def test_fair_votes_are_covered_where_markov_is_sharp() -> None:
     """Excesses that are nothing or all there is: one item in eight, so that α = 1/8 is just enough."""
     rng, n = np.random.default_rng(6), 4000

@@ -220,6 +220,19 @@ def test_the_guarantee_is_that_of_the_method(crowd):
         crowd.conformalize(p, counts, in_hand=(0, 14), method="imputed")
 
 
+def test_shares_of_fewer_votes_than_on_the_panel_are_covered_less_often(crowd):
+    """The guarantee is for as many votes as the panel has: shares of fewer scatter more."""
+    rng, coverage = np.random.default_rng(5), {}
+    p, counts, _ = make_crowd(6000, 3, 40, rng)
+    calibration = crowd.conformalize(p[:2000], counts[:2000], in_hand=(5,))
+    for n_votes in (40, 15):
+        some = hold_back(counts[2000:], n_votes, rng)[0]
+        coverage[n_votes] = covered(calibration, p[2000:], some, 5, rng) / 4000
+    assert coverage[40] == pytest.approx(0.9, abs=0.025)
+    assert coverage[15] < 0.86
+    assert "as many votes in all as the panel items" in str(calibration.guarantee)
+
+
 def test_a_number_of_votes_that_depends_on_the_item_needs_groups(crowd):
     """Votes for some kind of items only: thresholds of all items are too small, those of each kind are not."""
     rng = np.random.default_rng(0)

@@ -60,14 +60,14 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
     def __init__(self, base: Any = None) -> None:
         self.base = base
 
-    def fit(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier to label distributions, counts or class labels.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             Features of any kind that the base classifier accepts.
-        Y : array of shape (n, K), Annotations, or array of n labels
+        y : array of shape (n, K), Annotations, or array of n labels
             Label distributions, annotation counts, or one label per item. By default all items have the same weight,
             whatever their number of votes.
         sample_weight : array of shape (n,), optional
@@ -81,11 +81,11 @@ class SoftLabelClassifier(SoftScoring, ClassifierMixin, MetaEstimatorMixin, Base
         base = LogisticRegression() if self.base is None else clone(self.base)
         weight_name = _sample_weight_name(base)
         note_features(self, X, reset=True)
-        labels = read_labels(Y, X)
+        labels = read_labels(y, X)
         distributions, self.classes_ = labels.distributions, class_array(labels)
         n_items = _num_samples(X)
         if n_items != len(distributions):
-            raise ValueError(f"X has {n_items} items, but Y has {len(distributions)}.")
+            raise ValueError(f"X has {n_items} items, but y has {len(distributions)}.")
         if sparse.issparse(X):
             X = X.tocsr()  # type: ignore[attr-defined]  # the other formats cannot be indexed by rows
         elif not hasattr(X, "shape") and not isinstance(X, list):

@@ -72,14 +72,14 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _n_outputs(self, n_classes: int) -> int:
         return n_classes
 
-    def fit(self, X: Any, Y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Train the network.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             Features. The network does not scale them; use a ``StandardScaler`` in front of it if their scales differ.
-        Y : array of shape (n, K), Annotations, or array of n labels
+        y : array of shape (n, K), Annotations, or array of n labels
             Label distributions, annotation counts, or one label per item (read as one vote). All items have the same
             weight.
 
@@ -91,15 +91,15 @@ class Network(SoftScoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._check_options()
         device = _as_device(self.device)
         x = torch.from_numpy(np.array(validate_data(self, unmasked(X, "X"), dtype=np.float32)))
-        labels = read_labels(Y, X)
-        y = torch.from_numpy(labels.distributions.astype(np.float32))
-        if len(x) != len(y):
-            raise ValueError(f"X has {len(x)} items, but Y has {len(y)}.")
+        labels = read_labels(y, X)
+        target = torch.from_numpy(labels.distributions.astype(np.float32))
+        if len(x) != len(target):
+            raise ValueError(f"X has {len(x)} items, but y has {len(target)}.")
         seed = int(as_generator(self.random_state).integers(2**63))
         with torch.random.fork_rng([device] if device.type == "cuda" else []):  # the global random state is restored
             torch.manual_seed(seed)
             module = self._build_module(x.shape[1], labels.n_classes).to(device)
-            losses, validation = self._train(module, x.to(device), y.to(device))
+            losses, validation = self._train(module, x.to(device), target.to(device))
         self.module_ = module.cpu().eval()
         self.classes_ = class_array(labels)
         self.loss_curve_ = losses

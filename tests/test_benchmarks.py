@@ -36,9 +36,13 @@ def test_tables_of_any_length(capsys):
 
 
 @pytest.mark.slow
-def test_a_million_rows_are_scored_in_bounded_memory_and_time():
-    """In a process of its own: the recorded peak of a child is at least the size of the process that starts it."""
-    done = subprocess.run([sys.executable, str(BENCHMARKS / "tables.py")], capture_output=True, text=True)
+def test_millions_of_rows_are_scored_in_bounded_memory_and_time():
+    """In a process of its own: the recorded peak of a child is at least the size of the process that starts it.
+
+    A quarter of the rows is a million, as memory reaches its plateau only after some hundred thousand.
+    """
+    command = [sys.executable, str(BENCHMARKS / "tables.py"), "--rows", "4000000"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -46,6 +46,8 @@ class LabelSets:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from credalset.labels import LabelSets
     >>> sets = LabelSets(np.array([[True, True, False], [False, True, False]]), ("fine", "rude", "hateful"))
     >>> sets
     LabelSets: 2 sets over 3 classes, 1.5 labels on average
@@ -144,8 +146,8 @@ class LabelCalibration(ThresholdCalibration[LabelSets]):
 
     For a new item that is exchangeable with the calibration items, the set at level α contains what ``target`` names
     with probability at least 1 − α: the label of an annotator drawn at random from the recorded votes, the label with
-    most recorded votes, or the labels of at least the wanted share of the recorded votes. If votes are unbiased, the
-    first of these also holds for a label drawn from the true distribution.
+    most recorded votes, or the labels of at least the wanted share of the recorded votes. If votes are unbiased given
+    all other items, the first of these also holds for a label drawn from the true distribution.
 
     Attributes
     ----------
@@ -236,9 +238,9 @@ def conformalize(
     r"""Calibrate label sets on predictions and votes that the model has not been trained on.
 
     $P(Y \in C(x)) \ge 1 - \alpha$ for a new item that is exchangeable with the calibration items, with Y drawn from its
-    recorded votes. If votes are unbiased, $E[\tilde\lambda | x, \lambda] = \lambda$, it holds for Y drawn from the true
-    distribution too. Each label of a calibration item is weighted by its share of the votes, which is the limit of
-    Monte Carlo conformal prediction [1]_ for many draws per item.
+    recorded votes. If votes are unbiased given all other items, $E[\tilde\lambda | x, \lambda] = \lambda$, it holds for
+    Y drawn from the true distribution too. Each label of a calibration item is weighted by its share of the votes,
+    which is the limit of Monte Carlo conformal prediction [1]_ for many draws per item.
 
     Parameters
     ----------

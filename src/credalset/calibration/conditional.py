@@ -62,6 +62,7 @@ class Conditional:
 
     Examples
     --------
+    >>> import numpy as np
     >>> import credalset as cs
     >>> data = cs.datasets.make_synthetic(500, random_state=0)
     >>> is_long, is_rare = data.X[:, 0] > 0, data.X[:, 1] > 1

@@ -86,7 +86,7 @@ class CrossCalibration(BaseCalibration):
         (Barber, Candès, Ramdas, Tibshirani: *Predictive inference with the jackknife+*, 2021), and the larger of the
         two is returned. With weights the bound is $1 - 2\alpha$. With `BoundedNoise`, the first bound is taken at
         level α − δ and reduced by 2δ. With `AnnotatorSampling`, the bound on the miscoverage at level α (1 − δ) is
-        divided by 1 − δ. The proofs are in docs/proofs.md.
+        divided by 1 − δ. The guide *Proofs* has the derivations.
 
         Parameters
         ----------

@@ -53,8 +53,8 @@ class Guarantee:
     within : str
         Subsets of items within which the guarantee also holds, such as ``"each group"``; empty if there are none.
     delta : float or None
-        None if coverage is at least 1 − α on average over calibration sets. A number δ if it is also at least 1 − α for
-        all but a share δ of calibration sets.
+        None if coverage is at least 1 − α on average over calibration sets. A number δ: for a share 1 − δ of
+        calibration sets, coverage is at least 1 − α as well.
     items : str
         Assumption on new items and calibration items: ``"exchangeable"``, or a stronger one.
     votes : str
@@ -271,9 +271,9 @@ class BoundedNoise(Noise):
     The assumption is $P(f(x, \lambda) - f(x, \tilde\lambda) > \epsilon) \le \delta$ for a new item with true
     distribution λ and recorded shares of votes $\tilde\lambda$: with probability at least 1 − δ, the score of λ exceeds
     that of the votes by at most ε. Then the set at threshold $q(\tilde\alpha) + \epsilon$ contains the true λ with
-    probability at least 1 − α, where q are the quantiles of the scores of the votes (the paper's Theorem 2). With
-    groups, weights or `Conditional`, the assumption must hold within each group, for the shifted items, and after every
-    shift by the features.
+    probability at least 1 − α, where q are the quantiles of the scores of the votes (the paper's Theorem 2; ``rule``
+    chooses the level). With groups, weights or `Conditional`, the assumption must hold within each group, for the
+    shifted items, and after every shift by the features.
 
     Parameters
     ----------

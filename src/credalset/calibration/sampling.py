@@ -29,9 +29,9 @@ class AnnotatorSampling(Noise):
     r"""Noise model that covers the true label distribution under the assumption that votes are independent draws.
 
     The assumption is $n_i \sim \mathrm{Multinomial}(m_i, \lambda_i)$ for the counts $n_i$ of the $m_i$ votes of an item
-    with true distribution $\lambda_i$. The number of votes must not depend on the votes, except with
-    ``region="anytime"``. Under this assumption, the sets contain the true λ of a new item, exchangeable with the
-    calibration items, with probability at least 1 − α.
+    with true distribution $\lambda_i$, independently of the other items: annotators are drawn anew for each item. The
+    number of votes must not depend on the votes, except with ``region="anytime"``. Under this assumption, the sets
+    contain the true λ of a new item, exchangeable with the calibration items, with probability at least 1 − α.
 
     The score of each calibration item is replaced by the largest score over a (1 − δ) confidence region for its λ, and
     the threshold is the quantile at level α (1 − δ). If the true λ scores above the threshold, the largest score over

@@ -26,9 +26,9 @@ class Calibration(ThresholdCalibration[CredalSet]):
 
     For a new item that is exchangeable with the calibration items, the set at level α contains the *recorded* label
     distribution (the shares of the votes that would be recorded for the item) with probability at least 1 − α, for any
-    model and any data. With a noise model, the set contains the *true* label distribution with probability at least
-    1 − α under the assumptions of that model. The attribute ``guarantee`` states what is covered and under which
-    assumptions.
+    model and any distribution of the data. With a noise model, the set contains the *true* label distribution with
+    probability at least 1 − α under the assumptions of that model. The attribute ``guarantee`` states what is covered
+    and under which assumptions.
 
     Attributes
     ----------
@@ -65,8 +65,8 @@ calibration sets. Assumptions: items are exchangeable.
     def threshold(self, alpha: float = 0.1) -> float:
         """Return the ⌈(n + 1)(1 − α)⌉-th smallest calibration score, or the threshold of the noise model.
 
-        The threshold is ``+inf``, with a warning, if n is too small for this level. Only the whole simplex has the
-        guarantee then. A calibration with groups, weights or `UnbiasedVotes` has no single threshold and raises a
+        The threshold is ``+inf``, with a warning, if n is too small for this level. The set is then the whole
+        simplex. A calibration with groups, weights or `UnbiasedVotes` has no single threshold and raises a
         ``ValueError``.
 
         Parameters

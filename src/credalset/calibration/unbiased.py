@@ -22,8 +22,9 @@ class UnbiasedVotes(Noise):
     r"""Noise model that covers the true label distribution under the assumption that votes are unbiased.
 
     The assumption is $E[\tilde\lambda \,|\, x, \lambda] = \lambda$ for the recorded shares $\tilde\lambda$ of the votes
-    and the true distribution λ. Items may have any number of votes, and annotators need not be independent of each
-    other.
+    and the true distribution λ, also given all other items and their votes. It holds if annotators are drawn anew for
+    each item. It does not hold if the same few annotators vote on all items: coverage can then be far below 1 − α.
+    Items may have any number of votes, and the annotators of an item need not be independent of each other.
 
     For a score f that is convex in λ, the mean score of the votes is at least the score of λ (Jensen's inequality).
     With $X_i = (f(x_i, \tilde\lambda_i) - s)_+$ and $B(x)$ the largest such excess for the new prediction, the

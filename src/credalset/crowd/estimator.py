@@ -312,7 +312,8 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         predictions, votes
-            As in `fit`. The test is more powerful on items that the crowd was not fitted to.
+            As in `fit`. The test is more powerful on items that the crowd was not fitted to. It is a test of the fitted
+            model: with a fit to few items, p-values are small also if the assumption holds.
         n_simulations : int
             Number of simulations for the Monte Carlo p-values.
         random_state : int, Generator or None
@@ -346,7 +347,7 @@ class DirichletCrowd(Saved, BaseEstimator):  # type: ignore[misc]
         ``method="panel"`` draws h votes of each calibration item at random, computes the prediction from these votes,
         and scores it against the distribution of the other votes. New items with h votes are exchangeable with these if
         h was fixed without looking at the item or its votes. Sets then contain, with probability at least 1 − α, the
-        distribution of the further votes that an item would get if it had ``min_votes`` or more in all. If h depends on
+        shares of the further votes of an item that gets as many votes in all as the calibration items. If h depends on
         something known (three votes where the model was unsure, none elsewhere), pass that as ``groups``, so that each
         group has its own thresholds. If h depends on the votes, calibrate a `VotingPolicy` instead.
 

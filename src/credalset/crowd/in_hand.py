@@ -33,9 +33,9 @@ class CrowdCalibration(Saved):
     It is returned by `DirichletCrowd.conformalize` and by `VotingPolicy.conformalize`. For new items that are
     exchangeable with the calibration items, the sets at level α contain:
 
-    - with ``method="panel"``, the shares of the votes that are not in hand, with probability at least 1 − α, if the
-      number of votes in hand was fixed without looking at the item (with groups: at more of it than its group) or its
-      votes;
+    - with ``method="panel"``, the shares of the votes that are not in hand, with probability at least 1 − α, if an item
+      would get as many votes in all as the calibration items, and the number of votes in hand was fixed without looking
+      at the item or its votes; with groups, this number may depend on the group;
     - with a policy, the shares of the votes that it did not ask for, with probability at least 1 − α, if it asked for
       the votes in hand;
     - with ``method="imputed"``, the true distribution, with probability approximately 1 − α, if votes follow the crowd
@@ -56,7 +56,7 @@ class CrowdCalibration(Saved):
     n_items : int
         Number of calibration items.
     min_votes : int
-        Smallest number of votes of a calibration item.
+        Number of votes that an item needed to be used for calibration.
     items : tuple or None
         Names of the calibration items, if they are known.
     policy : VotingPolicy or None
@@ -147,9 +147,9 @@ class CrowdCalibration(Saved):
             Predicted distributions.
         votes : array or data frame of shape (N, K), Annotations or None
             Votes in hand. Their number must be fixed without looking at the item or its votes. If an item has a number
-            of votes that was not calibrated, a random subset of the next smaller calibrated size is used. Its seed is
-            computed from the item's name, prediction and votes, so that it does not depend on the batch. With a policy,
-            pass the votes that it asked for; items that need another vote are refused.
+            of votes that was not calibrated, a random subset of the next smaller calibrated size is used, always the
+            same one; the set then covers the shares of all votes outside this subset. With a policy, pass the votes
+            that it asked for; items that need another vote are refused.
         alpha : float
             Miscoverage rate in (0, 1).
         groups : sequence of N keys, optional

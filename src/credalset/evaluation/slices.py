@@ -145,6 +145,7 @@ def worst_slice(
 
     Examples
     --------
+    >>> import numpy as np
     >>> x = np.arange(400) / 400
     >>> worst = worst_slice(x < 0.9, {"x": x})
     >>> worst.conditions, worst.measured < 0.5

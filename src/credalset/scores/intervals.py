@@ -51,6 +51,8 @@ class IntervalPrediction(PredictionBatch):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from credalset.scores import IntervalPrediction
     >>> one = IntervalPrediction(np.array([[0.7, 0.3]]), np.array([[0.2, 0.1]]), np.array([[0.1, 0.2]]))
     >>> len(one), one.n_classes, np.asarray(one).shape
     (1, 2, (1, 3, 2))
@@ -93,6 +95,7 @@ class Intervals(Score):
 
     Examples
     --------
+    >>> import numpy as np
     >>> one = np.array([[[0.7, 0.2, 0.1], [0.4, 0.1, 0.1], [0.1, 0.2, 0.1]]])
     >>> Intervals()(one, np.array([[0.5, 0.4, 0.1]]))
     array([1.])

@@ -31,6 +31,8 @@ class ScaledPrediction(PredictionBatch):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from credalset.scores import ScaledPrediction
     >>> two = ScaledPrediction(np.array([[0.7, 0.3], [0.5, 0.5]]), np.array([0.1, 2.0]))
     >>> len(two), two.n_classes, two[1:].scale
     (2, 2, array([2.]))

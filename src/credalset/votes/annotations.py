@@ -308,6 +308,7 @@ class Annotations:
         Examples
         --------
         >>> import tempfile
+        >>> from pathlib import Path
         >>> path = Path(tempfile.mkdtemp()) / "votes.csv"
         >>> _ = path.write_text("item,rater,rating\na,1,good\na,2,bad\nb,1,good\n")
         >>> votes = Annotations.read(path)

@@ -189,7 +189,8 @@ calibration sets. Assumptions: items are exchangeable.
     @property
     def guarantee(self) -> Guarantee:
         """What predicted sets contain, for which items, and under which assumptions."""
-        return replace(self.fitted.guarantee, covers=self.target if isinstance(self.target, str) else "share")
+        known = replace(self.fitted.guarantee, covers=self.target if isinstance(self.target, str) else "share")
+        return replace(known, votes="") if self.target == "annotator" else known
 
     def _sets_within(self, checked: Prediction, thresholds: FloatArray, items: Any) -> LabelSets:
         members = self.score.label_scores(checked) <= thresholds[:, None]

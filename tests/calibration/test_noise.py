@@ -407,7 +407,7 @@ def test_guarantees_say_what_is_covered_for_whom_and_assuming_what() -> None:
     data = synthetic(60)
     options: dict[str, Any] = {"groups": np.arange(60) % 2, "weights": np.ones(60)}
     plain = cs.conformalize(data.distributions, data.counts).guarantee
-    assert plain == Guarantee()
+    assert plain == Guarantee(votes="new items get as many votes as calibration items")
     assert "recorded label" in str(plain)
     for noise in (cs.AnnotatorSampling(0.05), cs.BoundedNoise(0.1, 0.02), cs.UnbiasedVotes()):
         guarantee = cs.conformalize(data.distributions, data.counts, noise=noise, **options).guarantee

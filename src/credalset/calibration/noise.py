@@ -139,7 +139,7 @@ class Noise:
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of a calibration with this model."""
-        return Guarantee()
+        return Guarantee(votes="new items get as many votes as calibration items")
 
     @property
     def unsupported(self) -> dict[str, str]:

@@ -54,7 +54,7 @@ class Calibration(ThresholdCalibration[CredalSet]):
     Calibration: score kl, 200 items, 3 classes
     >>> print(calibration.guarantee)
     Sets contain the recorded label distribution with probability at least 1 - alpha on average over \
-calibration sets. Assumptions: items are exchangeable.
+calibration sets. Assumptions: items are exchangeable; new items get as many votes as calibration items.
     """
 
     def __post_init__(self) -> None:

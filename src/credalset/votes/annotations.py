@@ -17,8 +17,6 @@ from credalset.votes.counting import Ballots, LabelOptions, Options, count_votes
 from credalset.votes.names import Names, as_names, class_names, find_rows, item_names, join_names, plural, take_names
 from credalset.votes.tables import long_table, melt, records_table
 
-__all__ = ["Annotations", "refuse_shared"]
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Annotations:

@@ -255,6 +255,16 @@ def test_import_of_a_wide_table_without_names_of_annotators(run: Run) -> None:
     assert cs.Annotations.read("votes.csv").workers == ("ann", "bob")
 
 
+def test_import_of_fields_within_objects(run: Run) -> None:
+    rows = [{"id": i, "by": {"name": w}, "answer": {"label": i % 2 * w, "why": "."}} for i in range(4) for w in (0, 1)]
+    Path("judge.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run("import", "judge.jsonl", "-o", "votes.csv", "--label", "answer.label", "--worker", "by.name")
+    votes = cs.Annotations.read("votes.csv")
+    assert (votes.classes, votes.workers) == (("0", "1"), ("0", "1"))
+    np.testing.assert_array_equal(votes.counts, [[2, 0], [1, 1]] * 2)
+    assert "'answer.what'" in run("import", "judge.jsonl", "-o", "x.csv", "--label", "answer.what", code=2).err
+
+
 def test_labels_with_dots_are_no_objects(run: Run) -> None:
     rows = [(i, w, label) for i in range(60) for w, label in enumerate(["0", "0.5", "1"][: 2 + i % 2])]
     pd.DataFrame(rows, columns=["task", "worker", "label"]).to_csv("votes.csv", index=False)

@@ -206,9 +206,8 @@ class Stream:
         save(self, path)
 
     def _to_store(self) -> dict[str, Any]:
-        state = {name: getattr(self, name) for name in ("level", "n_missed", "peak")}
-        state |= {"stakes": self._stakes, "seen": np.array(self._seen, dtype=np.float64)}
-        return {each.name: getattr(self, each.name) for each in fields(self)} | state
+        names, seen = [*(each.name for each in fields(self)), "level", "n_missed", "peak"], np.array(self._seen, float)
+        return {name: getattr(self, name) for name in names} | {"stakes": self._stakes, "seen": seen}
 
     @classmethod
     def _from_store(

@@ -240,8 +240,8 @@ class Scorer:
     def _names(self, schema: pa.Schema) -> list[str]:
         """Return the columns that are copied: the ids and those to keep."""
         names = [name for name in (self.id, *self.keep) if name is not None]
-        roles = [name for name in (self.groups, self.weights, self.votes) if name is not None]
-        missing = [name for name in (*names, *roles) if name not in schema.names]
+        needed = (*names, self.groups, self.weights, self.votes)
+        missing = [name for name in needed if name is not None and name not in schema.names]
         if missing:
             remedy = "Name the columns that it has with id, keep, groups and weights"
             raise ValueError(

@@ -11,7 +11,7 @@ from typing import Any
 
 from credalset.exceptions import FileFormatError
 from credalset.votes.exports import argilla, doccano, label_studio, label_studio_min, lewidi, lists, prodigy
-from credalset.votes.exports.export import read_records, text_of
+from credalset.votes.exports.export import dig, read_records, text_of
 from credalset.votes.names import LABELS
 from credalset.votes.tables import LongTable, long_table, melt
 
@@ -59,10 +59,10 @@ def read_votes(
         first = records[:SAMPLE]
         kind = next((name for name, tool in TOOLS.items() if first and tool.recognise(first)), "long")
     if kind == "wide":
-        table = melt(_columns(records), names["task"], names["worker"])
+        table = melt(_columns(records, [names["task"], *(names["worker"] or ())]), names["task"], names["worker"])
         export.how.append(f"annotators {', '.join(map(repr, dict.fromkeys(table.worker or ())))}")
     elif kind in ("long", "crowd-kit"):  # crowd-kit's columns are task, worker (or performer) and label
-        table = long_table(_columns(records), names)
+        table = long_table(_columns(records, names.values()), names)
         table.declare(export.features.get(LABELS, {}))
     else:
         table = LongTable.collect(TOOLS[kind].votes(export))
@@ -82,6 +82,8 @@ def read_votes(
     return table, "; ".join([f"{export.name}, read as {kind}", *export.how])
 
 
-def _columns(records: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    names = dict.fromkeys(name for record in records for name in record)
-    return {name: [record.get(name) for record in records] for name in names}
+def _columns(records: list[dict[str, Any]], wanted: Any) -> dict[str, list[Any]]:
+    """Return the fields of records by name, those within objects too if they are wanted: ``answer.label``."""
+    columns = {name: [record.get(name) for record in records] for name in dict.fromkeys(n for r in records for n in r)}
+    deeper = {name: [dig(record, name) for record in records] for name in wanted if "." in str(name)}
+    return {name: values for name, values in deeper.items() if values.count(None) < len(values)} | columns

@@ -307,8 +307,8 @@ FAULTS = [
     Fault(
         "an epsilon for the average item is taken for every group",
         "calibration/noise.py",
-        'if self.scope != "any":',
-        'if self.scope == "nobody":',
+        'if self._scope != "any":',
+        'if self._scope == "nobody":',
         "tests/calibration/test_combinations.py",
     ),
     Fault(

@@ -116,7 +116,7 @@ def test_votes_in_hand_that_are_left_out_are_covered_like_later_ones() -> None:
     later[:200] = np.minimum(later[:200], 1)  # nine votes in all or fewer, where ten are needed
     few = (hand + later).sum(axis=1) < 10
     row = evaluate(calibration, prediction[1000:], later, 0.1, votes_in_hand=hand)[0]
-    assert row["n"] == row["coverage"].n == 1000 - few.sum() < 1000
+    assert row["n"] == row["coverage"].n == row["width"].n == 1000 - few.sum() < 1000
 
 
 def test_votes_cannot_be_in_hand_and_to_be_covered() -> None:
